@@ -1,0 +1,239 @@
+//! Identities that are written on drives: ballots, write ids, bucket ids, register keys.
+//!
+//! Invariants: every type here has exactly one byte encoding, fixed width, big-endian where the
+//! byte order is also the sort order. Nothing here knows what an S3 request is.
+
+use std::fmt;
+
+/// A ballot: the order of all decisions about one register (PROTOCOL.md 2.1).
+///
+/// Compared field by field in the order declared. `node` and `nonce` make ballots of different
+/// proposers, and of one proposer before and after a restart, unique.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ballot {
+    /// Layout epoch in which the ballot was made.
+    pub epoch: u32,
+    /// Counter, raised above everything the proposer has seen.
+    pub counter: u64,
+    /// Node number of the proposer.
+    pub node: u16,
+    /// Random number drawn by the proposer at boot.
+    pub nonce: u32,
+}
+
+impl Ballot {
+    /// Encoded length in bytes.
+    pub const LEN: usize = 18;
+    /// Below every ballot a proposer can make: "nothing was ever accepted".
+    pub const ZERO: Ballot = Ballot { epoch: 0, counter: 0, node: 0, nonce: 0 };
+
+    /// The lowest ballot of `epoch`: used as a fence (PROTOCOL.md 2.7).
+    #[must_use]
+    pub const fn fence(epoch: u32) -> Ballot {
+        Ballot { epoch, counter: 0, node: 0, nonce: 0 }
+    }
+
+    /// Big-endian bytes; their lexicographic order is the ballot order.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[0..4].copy_from_slice(&self.epoch.to_be_bytes());
+        out[4..12].copy_from_slice(&self.counter.to_be_bytes());
+        out[12..14].copy_from_slice(&self.node.to_be_bytes());
+        out[14..18].copy_from_slice(&self.nonce.to_be_bytes());
+        out
+    }
+
+    /// The inverse of [`Ballot::to_bytes`].
+    #[must_use]
+    pub fn from_bytes(b: &[u8; Self::LEN]) -> Ballot {
+        let mut epoch = [0; 4];
+        let mut counter = [0; 8];
+        let mut node = [0; 2];
+        let mut nonce = [0; 4];
+        epoch.copy_from_slice(&b[0..4]);
+        counter.copy_from_slice(&b[4..12]);
+        node.copy_from_slice(&b[12..14]);
+        nonce.copy_from_slice(&b[14..18]);
+        Ballot {
+            epoch: u32::from_be_bytes(epoch),
+            counter: u64::from_be_bytes(counter),
+            node: u16::from_be_bytes(node),
+            nonce: u32::from_be_bytes(nonce),
+        }
+    }
+}
+
+impl fmt::Debug for Ballot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b{}.{}.{}.{:x}", self.epoch, self.counter, self.node, self.nonce)
+    }
+}
+
+macro_rules! id16 {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub [u8; 16]);
+
+        impl $name {
+            /// All zero bytes.
+            pub const ZERO: $name = $name([0; 16]);
+
+            /// 32 lower-case hexadecimal digits.
+            #[must_use]
+            pub fn to_hex(self) -> String {
+                use std::fmt::Write as _;
+                self.0.iter().fold(String::with_capacity(32), |mut s, b| {
+                    let _ = write!(s, "{b:02x}");
+                    s
+                })
+            }
+
+            /// The inverse of `to_hex`; `None` for anything but 32 hexadecimal digits.
+            #[must_use]
+            pub fn from_hex(s: &str) -> Option<$name> {
+                let b = s.as_bytes();
+                if b.len() != 32 || !b.is_ascii() {
+                    return None;
+                }
+                let mut out = [0u8; 16];
+                for (i, o) in out.iter_mut().enumerate() {
+                    if !b[2 * i].is_ascii_hexdigit() || !b[2 * i + 1].is_ascii_hexdigit() {
+                        return None;
+                    }
+                    *o = u8::from_str_radix(&s[2 * i..2 * i + 2], 16).ok()?;
+                }
+                Some($name(out))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_hex())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_hex())
+            }
+        }
+    };
+}
+
+id16!(
+    /// One write of one part or object body: drawn at random for every upload, never reused, so
+    /// that shards of different writes can never be mixed.
+    WriteId
+);
+id16!(
+    /// A version of a key. All zero is the S3 "null" version.
+    VersionId
+);
+id16!(
+    /// A bucket, for its whole life: a bucket that is deleted and made again has another id.
+    BucketId
+);
+id16!(
+    /// A drive, drawn when it is formatted.
+    DriveId
+);
+id16!(
+    /// A deployment (cluster), drawn when the first drives are formatted.
+    DeploymentId
+);
+
+/// What kind of register a key names; the first byte after the placement group in a
+/// [`RegisterKey`], so that ranges of different kinds do not mix.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Space {
+    /// The version list of one object key.
+    Object = 1,
+    /// The state of one multipart upload: key bytes, a zero byte, 16 bytes of upload id.
+    Upload = 2,
+    /// One part of an upload: as [`Space::Upload`], then the part number (2 bytes, big-endian).
+    Part = 3,
+}
+
+/// The ordered name of a register on a drive: placement group (2 bytes, big-endian), space
+/// (1 byte), bucket (16 bytes), then the key bytes as they are.
+///
+/// Drives treat it as opaque ordered bytes. At most [`RegisterKey::MAX`] bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegisterKey(Box<[u8]>);
+
+impl RegisterKey {
+    /// Bytes before the key: placement group, space, bucket.
+    pub const PREFIX: usize = 2 + 1 + 16;
+    /// The longest register key: an S3 key of 1,024 bytes and, for uploads, an upload id and a
+    /// separator beside it.
+    pub const MAX: usize = Self::PREFIX + 1024 + 64;
+
+    /// Joins the fields. Keys longer than the limit are refused by the caller beforehand.
+    ///
+    /// # Panics
+    /// If the whole is longer than [`RegisterKey::MAX`].
+    #[must_use]
+    pub fn new(group: u16, space: Space, bucket: BucketId, key: &[u8]) -> RegisterKey {
+        let mut v = Vec::with_capacity(Self::PREFIX + key.len());
+        v.extend_from_slice(&group.to_be_bytes());
+        v.push(space as u8);
+        v.extend_from_slice(&bucket.0);
+        v.extend_from_slice(key);
+        assert!(v.len() <= Self::MAX, "register key of {} bytes", v.len());
+        RegisterKey(v.into_boxed_slice())
+    }
+
+    /// The bytes, in index order.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Takes bytes read from a drive. `None` when too short or too long to be a register key.
+    #[must_use]
+    pub fn from_bytes(b: &[u8]) -> Option<RegisterKey> {
+        (b.len() >= Self::PREFIX && b.len() <= Self::MAX).then(|| RegisterKey(b.into()))
+    }
+
+    /// The placement group.
+    #[must_use]
+    pub fn group(&self) -> u16 {
+        u16::from_be_bytes([self.0[0], self.0[1]])
+    }
+
+    /// The raw space byte.
+    #[must_use]
+    pub fn space(&self) -> u8 {
+        self.0[2]
+    }
+
+    /// The bucket.
+    #[must_use]
+    pub fn bucket(&self) -> BucketId {
+        let mut b = [0; 16];
+        b.copy_from_slice(&self.0[3..19]);
+        BucketId(b)
+    }
+
+    /// The key bytes after the prefix.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.0[Self::PREFIX..]
+    }
+}
+
+impl fmt::Debug for RegisterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}/{}/{}/{}",
+            self.group(),
+            self.space(),
+            self.bucket(),
+            String::from_utf8_lossy(self.key())
+        )
+    }
+}

@@ -1,0 +1,396 @@
+//! The record: what a register holds, replicated on every slot of its placement group.
+//!
+//! A record is the whole state of one key (its versions) or of one multipart upload. Invariants:
+//! `seq` grows by one and `parent` is the digest of the record it was made from (I5); one record
+//! has one encoding. The record knows where data is (write ids, shard maps) but never how a drive
+//! stores it. Byte layout: docs/formats.md, "Record".
+
+use crate::codec::{Reader, Writer};
+use crate::{Error, VersionId, WriteId};
+
+/// The state of one register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// 1 for the first record of a register, then one more for each change.
+    pub seq: u64,
+    /// [`Record::digest`] of the record this one was made from; 0 for the first.
+    pub parent: u64,
+    /// What the register says.
+    pub body: Body,
+}
+
+/// What a register says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing: the key was deleted for good. Kept until every voter has it (PROTOCOL.md 2.6).
+    Tombstone,
+    /// The versions of a key, newest first; never empty.
+    Versions(Vec<Version>),
+    /// A multipart upload.
+    Upload(Box<Upload>),
+    /// One part of a multipart upload, in a register of its own so that the cost of a part does not
+    /// grow with the number of parts.
+    Part(Box<Part>),
+}
+
+/// One version of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Version {
+    /// All zero: the null version.
+    pub id: VersionId,
+    /// True for a delete marker, which has no data.
+    pub delete_marker: bool,
+    /// Milliseconds since 1970, for display only; never older than the version below it.
+    pub modified_ms: i64,
+    /// Bytes of the object as the client sees it.
+    pub size: u64,
+    /// MD5 of the body, or MD5 over the parts' MD5s when `parts_count > 0`.
+    pub md5: [u8; 16],
+    /// 0 for a simple PUT, else the number of parts shown after the dash in the ETag.
+    pub parts_count: u16,
+    /// The data, in order. Empty for an empty object or a delete marker.
+    pub parts: Vec<Part>,
+    /// The S3 additional checksum of the whole object.
+    pub checksum: Option<Checksum>,
+    /// System and user metadata by lower-case header name, in order of name. User metadata keeps
+    /// its `x-amz-meta-` prefix; values are UTF-8.
+    pub meta: Vec<(String, String)>,
+    /// Object tags, in the order given.
+    pub tags: Vec<(String, String)>,
+    /// Retention mode and date: reserved for object lock, `None` until that door opens.
+    pub retention: Option<Retention>,
+    /// Legal hold: reserved for object lock.
+    pub legal_hold: bool,
+    /// Access control list as given, canned name or grants; empty means private.
+    pub acl: String,
+}
+
+/// Object-lock retention of one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// True: COMPLIANCE; false: GOVERNANCE.
+    pub compliance: bool,
+    /// Milliseconds since 1970.
+    pub until_ms: i64,
+}
+
+/// An S3 additional checksum as stored and returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// 1 CRC32, 2 CRC32C, 3 CRC64NVME, 4 SHA1, 5 SHA256.
+    pub algorithm: u8,
+    /// True: the checksum of the parts' checksums (composite), shown with `-N`.
+    pub composite: bool,
+    /// 4, 8, 20 or 32 bytes, as the algorithm gives them (big-endian).
+    pub value: Vec<u8>,
+}
+
+/// One contiguous piece of an object: a whole simple PUT, or one part of a multipart upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Part number 1..=10,000; 1 for a simple PUT.
+    pub number: u16,
+    /// Bytes of object data.
+    pub size: u64,
+    /// MD5 of the part.
+    pub md5: [u8; 16],
+    /// The part's own additional checksum.
+    pub checksum: Option<Checksum>,
+    /// Milliseconds since 1970 when the part was written.
+    pub modified_ms: i64,
+    /// Where its bytes are.
+    pub data: Data,
+}
+
+/// Where the bytes of one write are: the slot -> shard map.
+///
+/// The bytes are cut into stripes of `stripe` bytes (the last one shorter); each stripe into `k`
+/// data rows of equal length (the last row padded with zeros) and `m` parity rows. Shard `i` is
+/// row `i` of every stripe, one after another, and lives on slot `(i + rotate) % (k + m)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Names the shards on every drive.
+    pub write_id: WriteId,
+    /// Data shards (k', possibly lowered).
+    pub k: u8,
+    /// Parity shards; `k + m` is the number of slots of the placement group.
+    pub m: u8,
+    /// Rotation of the slot -> shard map.
+    pub rotate: u8,
+    /// Object bytes per stripe.
+    pub stripe: u32,
+    /// Bit s set: slot s was known durable when this record was proposed.
+    pub durable: u64,
+    /// True: shards ride in the drives' journals; false: in extents.
+    pub inline: bool,
+}
+
+impl Data {
+    /// The slot that holds shard `shard`.
+    #[must_use]
+    pub fn slot_of(&self, shard: u8) -> u8 {
+        let n = u16::from(self.k) + u16::from(self.m);
+        ((u16::from(shard) + u16::from(self.rotate)) % n) as u8
+    }
+
+    /// The shard held by slot `slot`.
+    #[must_use]
+    pub fn shard_of(&self, slot: u8) -> u8 {
+        let n = u16::from(self.k) + u16::from(self.m);
+        ((u16::from(slot) + n - u16::from(self.rotate) % n) % n) as u8
+    }
+
+    /// Bytes of one row of a stripe that holds `bytes` object bytes.
+    #[must_use]
+    pub fn row_len(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.k))
+    }
+
+    /// Bytes of each shard of a write of `size` object bytes.
+    #[must_use]
+    pub fn shard_len(&self, size: u64) -> u64 {
+        let stripe = u64::from(self.stripe);
+        (size / stripe) * self.row_len(stripe) + self.row_len(size % stripe)
+    }
+}
+
+/// A multipart upload (PROTOCOL.md 2.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// Where it stands.
+    pub state: UploadState,
+    /// The version to be, without id, parts, size and checksums.
+    pub template: Version,
+    /// Checksum algorithm asked for at creation (0 none, else as [`Checksum::algorithm`]).
+    pub checksum_algorithm: u8,
+    /// True: checksum type COMPOSITE; false: FULL_OBJECT.
+    pub checksum_composite: bool,
+}
+
+/// Where a multipart upload stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UploadState {
+    /// Takes parts.
+    Open,
+    /// A complete call has won: this version (id and parts chosen) is being put on the key.
+    Completing(Box<Version>),
+    /// The key carries the version; kept so that a retry gets the same answer.
+    Done(Box<Version>),
+    /// Aborted; the parts are being dropped.
+    Aborted,
+}
+
+impl Record {
+    /// A 64-bit digest of the encoding, used as `parent` and to compare drives.
+    #[must_use]
+    pub fn digest(bytes: &[u8]) -> u64 {
+        use highway::{HighwayHash, HighwayHasher, Key};
+        HighwayHasher::new(Key([0x6173_686c, 0x6172_2072, 0x6563_6f72, 0x6420_7631])).hash64(bytes)
+    }
+
+    /// The bytes of the record.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::with_capacity(384);
+        w.u8(FORMAT);
+        w.var(self.seq);
+        w.u64(self.parent);
+        match &self.body {
+            Body::Tombstone => w.u8(0),
+            Body::Versions(v) => {
+                w.u8(1);
+                w.list(v, put_version);
+            }
+            Body::Upload(u) => {
+                w.u8(2);
+                put_upload(&mut w, u);
+            }
+            Body::Part(p) => {
+                w.u8(3);
+                put_part(&mut w, p);
+            }
+        }
+        w.into_vec()
+    }
+
+    /// The inverse of [`Record::encode`].
+    ///
+    /// # Errors
+    /// [`Error::Version`] for a newer format, [`Error::Malformed`] for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Record, Error> {
+        let mut r = Reader::new(bytes);
+        match r.u8()? {
+            FORMAT => {}
+            v => {
+                return Err(Error::Version { what: "record", found: u32::from(v) });
+            }
+        }
+        let seq = r.var()?;
+        let parent = r.u64()?;
+        let body = match r.u8()? {
+            0 => Body::Tombstone,
+            1 => Body::Versions(r.list(get_version)?),
+            2 => Body::Upload(Box::new(get_upload(&mut r)?)),
+            3 => Body::Part(Box::new(get_part(&mut r)?)),
+            _ => return Err(Error::Malformed("record body")),
+        };
+        r.end()?;
+        if matches!(&body, Body::Versions(v) if v.is_empty()) {
+            return Err(Error::Malformed("no versions"));
+        }
+        Ok(Record { seq, parent, body })
+    }
+
+    /// Every piece of data this record names. An upload that is being completed names the parts of
+    /// the version it has chosen; one that is done names none, since the key does.
+    pub fn data(&self) -> impl Iterator<Item = &Part> {
+        let (versions, parts): (&[Version], &[Part]) = match &self.body {
+            Body::Tombstone => (&[], &[]),
+            Body::Versions(v) => (v, &[]),
+            Body::Part(p) => (&[], std::slice::from_ref(p)),
+            Body::Upload(u) => match &u.state {
+                UploadState::Completing(v) => (std::slice::from_ref(v), &[]),
+                _ => (&[], &[]),
+            },
+        };
+        versions.iter().flat_map(|v| v.parts.iter()).chain(parts)
+    }
+}
+
+/// The record format written by this release.
+const FORMAT: u8 = 1;
+
+fn put_pairs(w: &mut Writer, pairs: &[(String, String)]) {
+    w.list(pairs, |w, (k, v)| {
+        w.bytes(k.as_bytes());
+        w.bytes(v.as_bytes());
+    });
+}
+
+fn get_pairs(r: &mut Reader<'_>) -> Result<Vec<(String, String)>, Error> {
+    r.list(|r| Ok((r.string()?, r.string()?)))
+}
+
+fn put_checksum(w: &mut Writer, c: &Checksum) {
+    w.u8(c.algorithm);
+    w.bool(c.composite);
+    w.bytes(&c.value);
+}
+
+fn get_checksum(r: &mut Reader<'_>) -> Result<Checksum, Error> {
+    Ok(Checksum { algorithm: r.u8()?, composite: r.bool()?, value: r.bytes()?.to_vec() })
+}
+
+fn put_part(w: &mut Writer, p: &Part) {
+    w.u16(p.number);
+    w.var(p.size);
+    w.raw(&p.md5);
+    w.option(p.checksum.as_ref(), put_checksum);
+    w.i64(p.modified_ms);
+    w.raw(&p.data.write_id.0);
+    w.u8(p.data.k);
+    w.u8(p.data.m);
+    w.u8(p.data.rotate);
+    w.u32(p.data.stripe);
+    w.u64(p.data.durable);
+    w.bool(p.data.inline);
+}
+
+fn get_part(r: &mut Reader<'_>) -> Result<Part, Error> {
+    let p = Part {
+        number: r.u16()?,
+        size: r.var()?,
+        md5: r.array()?,
+        checksum: r.option(get_checksum)?,
+        modified_ms: r.i64()?,
+        data: Data {
+            write_id: WriteId(r.array()?),
+            k: r.u8()?,
+            m: r.u8()?,
+            rotate: r.u8()?,
+            stripe: r.u32()?,
+            durable: r.u64()?,
+            inline: r.bool()?,
+        },
+    };
+    let d = &p.data;
+    let n = u16::from(d.k) + u16::from(d.m);
+    if d.k == 0 || n > 64 || u16::from(d.rotate) >= n || d.stripe == 0 {
+        return Err(Error::Malformed("shard map"));
+    }
+    Ok(p)
+}
+
+fn put_version(w: &mut Writer, v: &Version) {
+    w.raw(&v.id.0);
+    w.bool(v.delete_marker);
+    w.i64(v.modified_ms);
+    w.var(v.size);
+    w.raw(&v.md5);
+    w.u16(v.parts_count);
+    w.list(&v.parts, put_part);
+    w.option(v.checksum.as_ref(), put_checksum);
+    put_pairs(w, &v.meta);
+    put_pairs(w, &v.tags);
+    w.option(v.retention.as_ref(), |w, r| {
+        w.bool(r.compliance);
+        w.i64(r.until_ms);
+    });
+    w.bool(v.legal_hold);
+    w.bytes(v.acl.as_bytes());
+}
+
+fn get_version(r: &mut Reader<'_>) -> Result<Version, Error> {
+    Ok(Version {
+        id: VersionId(r.array()?),
+        delete_marker: r.bool()?,
+        modified_ms: r.i64()?,
+        size: r.var()?,
+        md5: r.array()?,
+        parts_count: r.u16()?,
+        parts: r.list(get_part)?,
+        checksum: r.option(get_checksum)?,
+        meta: get_pairs(r)?,
+        tags: get_pairs(r)?,
+        retention: r.option(|r| Ok(Retention { compliance: r.bool()?, until_ms: r.i64()? }))?,
+        legal_hold: r.bool()?,
+        acl: r.string()?,
+    })
+}
+
+fn put_upload(w: &mut Writer, u: &Upload) {
+    w.i64(u.created_ms);
+    match &u.state {
+        UploadState::Open => w.u8(0),
+        UploadState::Completing(v) => {
+            w.u8(1);
+            put_version(w, v);
+        }
+        UploadState::Done(v) => {
+            w.u8(2);
+            put_version(w, v);
+        }
+        UploadState::Aborted => w.u8(3),
+    }
+    put_version(w, &u.template);
+    w.u8(u.checksum_algorithm);
+    w.bool(u.checksum_composite);
+}
+
+fn get_upload(r: &mut Reader<'_>) -> Result<Upload, Error> {
+    Ok(Upload {
+        created_ms: r.i64()?,
+        state: match r.u8()? {
+            0 => UploadState::Open,
+            1 => UploadState::Completing(Box::new(get_version(r)?)),
+            2 => UploadState::Done(Box::new(get_version(r)?)),
+            3 => UploadState::Aborted,
+            _ => return Err(Error::Malformed("upload state")),
+        },
+        template: get_version(r)?,
+        checksum_algorithm: r.u8()?,
+        checksum_composite: r.bool()?,
+    })
+}

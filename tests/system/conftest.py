@@ -1,0 +1,153 @@
+"""Starts one `ashlar server` for the whole run and hands every test its own bucket.
+
+The server listens on loopback, on a free port, over four fresh folders. It is ended by its own
+process id when the run is over, and its log is printed when a test fails.
+"""
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+
+ACCESS = "clienttests"
+SECRET = "clienttests-secret-key"
+REGION = "us-east-1"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """One running server and how to reach it."""
+
+    def __init__(self, home: Path, drives: int = 4):
+        self.home = home
+        self.port = free_port()
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.drives = f"{home}/drive{{1...{drives}}}"
+        self.log = home / "server.log"
+        self.process = None
+        self.start()
+
+    def start(self):
+        env = dict(os.environ, ASHLAR_ROOT_USER=ACCESS, ASHLAR_ROOT_PASSWORD=SECRET)
+        self.process = subprocess.Popen(
+            [
+                os.environ["ASHLAR_BIN"], "server", self.drives,
+                "--address", f"127.0.0.1:{self.port}", "--domain", "s3.test",
+            ],
+            env=env, stdout=self.log.open("ab"), stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2)
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError("server did not start:\n" + self.log.read_text())
+                time.sleep(0.05)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def server():
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    home = Path(tempfile.mkdtemp(prefix="ashlar-clients-", dir=base))
+    s = Server(home)
+    try:
+        yield s
+        assert s.stop() == 0, "the server did not end cleanly on SIGTERM"
+    finally:
+        if s.process.poll() is None:
+            s.process.kill()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def environment(server):
+    """The environment every AWS-like client understands."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    env.update(
+        AWS_ACCESS_KEY_ID=ACCESS, AWS_SECRET_ACCESS_KEY=SECRET, AWS_DEFAULT_REGION=REGION,
+        AWS_REGION=REGION, AWS_CONFIG_FILE="/dev/null", AWS_SHARED_CREDENTIALS_FILE="/dev/null",
+        AWS_EC2_METADATA_DISABLED="true", NO_COLOR="1",
+        PATH=f"{os.environ['CLIENT_BIN']}:{os.environ['PATH']}",
+    )
+    return env
+
+
+@pytest.fixture(scope="session")
+def s3(server):
+    return boto3.client(
+        "s3", endpoint_url=server.endpoint, aws_access_key_id=ACCESS,
+        aws_secret_access_key=SECRET, region_name=REGION,
+        config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 2}),
+    )
+
+
+@pytest.fixture
+def bucket(s3, request):
+    """A bucket of the test's own. Left behind on purpose: the folders go as a whole."""
+    name = "t-" + hashlib.sha1(request.node.nodeid.encode()).hexdigest()[:20]
+    s3.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
+def run(environment, tmp_path):
+    """Runs a client; a non-zero end shows all it printed."""
+
+    def go(*args, env=None, check=True, cwd=None, timeout=600):
+        done = subprocess.run(
+            [str(a) for a in args], env={**environment, "HOME": str(tmp_path), **(env or {})},
+            capture_output=True, text=True, timeout=timeout, cwd=cwd, stdin=subprocess.DEVNULL,
+        )
+        if check and done.returncode != 0:
+            pytest.fail(f"{args} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    return go
+
+
+def noise(size, seed=1):
+    """`size` bytes that do not compress, the same for the same seed."""
+    return random.Random(seed).randbytes(size)
+
+
+def make_tree(root: Path, files: int, seed=7):
+    """A tree of `files` files with awkward names and sizes from 0 to a few hundred KiB."""
+    rng = random.Random(seed)
+    names = ["plain", "with space", "plus+sign", "per%cent", "ünïcode", "a&b=c", "tilde~", "semi;colon"]
+    for i in range(files):
+        folder = root / f"d{i % 17}" / names[i % len(names)]
+        folder.mkdir(parents=True, exist_ok=True)
+        size = rng.choice([0, 1, 100, 4096, 5000, 70_000]) if i % 97 else 300_000
+        (folder / f"{names[(i // 3) % len(names)]}-{i}.bin").write_bytes(rng.randbytes(size))
+    return root
+
+
+def digest_tree(root: Path):
+    """Relative path -> SHA-256, for comparing two trees byte for byte."""
+    return {
+        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(root.rglob("*")) if p.is_file()
+    }

@@ -1,0 +1,252 @@
+"""T4: SIGKILL under load. T10/T15 in part: drives emptied, replaced and damaged under load.
+
+Every writer notes what was acknowledged before the kill; after the restart each key must show the
+acknowledged content, or the content of the one write that was in flight when the server died.
+`ASHLAR_CRASH_CYCLES` sets the number of cycles (20 unless told otherwise).
+"""
+
+import hashlib
+import http.client
+import os
+import random
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from conftest import ACCESS, REGION, SECRET, Server
+
+CYCLES = int(os.environ.get("ASHLAR_CRASH_CYCLES", "20"))
+SIZES = [0, 10, 1000, 4096, 100_000, 400_000, 1_500_000, 6_000_000]
+
+
+def client(server, attempts=1):
+    return boto3.client(
+        "s3", endpoint_url=server.endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET,
+        region_name=REGION,
+        config=Config(
+            s3={"addressing_style": "path"}, retries={"max_attempts": attempts, "mode": "standard"},
+            connect_timeout=5, read_timeout=60,
+        ),
+    )
+
+
+@pytest.fixture
+def own():
+    """A server of the test's own, in memory where possible."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    home = Path(tempfile.mkdtemp(prefix="ashlar-crash-", dir=base))
+    servers = []
+
+    def start(drives=4):
+        servers.append(Server(home, drives))
+        return servers[-1]
+
+    yield start
+    for s in servers:
+        if s.process.poll() is None:
+            s.process.kill()
+            s.process.wait()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def content(key, generation, size):
+    return random.Random(f"{key}/{generation}").randbytes(size)
+
+
+class Writer(threading.Thread):
+    """Puts, overwrites and deletes its own keys until told to stop or until the server is gone."""
+
+    def __init__(self, s3, bucket, name, state):
+        super().__init__()
+        self.s3, self.bucket, self.who, self.state = s3, bucket, name, state
+        self.going = True
+        self.rng = random.Random(f"{name}/{len(state)}/{time.time_ns()}")
+
+    def run(self):
+        while self.going:
+            key = f"{self.who}/{self.rng.randrange(12)}"
+            done, _ = self.state.get(key, (None, None))
+            generation = self.rng.randrange(1 << 40)
+            size = self.rng.choice(SIZES)
+            wanted = None if done and self.rng.random() < 0.15 else (generation, size)
+            self.state[key] = (done, [wanted])
+            try:
+                if wanted is None:
+                    self.s3.delete_object(Bucket=self.bucket, Key=key)
+                else:
+                    self.s3.put_object(Bucket=self.bucket, Key=key, Body=content(key, generation, size))
+            except (BotoCoreError, ClientError, http.client.HTTPException, OSError):
+                return
+            self.state[key] = (wanted, [])
+
+
+def look(s3, bucket, key):
+    """What a key shows now: a digest, or None when it is absent. Anything else is a failure."""
+    try:
+        return hashlib.sha256(s3.get_object(Bucket=bucket, Key=key)["Body"].read()).digest()
+    except ClientError as e:
+        assert e.response["Error"]["Code"] == "NoSuchKey", f"{key}: {e}"
+        return None
+
+
+def check(s3, bucket, state):
+    """Acknowledged content, or that of the write in flight; then that is the acknowledged one."""
+    shown = lambda key, v: None if v is None else hashlib.sha256(content(key, *v)).digest()
+    for key, (done, flying) in state.items():
+        seen = look(s3, bucket, key)
+        for candidate in [done, *flying]:
+            if seen == shown(key, candidate):
+                state[key] = (candidate, [])
+                break
+        else:
+            pytest.fail(f"{key}: acknowledged {done}, in flight {flying}, but another content is there")
+    listed = set()
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        listed |= {o["Key"] for o in page.get("Contents", [])}
+    assert listed == {k for k, (done, _) in state.items() if done is not None}
+
+
+def test_killed_under_load(own):
+    server = own()
+    client(server).create_bucket(Bucket="crash")
+    state, slowest = {}, 0.0
+    rng = random.Random(os.environ.get("ASHLAR_SEED", "crash"))
+    for cycle in range(CYCLES):
+        writers = [Writer(client(server), "crash", f"w{i}", state) for i in range(4)]
+        [w.start() for w in writers]
+        time.sleep(rng.uniform(0.05, 0.8))
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+        for w in writers:
+            w.going = False
+        [w.join() for w in writers]
+        begin = time.monotonic()
+        server.start()
+        slowest = max(slowest, time.monotonic() - begin)
+        check(client(server, 3), "crash", state)
+        print(f"cycle {cycle}: {len(state)} keys are right")
+    assert slowest < 5, f"a restart took {slowest:.1f} s"
+
+
+def wait_until(what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while True:
+        if what():
+            return
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.2)
+
+
+def empty(folder: Path):
+    """What pulling a drive and putting a blank one in its place looks like."""
+    for p in folder.iterdir():
+        shutil.rmtree(p) if p.is_dir() else p.unlink()
+
+
+def test_two_of_four_emptied_under_load(own):
+    """Reads never fail; writes come back by themselves within seconds; then the other two may go."""
+    server = own()
+    s3 = client(server, 3)
+    s3.create_bucket(Bucket="b")
+    keys = {}
+    for i in range(60):
+        size = SIZES[i % len(SIZES)]
+        keys[f"k{i}"] = (i, size)
+        s3.put_object(Bucket="b", Key=f"k{i}", Body=content(f"k{i}", i, size))
+    once = client(server, 1)
+    failures, reading = [], threading.Event()
+
+    def reader():
+        mine = client(server, 1)
+        while not reading.is_set():
+            for key, v in keys.items():
+                try:
+                    if mine.get_object(Bucket="b", Key=key)["Body"].read() != content(key, *v):
+                        failures.append(f"{key}: wrong bytes")
+                except Exception as e:  # every failure counts here
+                    failures.append(f"{key}: {e}")
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    for pair in ((1, 2), (3, 4)):
+        for d in pair:
+            empty(server.home / f"drive{d}")
+
+        def writes():
+            try:
+                once.put_object(Bucket="b", Key=f"after{pair[0]}", Body=b"x")
+                return True
+            except ClientError as e:
+                assert e.response["ResponseMetadata"]["HTTPStatusCode"] == 503, e
+                return False
+
+        wait_until(writes, 30)
+        wait_until(lambda: healed(server), 60)
+    reading.set()
+    thread.join()
+    assert not failures, failures[:5]
+    for key, v in keys.items():
+        assert s3.get_object(Bucket="b", Key=key)["Body"].read() == content(key, *v)
+
+
+def healed(server):
+    """True once the server says that every slot has what it should have."""
+    from signing import admin
+
+    info = admin(server, "GET", "/ashlar/admin/v1/info")
+    return (
+        all(d["state"] == "online" and d["role"] == "voter" and not d.get("rebuild") for d in info["drives"])
+        and info["heal"]["queued"] == 0
+    )
+
+
+def test_damage_is_never_served_and_is_repaired(own):
+    """Random bytes of two of four drives are flipped while the server is down."""
+    server = own()
+    s3 = client(server)
+    s3.create_bucket(Bucket="b")
+    keys = {f"k{i}": (i, SIZES[i % len(SIZES)]) for i in range(40)}
+    for key, v in keys.items():
+        s3.put_object(Bucket="b", Key=key, Body=content(key, *v))
+    assert server.stop() == 0
+    rng = random.Random("damage")
+    for d in (1, 3):
+        for path in sorted((server.home / f"drive{d}" / "extents").glob("*")):
+            data = bytearray(path.read_bytes())
+            for _ in range(200):
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            path.write_bytes(data)
+    server.start()
+    s3 = client(server)
+    for _ in range(2):
+        for key, v in keys.items():
+            assert s3.get_object(Bucket="b", Key=key)["Body"].read() == content(key, *v)
+    wait_until(lambda: healed(server))
+
+
+def test_second_start_finds_the_drives_in_any_order(own):
+    server = own()
+    s3 = client(server)
+    s3.create_bucket(Bucket="b")
+    s3.put_object(Bucket="b", Key="k", Body=b"v")
+    assert server.stop() == 0
+    home = server.home
+    (home / "drive1").rename(home / "t")
+    (home / "drive3").rename(home / "drive1")
+    (home / "t").rename(home / "drive3")
+    server.start()
+    assert client(server).get_object(Bucket="b", Key="k")["Body"].read() == b"v"
+    assert server.stop() == 0
+    (home / "drive2" / "label").rename(home / "kept")
+    (home / "drive2" / "foreign.txt").write_text("not ours")
+    server.start()
+    assert client(server).get_object(Bucket="b", Key="k")["Body"].read() == b"v"
+    assert (home / "drive2" / "foreign.txt").exists()
