@@ -8,7 +8,8 @@ import pytest
 
 from conftest import ACCESS, SECRET, digest_tree, make_tree, noise
 
-NEW_AWS = str(Path(os.environ["CLIENT_VENV"]) / "bin" / "aws")
+VENV = Path(os.environ["CLIENT_VENV"]) / "bin"
+NEW_AWS = str(VENV / "aws")
 OLD_AWS = "/usr/bin/aws"
 
 
@@ -103,7 +104,7 @@ def test_rclone(server, bucket, run, tree, tmp_path):
 
 
 def test_s5cmd(server, bucket, run, tree, tmp_path):
-    s5 = lambda *a: run("s5cmd", "--endpoint-url", server.endpoint, "--log", "error", *a)
+    s5 = lambda *a: run(VENV / "s5cmd", "--endpoint-url", server.endpoint, "--log", "error", *a)
     s5("cp", f"{tree}/", f"s3://{bucket}/tree/")
     s5("cp", f"s3://{bucket}/tree/*", f"{tmp_path}/back/")
     assert digest_tree(tmp_path / "back") == digest_tree(tree)

@@ -20,5 +20,7 @@ mod sha;
 
 pub use algorithm::{Algorithm, Digest, Hasher, combine_crc, composite};
 pub use frame::{KEY_HASH_KEY, frame_hash, key_hash};
-pub use md5::{md5_once, bench_kernels};
+#[doc(hidden)]
+pub use md5::Tuning;
+pub use md5::{INLINE_BELOW, LaneStats, Md5Lanes, Md5Stream, md5_kernel, md5_once};
 pub use sha::{Sha256, ct_eq, hmac_sha256, sha256};

@@ -1,1 +1,29 @@
-//! placeholder
+#![forbid(unsafe_code)]
+//! The map of drives and placement groups, and the control store that keeps it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `control` | the embedded control store: get, list, watch, transactions; copies on the drives |
+//! | `establish` | how a start becomes the one writer: the two rounds before the first answer |
+//! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
+//! | `map` | drives, states, code, placement groups, epochs |
+//! | `layout` | which code and which groups a set of drives gets |
+//!
+//! Invariants: a transaction is answered only after a majority of the member drives holds it
+//! durably, counted over members, never over "drives that are up"; an epoch never goes down; a drive
+//! id that left the map never comes back; nothing here decides by time.
+//!
+//! It must never know: objects, buckets (their registry is opaque values here), requests.
+
+mod control;
+mod copy;
+mod error;
+mod establish;
+mod layout;
+mod map;
+
+pub use control::{Change, Compare, Control, Health, Txn, Value, Watch, Watched};
+pub use copy::{FileMedium, Medium};
+pub use error::{Error, Result};
+pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
+pub use map::{Drive, DriveState, Map};

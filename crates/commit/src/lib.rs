@@ -1,1 +1,45 @@
-//! placeholder
+//! The commit protocol of Ashlar as pure state machines: one ballot register per key on the n
+//! drives of a placement group (CASPaxos family; PROTOCOL.md section 2).
+//!
+//! Every machine here is fed with answers and says what follows from them. The caller sends the
+//! messages, flushes the drives, keeps the time and draws the random numbers.
+//!
+//! | Machine | Runs | Does |
+//! |---|---|---|
+//! | [`Acceptor`] | beside each drive | answers PREPARE and ACCEPT, keeps the promises |
+//! | [`Proposer`] | at the coordinator, one per attempt | one write, or one identity round |
+//! | [`Reader`] | at the coordinator, one per read | decides what a read may answer |
+//! | [`Resync`] | at whoever fills a blank drive | decides what the new drive may copy |
+//! | [`Sweep`] | at the collector | decides when staged data that nothing names may go |
+//! | [`upload`] | at the coordinator | the states of a multipart upload |
+//!
+//! Invariants that live here are `assert!`s and stay on in release builds: one promise only grows
+//! (I2), nothing is accepted below a promise or an epoch (I3), a record is sent only after its
+//! data is durable (I4), a joining drive never votes (I6), resync reads only fenced drives (I7),
+//! only an irrevocable state is served without a round (I8), absence needs explicit answers (I9).
+//!
+//! The same code runs in the model checker (`crates/model`), in the simulator and in production.
+//! It must never know: files, sockets, clocks, threads, what a record contains.
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod promises;
+mod proposer;
+mod quorum;
+mod reader;
+mod recover;
+mod resync;
+mod sweep;
+pub mod upload;
+
+pub use acceptor::{AcceptAnswer, Acceptor, ConfirmAnswer, HEADROOM, PrepareAnswer, Role};
+pub use ashlar_format::Ballot;
+pub use promises::{Held, OnePromise, PromiseTable, Promises};
+pub use proposer::{Proposer, Step};
+pub use quorum::{
+    MAX_SLOTS, Quorum, Slot, SlotSet, ballot_above, durable_needed, lower_k, may_purge, spare,
+};
+pub use reader::{Proof, ReadStep, Reader};
+pub use recover::{Footing, OneSync, Recovery};
+pub use resync::{Copy, Resync};
+pub use sweep::{Sweep, SweepStep};

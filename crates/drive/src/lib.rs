@@ -1,1 +1,47 @@
-//! placeholder
+#![forbid(unsafe_code)]
+//! One drive: label, journal, extents, index, health.
+//!
+//! A drive is a folder on its own file system. It keeps registers (a ballot-stamped record per key,
+//! PROTOCOL.md 2) and shards (bytes named by write id and shard index), and says how healthy it is.
+//!
+//! Invariants: nothing is answered before a successful flush covers it (I11); a failed flush or
+//! write fences the drive (I12); every byte read is checked against a checksum that binds its
+//! identity (I13); a joining drive never votes (I6); a corrupt or unreadable register is an error,
+//! never "absent"; the index is a cache that can be deleted.
+//!
+//! Must never know: S3, objects, erasure codes, other drives.
+
+mod apply;
+mod compact;
+mod core;
+mod drain;
+mod drive;
+mod entry;
+mod error;
+mod extent;
+mod files;
+mod index;
+mod journal;
+mod keeper;
+mod overlay;
+mod probe;
+mod reader;
+mod replay;
+mod run;
+mod scan;
+mod tally;
+mod types;
+
+pub use ashlar_format::label::Label;
+pub use drive::{Drive, MAX_SUMMARY};
+pub use error::{Error, Result};
+pub use extent::ShardWriter;
+#[doc(hidden)]
+pub use probe::{format_folder, probe_folder};
+pub use probe::{format, probe};
+pub use reader::ShardReader;
+pub use tally::{Completion, Outcome, Tally};
+pub use types::{
+    Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen,
+    ShardInfo, State, Stats,
+};

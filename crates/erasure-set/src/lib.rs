@@ -1,1 +1,62 @@
-//! placeholder
+#![forbid(unsafe_code)]
+//! Spreads versions over the drives of a placement group.
+//!
+//! A placement group is `n` slots with one drive each. A key's register (its record) is replicated
+//! on all of them and changed by the commit protocol of PROTOCOL.md; the bytes of a version are
+//! erasure coded into `n` shards, one per slot.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `layout` | key -> group -> slots -> drives; stripe and row sizes |
+//! | `table` | which drive is in which slot now, and how quick it is |
+//! | `sets` | the shared state: table, caches, queues, options |
+//! | `register` | reading a register |
+//! | `update`, `propose` | changing a register: prepare, decide, stage, accept |
+//! | `stored` | what a drive keeps as the record of a register |
+//! | `write` | bytes -> stripes -> shards |
+//! | `read` | shards -> stripes -> bytes, around damage and slow drives |
+//! | `list` | ordered, linearizable listing |
+//! | `tail` | what is left of a write after its caller was answered |
+//! | `heal`, `rebuild`, `scrub` | making every slot whole again |
+//! | `health` | what a group can still do |
+//!
+//! Invariants: fewer than the drives a protocol step needs is [`Error::Unavailable`], never "absent";
+//! a record that names data is sent only after enough shards are durable (I4); bytes that leave a
+//! reader were verified and belong to the write asked for; every queue, cache and wait is bounded.
+//!
+//! Must never know: S3, HTTP, what a version means beyond the data it names.
+
+mod ballots;
+mod cache;
+mod error;
+mod heal;
+mod health;
+mod keylock;
+mod layout;
+mod list;
+mod propose;
+mod read;
+mod rebuild;
+mod register;
+mod scrub;
+mod sets;
+mod stored;
+mod table;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod update;
+mod write;
+
+pub use error::{Error, Result};
+pub use heal::{HealStats, Healed};
+pub use health::GroupHealth;
+pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
+pub use list::{Listed, MAX_PAGE, Page};
+pub use read::ObjectReader;
+pub use rebuild::{Phase, Progress};
+pub use register::Register;
+pub use scrub::Scrubbed;
+pub use sets::{Options, Sets};
+pub use update::{Decision, UpdateError, Updated};
+pub use write::{DataWriter, Staged};

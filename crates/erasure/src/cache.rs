@@ -69,7 +69,7 @@ mod tests {
         let ask = |used| {
             cache.get(pattern(used), || {
                 made.set(made.get() + 1);
-                Plan::new(Kernel::Scalar, vec![1], 1, 1)
+                Plan::new(Kernel::Scalar, vec![1], 1, 1, false)
             })
         };
         for used in [1, 2, 3, 1, 4, 1, 3, 2] {

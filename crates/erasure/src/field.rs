@@ -36,11 +36,7 @@ const LOG: [u8; 256] = {
 
 /// Product of two field elements.
 pub(crate) const fn mul(a: u8, b: u8) -> u8 {
-    if a == 0 || b == 0 {
-        0
-    } else {
-        EXP[LOG[a as usize] as usize + LOG[b as usize] as usize]
-    }
+    if a == 0 || b == 0 { 0 } else { EXP[LOG[a as usize] as usize + LOG[b as usize] as usize] }
 }
 
 /// Multiplicative inverse. Panics on 0, which has none.

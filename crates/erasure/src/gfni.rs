@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::lane::{Lane, Pass, by_rows, sweep};
+use crate::lane::{Lane, Mode, Pass, by_rows, sweep};
 
 /// 512-bit vectors.
 struct Wide;
@@ -100,9 +100,9 @@ pub(crate) unsafe fn run_512(pass: &Pass) {
 }
 
 #[target_feature(enable = "gfni,avx512f,avx512bw")]
-unsafe fn sweep_512<const R: usize, const C: usize, const UNIT: bool>(pass: &Pass) {
+unsafe fn sweep_512<const R: usize, const C: usize, const MODE: Mode>(pass: &Pass) {
     // SAFETY: the contract of `run_512`; the features are enabled here.
-    unsafe { sweep::<Wide, R, C, UNIT>(pass) }
+    unsafe { sweep::<Wide, R, C, MODE>(pass) }
 }
 
 /// 256-bit vectors.
@@ -202,11 +202,11 @@ impl Lane for Narrow {
 /// The CPU must have GFNI and AVX2, and `pass` must keep its invariants.
 pub(crate) unsafe fn run_256(pass: &Pass) {
     // SAFETY: passed on.
-    unsafe { by_rows!(sweep_256, pass, 1 x 4, 2 x 4, 3 x 3, 4 x 2) }
+    unsafe { by_rows!(sweep_256, pass, 1 x 4, 2 x 4, 3 x 2, 4 x 2) }
 }
 
 #[target_feature(enable = "gfni,avx2")]
-unsafe fn sweep_256<const R: usize, const C: usize, const UNIT: bool>(pass: &Pass) {
+unsafe fn sweep_256<const R: usize, const C: usize, const MODE: Mode>(pass: &Pass) {
     // SAFETY: the contract of `run_256`; the features are enabled here.
-    unsafe { sweep::<Narrow, R, C, UNIT>(pass) }
+    unsafe { sweep::<Narrow, R, C, MODE>(pass) }
 }

@@ -10,12 +10,24 @@
 //! called from functions that enable the features of the [`Lane`] it is given, into which it then
 //! dissolves. No closures and no iterator adapters in here, they would be compiled on their own,
 //! without those features.
+#![allow(clippy::needless_range_loop)] // iterator adapters: see above
 
-/// How a row 0 of a tile takes part in a step: by multiplication like the others.
+/// What a pass may take for granted; a constant to the compiler, so that each mode is a loop of its
+/// own ([`Pass::mode`]).
+pub(crate) type Mode = u8;
+/// Any coefficients.
+pub(crate) const GENERAL: Mode = 0;
+/// Row 0 has ones for the first [`Pass::unit_columns`] inputs and zeros for the others.
+pub(crate) const UNIT: Mode = 1;
+/// Row 0 and column 0 are all ones, there are at least two columns, and nothing is folded or
+/// accumulated: the shape of encoding.
+pub(crate) const ENCODE: Mode = 2;
+
+/// How row 0 takes part in a step: multiplied like the others.
 const MULTIPLY: u8 = 0;
-/// Its coefficient is 1: just add.
+/// Its coefficients are 1: just added.
 const ADD: u8 = 1;
-/// Its coefficient is 0: leave it out.
+/// Its coefficients are 0: left out.
 const SKIP: u8 = 2;
 
 /// One vector of an instruction set.
@@ -51,11 +63,11 @@ pub(crate) trait Lane {
     unsafe fn mul(f: Self::Factor, x: Self::Operand) -> Self::Vector;
     /// `sum + f * x`
     unsafe fn mul_add(sum: Self::Vector, f: Self::Factor, x: Self::Operand) -> Self::Vector;
-    /// `sum + f * x + g * y`
+    /// `sum + f * x + g * y` for the pairs `(f, x)` and `(g, y)`
     unsafe fn mul_add2(
         sum: Self::Vector,
-        (f, x): (Self::Factor, Self::Operand),
-        (g, y): (Self::Factor, Self::Operand),
+        fx: (Self::Factor, Self::Operand),
+        gy: (Self::Factor, Self::Operand),
     ) -> Self::Vector;
 }
 
@@ -63,18 +75,20 @@ pub(crate) trait Lane {
 ///
 /// Invariants, upheld by `plan` and relied upon by every kernel: `inputs` points to `columns`
 /// pointers and `outputs` to `rows` pointers, each valid for `to` bytes, for writing in the case of
-/// outputs, and no output overlaps any other row; `tables` holds `columns * rows` entries of the
-/// kernel's width, column by column; `columns >= 1` and, where `unit` is set, `unit_columns >= 1`.
+/// outputs, and no output overlaps any other row; `from <= to`; `tables` holds `columns * rows`
+/// entries of the kernel's width, column by column; `columns >= 1`; `mode` tells the truth, and
+/// where it is [`UNIT`], `1 <= unit_columns <= columns`.
 pub(crate) struct Pass {
     pub tables: *const u64,
     pub inputs: *const *const u8,
     pub columns: usize,
     pub outputs: *const *mut u8,
     pub rows: usize,
-    /// Coefficients of row 0 are 1 for the first `unit_columns` inputs and 0 for the others.
-    pub unit: bool,
+    pub mode: Mode,
+    /// See [`UNIT`].
     pub unit_columns: usize,
-    /// Row 0 as given is the sum of all rows of the group, so the others must be added to it.
+    /// Only with [`UNIT`]: row 0 as given is the sum of all rows of the group, so the others must be
+    /// added to it at the end.
     pub fold: bool,
     /// All coefficients of column 0 are 1.
     pub first_ones: bool,
@@ -84,13 +98,14 @@ pub(crate) struct Pass {
     pub to: usize,
 }
 
-/// Calls `$sweep::<R, C, UNIT>` for the rows of a pass.
+/// Calls `$sweep::<R, C, MODE>` for the rows of a pass.
 macro_rules! by_rows {
     ($sweep:ident, $pass:expr, $($rows:literal x $vectors:literal),+) => {
-        match ($pass.rows, $pass.unit) {
+        match ($pass.rows, $pass.mode) {
             $(
-                ($rows, false) => $sweep::<$rows, $vectors, false>($pass),
-                ($rows, true) => $sweep::<$rows, $vectors, true>($pass),
+                ($rows, $crate::lane::GENERAL) => $sweep::<$rows, $vectors, { $crate::lane::GENERAL }>($pass),
+                ($rows, $crate::lane::UNIT) => $sweep::<$rows, $vectors, { $crate::lane::UNIT }>($pass),
+                ($rows, $crate::lane::ENCODE) => $sweep::<$rows, $vectors, { $crate::lane::ENCODE }>($pass),
             )+
             (rows, _) => unreachable!("a group of {rows} rows"),
         }
@@ -102,92 +117,139 @@ pub(crate) use by_rows;
 ///
 /// # Safety
 /// The CPU must have the instruction set of `L`, `pass` must keep its invariants, and `R` must be
-/// its number of rows and `UNIT` its `unit`.
+/// its number of rows and `MODE` its `mode`.
 #[inline(always)]
-pub(crate) unsafe fn sweep<L: Lane, const R: usize, const C: usize, const UNIT: bool>(pass: &Pass) {
+pub(crate) unsafe fn sweep<L: Lane, const R: usize, const C: usize, const MODE: Mode>(pass: &Pass) {
     let mut at = pass.from;
+    // Kept in registers: reading the pointers anew for each tile costs 3 % where the cache is the limit.
+    let mut outputs = [std::ptr::null_mut(); R];
+    // SAFETY: the pass holds `R` outputs and at least one input.
+    let first = unsafe {
+        for r in 0..R {
+            outputs[r] = *pass.outputs.add(r);
+        }
+        [*pass.inputs, *pass.inputs.add(usize::from(pass.columns > 1))]
+    };
     // SAFETY: each tile lies within from..to; the rest is this function's contract.
     unsafe {
         while pass.to - at >= C * L::BYTES {
-            tile::<L, R, C, UNIT, false>(pass, at, 0);
+            tile::<L, R, C, MODE, false>(pass, (&first, &outputs), at, 0);
             at += C * L::BYTES;
         }
         while pass.to - at >= L::BYTES {
-            tile::<L, R, 1, UNIT, false>(pass, at, 0);
+            tile::<L, R, 1, MODE, false>(pass, (&first, &outputs), at, 0);
             at += L::BYTES;
         }
         if at < pass.to {
-            tile::<L, R, 1, UNIT, true>(pass, at, pass.to - at);
+            tile::<L, R, 1, MODE, true>(pass, (&first, &outputs), at, pass.to - at);
         }
     }
 }
 
-/// One tile of `R` rows by `C` vectors, or by one vector of which `part` bytes count.
+/// One tile of `R` rows by `C` vectors, or by one vector of which `part` bytes count. `first` holds
+/// the first two inputs (the same one twice if there is only one).
 ///
 /// # Safety
 /// As [`sweep`]; all bytes of the tile must lie within the rows.
 #[inline(always)]
-unsafe fn tile<L: Lane, const R: usize, const C: usize, const UNIT: bool, const PART: bool>(
+unsafe fn tile<L: Lane, const R: usize, const C: usize, const MODE: Mode, const PART: bool>(
     pass: &Pass,
+    (first, outputs): (&[*const u8; 2], &[*mut u8; R]),
     at: usize,
     part: usize,
 ) {
     // SAFETY: the contract of this function is that of everything it calls.
     unsafe {
         let mut sums = [[L::zero(); C]; R];
-        let mut j = 0;
-        if pass.accumulate {
-            for r in 0..R {
-                sums[r] = read::<L, C, PART>((*pass.outputs.add(r)).add(at), part);
-            }
-        }
-        if pass.first_ones {
-            let x = read::<L, C, PART>((*pass.inputs).add(at), part);
-            for r in 0..R {
-                for c in 0..C {
-                    sums[r][c] = if pass.accumulate { L::xor(sums[r][c], x[c]) } else { x[c] };
+        let x = read::<L, C, PART>(first[0].add(at), part);
+        if MODE == ENCODE {
+            let y = read::<L, C, PART>(first[1].add(at), part);
+            begin_encoding::<L, R, C>(&mut sums, pass, x, y);
+            add_columns::<L, R, C, ADD, PART>(&mut sums, pass, 2, pass.columns, at, part);
+        } else {
+            if pass.accumulate {
+                for r in 0..R {
+                    sums[r] = read::<L, C, PART>(outputs[r].add(at), part);
                 }
             }
-            j = 1;
-        } else if !pass.accumulate {
-            let x = read::<L, C, PART>((*pass.inputs).add(at), part);
-            for r in 0..R {
-                if UNIT && r == 0 {
-                    sums[0] = x;
-                } else {
-                    let f = L::factor(pass.tables.add(r * L::WORDS));
-                    for c in 0..C {
-                        sums[r][c] = L::mul(f, L::operand(x[c]));
-                    }
+            if MODE == GENERAL {
+                // In pairs, beginning with zeros costs nothing: the first sum of two products is then
+                // a sum of three.
+                let alone = pass.first_ones || !L::PAIRS;
+                if alone {
+                    begin::<L, R, C, MODE>(&mut sums, pass, x);
                 }
-            }
-            j = 1;
-        }
-
-        if UNIT {
-            add_columns::<L, R, C, ADD, PART>(&mut sums, pass, j, pass.unit_columns, at, part);
-            if pass.unit_columns < pass.columns {
-                add_columns::<L, R, C, SKIP, PART>(&mut sums, pass, pass.unit_columns, pass.columns, at, part);
-            }
-            if pass.fold {
+                let next = usize::from(alone);
+                add_columns::<L, R, C, MULTIPLY, PART>(&mut sums, pass, next, pass.columns, at, part);
+            } else {
+                begin::<L, R, C, MODE>(&mut sums, pass, x);
+                add_columns::<L, R, C, ADD, PART>(&mut sums, pass, 1, pass.unit_columns, at, part);
+                add_columns::<L, R, C, SKIP, PART>(
+                    &mut sums,
+                    pass,
+                    pass.unit_columns,
+                    pass.columns,
+                    at,
+                    part,
+                );
                 for r in 1..R {
                     for c in 0..C {
-                        sums[0][c] = L::xor(sums[0][c], sums[r][c]);
+                        if pass.fold {
+                            sums[0][c] = L::xor(sums[0][c], sums[r][c]);
+                        }
                     }
                 }
             }
-        } else {
-            add_columns::<L, R, C, MULTIPLY, PART>(&mut sums, pass, j, pass.columns, at, part);
         }
-
         for r in 0..R {
-            let to = (*pass.outputs.add(r)).add(at);
+            write::<L, C, PART>(outputs[r].add(at), sums[r], part);
+        }
+    }
+}
+
+/// Sets the sums of a tile to those of the first two columns.
+///
+/// # Safety
+/// As [`tile`], in mode [`ENCODE`].
+#[inline(always)]
+unsafe fn begin_encoding<L: Lane, const R: usize, const C: usize>(
+    sums: &mut [[L::Vector; C]; R],
+    pass: &Pass,
+    x: [L::Vector; C],
+    y: [L::Vector; C],
+) {
+    // SAFETY: as above; the table has entries for two columns.
+    unsafe {
+        for c in 0..C {
+            sums[0][c] = L::xor(x[c], y[c]);
+        }
+        for r in 1..R {
+            let f = L::factor(pass.tables.add((R + r) * L::WORDS));
             for c in 0..C {
-                if PART {
-                    L::store_part(to, sums[r][c], part);
-                } else {
-                    L::store(to.add(c * L::BYTES), sums[r][c]);
-                }
+                sums[r][c] = L::mul_add(x[c], f, L::operand(y[c]));
+            }
+        }
+    }
+}
+
+/// Adds the first column to the sums of a tile, which hold zeros or, accumulating, the outputs.
+///
+/// # Safety
+/// As [`tile`], in the other modes.
+#[inline(always)]
+unsafe fn begin<L: Lane, const R: usize, const C: usize, const MODE: Mode>(
+    sums: &mut [[L::Vector; C]; R],
+    pass: &Pass,
+    x: [L::Vector; C],
+) {
+    // SAFETY: as above; the table has entries for one column.
+    unsafe {
+        for r in 0..R {
+            let f = L::factor(pass.tables.add(r * L::WORDS));
+            for c in 0..C {
+                let ones = pass.first_ones || MODE == UNIT && r == 0;
+                let term = if ones { x[c] } else { L::mul(f, L::operand(x[c])) };
+                sums[r][c] = if pass.accumulate { L::xor(sums[r][c], term) } else { term };
             }
         }
     }
@@ -248,7 +310,7 @@ unsafe fn add_columns<L: Lane, const R: usize, const C: usize, const ROW0: u8, c
     }
 }
 
-/// `C` vectors, or one in part.
+/// Loads `C` vectors, or one in part.
 ///
 /// # Safety
 /// `from` must be valid for `C` vectors, or for `part` bytes.
@@ -261,5 +323,23 @@ unsafe fn read<L: Lane, const C: usize, const PART: bool>(from: *const u8, part:
             v[c] = if PART { L::load_part(from, part) } else { L::load(from.add(c * L::BYTES)) };
         }
         v
+    }
+}
+
+/// Stores `C` vectors, or one in part.
+///
+/// # Safety
+/// `to` must be valid for `C` vectors, or for `part` bytes.
+#[inline(always)]
+unsafe fn write<L: Lane, const C: usize, const PART: bool>(to: *mut u8, v: [L::Vector; C], part: usize) {
+    // SAFETY: the contract of this function.
+    unsafe {
+        for c in 0..C {
+            if PART {
+                L::store_part(to, v[c], part);
+            } else {
+                L::store(to.add(c * L::BYTES), v[c]);
+            }
+        }
     }
 }

@@ -62,6 +62,7 @@ mod code;
 mod error;
 mod field;
 mod kernel;
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code, unused))]
 mod lane;
 mod matrix;
 mod plan;

@@ -165,8 +165,9 @@ mod tests {
     #[test]
     fn inverse_times_matrix_is_identity() {
         for size in 0..=32 {
-            let a: Vec<u8> =
-                (0..size * size).map(|at| coefficient(31 - at / size.max(1) % 32, at % size.max(1))).collect();
+            let a: Vec<u8> = (0..size * size)
+                .map(|at| coefficient(31 - at / size.max(1) % 32, at % size.max(1)))
+                .collect();
             let b = invert(a.clone(), size);
             for r in 0..size {
                 for c in 0..size {

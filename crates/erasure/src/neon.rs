@@ -5,7 +5,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::lane::{Lane, Pass, by_rows, sweep};
+use crate::lane::{Lane, Mode, Pass, by_rows, sweep};
 
 /// 128-bit vectors; an operand is a vector's low and high nibbles, a factor their two tables.
 struct Lookup;
@@ -113,11 +113,11 @@ impl Lane for Lookup {
 /// The CPU must have NEON, and `pass` must keep its invariants.
 pub(crate) unsafe fn run(pass: &Pass) {
     // SAFETY: passed on.
-    unsafe { by_rows!(sweep_rows, pass, 1 x 4, 2 x 2, 3 x 2, 4 x 2) }
+    unsafe { by_rows!(sweep_rows, pass, 1 x 4, 2 x 4, 3 x 2, 4 x 2) }
 }
 
 #[target_feature(enable = "neon")]
-unsafe fn sweep_rows<const R: usize, const C: usize, const UNIT: bool>(pass: &Pass) {
+unsafe fn sweep_rows<const R: usize, const C: usize, const MODE: Mode>(pass: &Pass) {
     // SAFETY: the contract of `run`; the feature is enabled here.
-    unsafe { sweep::<Lookup, R, C, UNIT>(pass) }
+    unsafe { sweep::<Lookup, R, C, MODE>(pass) }
 }

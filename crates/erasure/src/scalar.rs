@@ -4,20 +4,11 @@
 
 use crate::field::PRODUCT;
 
-/// `out[r] = sum of matrix[r][c] * inputs[c]`, added to what is there if `accumulate`.
-///
-/// `matrix` holds one row of coefficients per output, one column per input. Rows must be equally
-/// long.
-pub(crate) fn run(matrix: &[u8], inputs: &[&[u8]], outputs: &mut [&mut [u8]], accumulate: bool) {
-    for (row, out) in outputs.iter_mut().enumerate() {
-        if !accumulate {
-            out.fill(0);
-        }
-        for (column, input) in inputs.iter().enumerate() {
-            let products = &PRODUCT[matrix[row * inputs.len() + column] as usize];
-            for (to, &from) in out.iter_mut().zip(*input) {
-                *to ^= products[from as usize];
-            }
-        }
+/// `to += factor * from`, byte by byte. Rows must be equally long.
+pub(crate) fn mul_add(to: &mut [u8], factor: u8, from: &[u8]) {
+    assert_eq!(to.len(), from.len());
+    let products = &PRODUCT[factor as usize];
+    for (to, &from) in to.iter_mut().zip(from) {
+        *to ^= products[from as usize];
     }
 }

@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::lane::{Lane, Pass, by_rows, sweep};
+use crate::lane::{Lane, Mode, Pass, by_rows, sweep};
 
 /// 128-bit vectors; an operand is a vector's low and high nibbles, a factor their two tables.
 struct Shuffle;
@@ -80,9 +80,7 @@ impl Lane for Shuffle {
     #[inline(always)]
     unsafe fn factor(table: *const u64) -> (__m128i, __m128i) {
         // SAFETY: the table has an entry of 32 bytes here.
-        unsafe {
-            (_mm_loadu_si128(table.cast()), _mm_loadu_si128(table.add(2).cast()))
-        }
+        unsafe { (_mm_loadu_si128(table.cast()), _mm_loadu_si128(table.add(2).cast())) }
     }
 
     #[inline(always)]
@@ -114,11 +112,11 @@ impl Lane for Shuffle {
 /// The CPU must have SSSE3, and `pass` must keep its invariants.
 pub(crate) unsafe fn run(pass: &Pass) {
     // SAFETY: passed on.
-    unsafe { by_rows!(sweep_rows, pass, 1 x 4, 2 x 2, 3 x 2, 4 x 2) }
+    unsafe { by_rows!(sweep_rows, pass, 1 x 4, 2 x 4, 3 x 2, 4 x 2) }
 }
 
 #[target_feature(enable = "ssse3")]
-unsafe fn sweep_rows<const R: usize, const C: usize, const UNIT: bool>(pass: &Pass) {
+unsafe fn sweep_rows<const R: usize, const C: usize, const MODE: Mode>(pass: &Pass) {
     // SAFETY: the contract of `run`; the feature is enabled here.
-    unsafe { sweep::<Shuffle, R, C, UNIT>(pass) }
+    unsafe { sweep::<Shuffle, R, C, MODE>(pass) }
 }

@@ -7,6 +7,9 @@
 
 pub mod codec;
 pub mod ids;
+pub mod frame;
+pub mod journal;
+pub mod label;
 pub mod record;
 
 pub use ids::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, VersionId, WriteId};

@@ -1,1 +1,28 @@
-//! placeholder
+//! Files, devices, clock, buffers: the only system calls of the program.
+//!
+//! * [`BufferPool`], [`Buf`]: aligned, reusable memory with one ceiling for the whole process.
+//! * [`DiskFile`]: positioned reads and writes, direct I/O where the file system has it.
+//! * [`Folder`]: the directory operations, and where files come from.
+//! * [`SimDisk`], [`Crash`]: the same over memory, with every write logged, for crash tests.
+//! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
+//! * [`Faults`]: failures injected by tests; one relaxed atomic load when off.
+//! * [`Clock`]: time as a parameter.
+//!
+//! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never
+//! shared while it can be written. Must never know: what the bytes mean, who asked for them.
+
+mod buffer;
+mod clock;
+mod faults;
+mod file;
+mod folder;
+mod pool;
+mod sim;
+
+pub use buffer::{ALIGN, Buf, BufferPool};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use faults::{Fault, Faults, Operation};
+pub use file::{DiskFile, FileSystem, Space};
+pub use folder::{Folder, Lock};
+pub use pool::{Busy, IoPool};
+pub use sim::{Crash, SimDisk};

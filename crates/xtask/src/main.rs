@@ -1,1 +1,56 @@
-fn main() {}
+//! The repository's own tool: `cargo xtask ci | tidy | bench | loopdrives`.
+//!
+//! Invariants: it builds with the same profile as everything else, so that nothing is built twice;
+//! it ends only processes that it started; it removes only what it made.
+//!
+//! Must never know: the insides of any room. It drives programs and reads files.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod loopdrives;
+mod shell;
+mod size;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The repository's own tool")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that must pass before a change is taken: format, lints, house rules, tests
+    Ci(ci::Options),
+    /// The house rules alone: which room may use which, file lengths, unsafe code, links
+    Tidy(tidy::Options),
+    /// Loads any S3 server and prints what each operation costs it
+    Bench(bench::Options),
+    /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
+    Loopdrives(loopdrives::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Ci(options) => ci::run(&options),
+        Task::Tidy(options) => tidy::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Loopdrives(options) => loopdrives::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a task returns; the text says what to do.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -206,12 +206,7 @@ impl Lane for u32 {
 /// readable and writable for three strides and `V::WIDTH` words. `from` is readable for `V::WIDTH`
 /// pointers, each of which is readable for `count` blocks, at any alignment.
 #[inline(always)]
-pub(super) unsafe fn blocks<V: Lane>(
-    state: *mut u32,
-    stride: usize,
-    from: *const *const u8,
-    count: usize,
-) {
+pub(super) unsafe fn blocks<V: Lane>(state: *mut u32, stride: usize, from: *const *const u8, count: usize) {
     // The compiler must not know that these are constants: it would move each one behind the
     // other terms of its step's sum, that is into the chain, which costs a fifth of the speed.
     let sines: *const u32 = std::hint::black_box(SINES.as_ptr());
@@ -228,9 +223,7 @@ pub(super) unsafe fn blocks<V: Lane>(
             macro_rules! step {
                 ($f:ident $a:ident $b:ident $c:ident $d:ident $w:expr, $step:expr, $l:literal) => {
                     let sine = V::splat(*sines.add($step));
-                    $a = V::$f($a.add(w[$w]).add(sine), $b, $c, $d)
-                        .rotate::<$l, { 32 - $l }>()
-                        .add($b);
+                    $a = V::$f($a.add(w[$w]).add(sine), $b, $c, $d).rotate::<$l, { 32 - $l }>().add($b);
                 };
             }
             // Four steps; step `i` of a round takes word `i * $mul + $add` modulo 16.

@@ -154,6 +154,55 @@ kernel!(SSE2, "sse2", sse2, [], u32, Pair<x86::Sse2>, Pair<x86::Sse2>);
 #[cfg(target_arch = "x86_64")]
 kernel!(AVX2, "avx2", avx2, ["avx2"], u32, x86::Avx2, Pair<x86::Avx2>);
 #[cfg(target_arch = "x86_64")]
-kernel!(AVX512, "avx512vl", avx512, ["avx512f,avx512vl,avx2"], x86::Single, x86::Avx512, Pair<x86::Avx512>);
+kernel!(AVX512, "avx512vl", avx512, ["avx512f,avx512vl,avx2"], u32, x86::Avx512, Pair<x86::Avx512>);
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 kernel!(NEON, "neon", neon_lanes, [], u32, Pair<neon::Neon>, Pair<neon::Neon>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kernel, every number of lanes, several lengths and alignments, against plain code.
+    #[test]
+    fn kernels_agree_with_plain_code() {
+        let plain = *Kernel::all().last().expect("plain code is always there");
+        let bytes: Vec<u8> = (0..40_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for kernel in Kernel::all() {
+            for lanes in 1..=LANES {
+                for blocks in [1, 2, 3, 7] {
+                    let starts: Vec<usize> = (0..lanes).map(|lane| lane * 1031 + blocks).collect();
+                    let data: Vec<&[u8]> =
+                        starts.iter().map(|&start| &bytes[start..start + blocks * BLOCK]).collect();
+                    let mut states = States::new();
+                    for lane in 0..lanes {
+                        states.set(lane, [lane as u32, 2, 3, u32::MAX - lane as u32]);
+                    }
+                    let mut expected: Vec<_> = (0..lanes).map(|lane| states.get(lane)).collect();
+                    kernel.hash_lanes(&mut states, &data, blocks);
+                    for (lane, expected) in expected.iter_mut().enumerate() {
+                        plain.hash_one(expected, data[lane]);
+                        let name = kernel.name;
+                        assert_eq!(
+                            states.get(lane),
+                            *expected,
+                            "{name}, lane {lane} of {lanes}, {blocks} blocks"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_are_found() {
+        let names: Vec<_> = Kernel::all().iter().map(|kernel| kernel.name).collect();
+        assert_eq!(names.last(), Some(&"plain"));
+        assert_eq!(Kernel::get().name, names[0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "lanes hold the blocks")]
+    fn lanes_shorter_than_asked_are_refused() {
+        Kernel::get().hash_lanes(&mut States::new(), &[&[0; 128], &[0; 64]], 2);
+    }
+}

@@ -78,3 +78,26 @@ pub(super) fn digest_bytes(state: [u32; 4]) -> [u8; 16] {
     }
     digest
 }
+
+#[cfg(test)]
+mod tests {
+    use md5::Digest;
+
+    use super::*;
+
+    /// Every length around the edges of blocks, in one piece and in two, against the `md-5` crate.
+    #[test]
+    fn agrees_with_the_reference() {
+        let data: Vec<u8> = (0..300).map(|i| (i * 7 + 3) as u8).collect();
+        for len in 0..data.len() {
+            let expected: [u8; 16] = md5::Md5::digest(&data[..len]).into();
+            for cut in [0, 1, len / 3, len / 2, len.saturating_sub(1)] {
+                let cut = cut.min(len);
+                let mut md5 = Md5::new();
+                md5.update(&data[..cut]);
+                md5.update(&data[cut..len]);
+                assert_eq!(md5.finish(), expected, "{len} bytes cut at {cut}");
+            }
+        }
+    }
+}

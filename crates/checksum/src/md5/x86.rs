@@ -1,8 +1,9 @@
 //! MD5 lanes for x86-64: SSE2 (four), AVX2 (eight), AVX-512VL (eight, with rotation and
-//! three-input logic in one instruction each), and one lane in a vector register.
+//! three-input logic in one instruction each).
 //!
 //! AVX-512VL stays with 256-bit registers: the chain is what costs, not the width, and narrow
-//! registers leave the clock of every processor alone.
+//! registers leave the clock of every processor alone. One lane in a vector register was tried
+//! for a lone message: on Zen 4, where a rotation takes two cycles, plain registers are faster.
 //!
 //! Must never know: streams, scheduling.
 
@@ -21,11 +22,6 @@ pub(super) struct Avx2(__m256i);
 /// Eight messages with AVX-512VL on 256-bit registers.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(__m256i);
-
-/// One message in the lowest lane of a vector register, for AVX-512VL: its three-input logic makes
-/// the chain shorter than general registers can.
-#[derive(Clone, Copy)]
-pub(super) struct Single(__m128i);
 
 /// `d ^ (b & (c ^ d))`, as a table of three inputs for `vpternlogd`.
 const F: i32 = 0xca;
@@ -160,44 +156,6 @@ impl Lane for Avx2 {
 impl Lane for Avx512 {
     eight_wide!();
     ternary_logic!(_mm256_add_epi32 _mm256_rol_epi32 _mm256_ternarylogic_epi32);
-}
-
-impl Lane for Single {
-    const WIDTH: usize = 1;
-
-    #[inline(always)]
-    unsafe fn splat(value: u32) -> Self {
-        // SAFETY: see above.
-        unsafe { Self(_mm_set1_epi32(value as i32)) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const u32) -> Self {
-        // SAFETY: see above.
-        unsafe { Self(_mm_loadu_si32(from.cast())) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u32) {
-        // SAFETY: see above.
-        unsafe { _mm_storeu_si32(to.cast(), self.0) }
-    }
-
-    ternary_logic!(_mm_add_epi32 _mm_rol_epi32 _mm_ternarylogic_epi32);
-
-    #[inline(always)]
-    unsafe fn words(from: *const *const u8, offset: usize) -> [Self; 16] {
-        // SAFETY: see above. No closure here: intrinsics are inlined only along functions that
-        // are themselves always inlined.
-        unsafe {
-            let block = (*from).add(offset);
-            let mut words = [Self(_mm_setzero_si128()); 16];
-            for (i, word) in words.iter_mut().enumerate() {
-                *word = Self(_mm_loadu_si32(block.add(4 * i)));
-            }
-            words
-        }
-    }
 }
 
 impl Lane for Sse2 {

@@ -1,0 +1,127 @@
+//! What a command ends with when it does not succeed, and the exit codes.
+//!
+//! Invariant: every error is shown once, by [`super::run`].
+
+use std::{fmt, io};
+
+use ashlar_client::Error;
+
+/// The exit codes, as the manual pages print them.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    everything asked for was done
+  1    it failed for another reason than those below
+  2    the command line is wrong
+  3    the bucket, key, version, alias or file does not exist
+  4    access was denied: wrong credentials or missing permission
+  5    the server cannot be reached or says that it cannot serve now: try again
+  6    some of several items failed; the others were done
+  130  interrupted (Ctrl-C); running the command again goes on where it stopped";
+
+/// What went wrong, by exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Anything else.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// Something that was named does not exist.
+    NotFound = 3,
+    /// Credentials or permission.
+    Denied = 4,
+    /// Not reachable or not able to serve now.
+    Unavailable = 5,
+    /// Some of several items failed.
+    Partly = 6,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+/// A command's failure: what it was doing, and why it did not work.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub kind: Kind,
+    /// What was being done, for instance "cannot read `it/bucket/key`"; may be empty.
+    pub what: String,
+    /// Why not.
+    pub cause: String,
+    /// The S3 error code and request id, where a server answered.
+    pub server: Option<(String, String)>,
+}
+
+/// The result of commands.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure of a kind.
+    pub fn new(kind: Kind, cause: impl Into<String>) -> Failure {
+        Failure { kind, what: String::new(), cause: cause.into(), server: None }
+    }
+
+    /// A wrong command line.
+    pub fn usage(cause: impl Into<String>) -> Failure {
+        Failure::new(Kind::Usage, cause)
+    }
+
+    /// `n` items of several failed; each has been reported.
+    pub fn partly(n: u64) -> Failure {
+        Failure::new(Kind::Partly, format!("{n} failed; the rest was done"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.what.is_empty() {
+            write!(f, "{}", self.cause)
+        } else {
+            write!(f, "{}: {}", self.what, self.cause)
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let kind = if error.is_not_found() {
+            Kind::NotFound
+        } else if error.is_denied() {
+            Kind::Denied
+        } else if error.is_unavailable() {
+            Kind::Unavailable
+        } else {
+            Kind::Failed
+        };
+        let server = error.service().map(|e| (e.code.clone(), e.request_id.clone()));
+        Failure { kind, what: String::new(), cause: error.to_string(), server }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => Kind::NotFound,
+            io::ErrorKind::PermissionDenied => Kind::Denied,
+            _ => Kind::Failed,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+/// Says what was being done when it failed.
+pub trait While<T> {
+    /// `what` is "cannot ..." in words.
+    fn when(self, what: impl FnOnce() -> String) -> Outcome<T>;
+}
+
+impl<T, E: Into<Failure>> While<T> for Result<T, E> {
+    fn when(self, what: impl FnOnce() -> String) -> Outcome<T> {
+        self.map_err(|error| {
+            let mut failure: Failure = error.into();
+            if failure.what.is_empty() {
+                failure.what = what();
+            }
+            failure
+        })
+    }
+}

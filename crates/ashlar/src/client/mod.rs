@@ -1,0 +1,156 @@
+//! The everyday commands, in the verbs people know from `mc`: a client of any S3 endpoint, and the
+//! administration of Ashlar's own.
+//!
+//! Invariants: every command prints through [`output::Output`] and ends with an exit code of
+//! [`failure::EXIT_CODES`]; nothing here knows how the server works, it only asks.
+//!
+//! Must never know: drives, shards, the server's code.
+
+mod admin;
+mod alias;
+mod aliases;
+mod bucket;
+mod cat;
+mod cp;
+pub mod failure;
+mod globals;
+mod ls;
+mod manual;
+mod mime;
+mod mirror;
+mod output;
+mod place;
+mod plan;
+mod progress;
+mod rm;
+mod stat;
+mod transfer;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use aliases::Aliases;
+use failure::{Failure, Kind, Outcome};
+pub use globals::Globals;
+use output::Output;
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Name endpoints: `ALIAS/BUCKET/KEY` then works in every command
+    #[command(subcommand)]
+    Alias(alias::Command),
+    /// List buckets, keys and folders
+    Ls(ls::Options),
+    /// Copy files and objects, up, down and between servers
+    Cp(cp::Options),
+    /// Print objects
+    Cat(cat::Options),
+    /// Remove objects
+    Rm(rm::Options),
+    /// Show what is known of objects and buckets
+    Stat(stat::Options),
+    /// Make buckets
+    Mb(bucket::MakeOptions),
+    /// Remove buckets
+    Rb(bucket::RemoveOptions),
+    /// Make one tree like another, copying only what differs
+    Mirror(mirror::Options),
+    /// Versioning and tags of buckets
+    #[command(subcommand)]
+    Bucket(bucket::Command),
+    /// Show the state of an Ashlar server: drives, groups, repair, memory
+    Info(admin::InfoOptions),
+    /// Watch and start the repair of damaged data
+    #[command(subcommand)]
+    Heal(admin::HealCommand),
+    /// List drives, take them out, replace them, check them
+    #[command(subcommand)]
+    Drive(admin::DriveCommand),
+    /// Print the completions of a shell: `source <(ashlar completion bash)`
+    Completion(manual::CompletionOptions),
+    /// Write the manual pages
+    Man(manual::ManOptions),
+}
+
+/// What commands work with.
+struct Context {
+    output: Output,
+    aliases: Aliases,
+}
+
+/// Runs a command to its end, prints what went wrong and returns the exit code.
+pub async fn run(command: Command, globals: &Globals) -> ExitCode {
+    let output = Output::new(globals);
+    // These need neither aliases nor a server.
+    match &command {
+        Command::Completion(options) => return finish(&output, manual::completion(options, globals)),
+        Command::Man(options) => return finish(&output, manual::man(options, globals)),
+        _ => {}
+    }
+    let mut context = match Aliases::load(globals) {
+        Ok(aliases) => Context { output, aliases },
+        Err(failure) => return finish(&output, Err(failure)),
+    };
+    let outcome = tokio::select! {
+        outcome = dispatch(command, &mut context) => outcome,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Kind::Interrupted, "interrupted")),
+    };
+    finish(&context.output, outcome)
+}
+
+async fn dispatch(command: Command, context: &mut Context) -> Outcome {
+    match command {
+        Command::Alias(command) => alias::run(command, context).await,
+        Command::Ls(options) => ls::run(&options, context).await,
+        Command::Cp(options) => cp::run(&options, context).await,
+        Command::Cat(options) => cat::run(&options, context).await,
+        Command::Rm(options) => rm::run(&options, context).await,
+        Command::Stat(options) => stat::run(&options, context).await,
+        Command::Mb(options) => bucket::make(&options, context).await,
+        Command::Rb(options) => bucket::remove(&options, context).await,
+        Command::Mirror(options) => mirror::run(&options, context).await,
+        Command::Bucket(command) => bucket::run(command, context).await,
+        Command::Info(options) => admin::info(&options, context).await,
+        Command::Heal(command) => admin::heal(command, context).await,
+        Command::Drive(command) => admin::drive(command, context).await,
+        Command::Completion(_) | Command::Man(_) => Ok(()),
+    }
+}
+
+fn finish(output: &Output, outcome: Outcome) -> ExitCode {
+    let code = match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.kind as u8)
+        }
+    };
+    output.flush();
+    code
+}
+
+/// Runs `work` for each of several targets; failures of single ones are printed, and the command
+/// fails in the end. With one target its failure is the command's.
+async fn each<'a, F: Future<Output = Outcome>>(
+    context: &Context,
+    targets: &'a [String],
+    work: impl Fn(&'a str) -> F,
+) -> Outcome {
+    if let [only] = targets {
+        return work(only).await;
+    }
+    let mut failed = 0;
+    for target in targets {
+        if let Err(failure) = work(target).await {
+            if failure.kind == Kind::Usage {
+                return Err(failure);
+            }
+            context.output.failure(&failure);
+            failed += 1;
+        }
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::partly(failed)) }
+}

@@ -1,0 +1,91 @@
+//! Progress of long work: bytes, rate and time left, on the standard error of a terminal.
+//!
+//! Invariant: where it is off it costs nothing and prints nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::output::Output;
+
+/// A bar over bytes whose total grows while the work is being found.
+#[derive(Clone)]
+pub struct Progress {
+    bar: ProgressBar,
+    total: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// A bar over bytes, or nothing if the output wants none.
+    pub fn bytes(output: &Output) -> Progress {
+        let template = "{bar:30.cyan/blue} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {wide_msg}";
+        Progress::new(output, template)
+    }
+
+    /// A bar over things that are counted.
+    pub fn items(output: &Output) -> Progress {
+        Progress::new(output, "{bar:30.cyan/blue} {pos}/{len}  {per_sec}  ETA {eta}  {wide_msg}")
+    }
+
+    fn new(output: &Output, template: &str) -> Progress {
+        let bar = ProgressBar::no_length();
+        bar.set_draw_target(if output.wants_progress() {
+            ProgressDrawTarget::stderr_with_hz(8)
+        } else {
+            ProgressDrawTarget::hidden()
+        });
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        if output.wants_progress() {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        Progress { bar, total: Arc::default() }
+    }
+
+    /// More work was found.
+    pub fn found(&self, amount: u64) {
+        let total = self.total.fetch_add(amount, Ordering::Relaxed) + amount;
+        self.bar.set_length(total);
+    }
+
+    /// The whole amount of work is known.
+    pub fn set(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
+    /// Work was done.
+    pub fn done(&self, amount: u64) {
+        self.bar.inc(amount);
+    }
+
+    /// What is being done.
+    pub fn message(&self, text: &str) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(text.to_owned());
+        }
+    }
+
+    /// Calls `print` so that it does not collide with the bar.
+    pub fn print<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Reports to this bar, for sources that read in the background.
+    pub fn reporter(&self) -> Arc<dyn Fn(u64) + Send + Sync> {
+        let bar = self.bar.clone();
+        Arc::new(move |n| bar.inc(n))
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

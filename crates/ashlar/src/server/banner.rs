@@ -1,0 +1,132 @@
+//! What a start prints: where the server is, the credentials (once), settings ready to paste.
+
+use std::net::SocketAddr;
+
+use ashlar_s3::Credential;
+
+use super::credentials::Origin;
+
+/// What to say.
+pub struct Banner<'a> {
+    /// Addresses that listen.
+    pub addresses: &'a [SocketAddr],
+    /// Over TLS.
+    pub tls: bool,
+    /// The region.
+    pub region: &'a str,
+    /// Root's credentials.
+    pub root: &'a Credential,
+    /// Where they came from.
+    pub origin: Origin,
+    /// Drives in service, and drives of the map.
+    pub drives: (usize, usize),
+    /// `K+M`.
+    pub code: String,
+    /// Folders formatted by this start.
+    pub formatted: usize,
+}
+
+impl Banner<'_> {
+    /// An URL that works on this machine.
+    pub fn endpoint(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let Some(first) = self.addresses.first() else { return format!("{scheme}://127.0.0.1:9000") };
+        match first.ip() {
+            ip if ip.is_unspecified() => format!("{scheme}://127.0.0.1:{}", first.port()),
+            std::net::IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}", first.port()),
+            std::net::IpAddr::V4(ip) => format!("{scheme}://{ip}:{}", first.port()),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        use std::fmt::Write as _;
+        let endpoint = self.endpoint();
+        let key = &self.root.access_key;
+        let secret = match self.origin {
+            Origin::Generated => self.root.secret.expose(),
+            Origin::Environment | Origin::Stored => "YOUR-SECRET-KEY",
+        };
+        let mut out = String::new();
+        let _ = writeln!(out, "ashlar {}: {} of {} drives in service, code {}", env!("CARGO_PKG_VERSION"), self.drives.0, self.drives.1, self.code);
+        if self.formatted > 0 {
+            let _ = writeln!(out, "formatted {} blank folders", self.formatted);
+        }
+        let _ = writeln!(out, "\nendpoint    {endpoint}");
+        for address in self.addresses.iter().filter(|a| a.ip().is_unspecified()) {
+            let _ = writeln!(out, "            listening on {address}");
+        }
+        let _ = writeln!(out, "access key  {key}");
+        match self.origin {
+            Origin::Generated => {
+                let _ = writeln!(out, "secret key  {secret}\n            shown this once: keep it");
+            }
+            Origin::Environment => {
+                let _ = writeln!(out, "secret key  from the environment");
+            }
+            Origin::Stored => {
+                let _ = writeln!(out, "secret key  as shown at the first start");
+            }
+        }
+        let insecure = if self.tls { " --insecure" } else { "" };
+        let _ = write!(
+            out,
+            "
+aws-cli     export AWS_ACCESS_KEY_ID={key} AWS_SECRET_ACCESS_KEY={secret} AWS_DEFAULT_REGION={region}
+            aws --endpoint-url {endpoint} s3 ls
+mc          mc alias set ashlar {endpoint} {key} {secret}{insecure}
+rclone      rclone config create ashlar s3 provider=Other endpoint={endpoint} access_key_id={key} secret_access_key={secret} region={region}
+boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\"{region}\",
+                aws_access_key_id=\"{key}\", aws_secret_access_key=\"{secret}\")
+",
+            region = self.region
+        );
+        out
+    }
+
+    /// For programs: one line.
+    pub fn json(&self) -> String {
+        let secret = (self.origin == Origin::Generated).then(|| self.root.secret.expose());
+        serde_json::json!({
+            "event": "started",
+            "version": env!("CARGO_PKG_VERSION"),
+            "endpoint": self.endpoint(),
+            "addresses": self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "region": self.region,
+            "access_key": self.root.access_key,
+            "secret_key": secret,
+            "drives": self.drives.0,
+            "drives_of_map": self.drives.1,
+            "code": self.code,
+            "formatted": self.formatted,
+        })
+        .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_s3::Secret;
+
+    #[test]
+    fn the_secret_is_shown_only_when_it_is_new() {
+        let root = Credential { access_key: "AKTEST".into(), secret: Secret::new("very-secret-indeed") };
+        let address = ["127.0.0.1:9000".parse().unwrap()];
+        for (origin, shown) in [(Origin::Generated, true), (Origin::Stored, false), (Origin::Environment, false)] {
+            let banner = Banner {
+                addresses: &address,
+                tls: false,
+                region: "us-east-1",
+                root: &root,
+                origin,
+                drives: (4, 4),
+                code: "2+2".into(),
+                formatted: 0,
+            };
+            assert_eq!(banner.text().contains("very-secret-indeed"), shown);
+            assert_eq!(banner.json().contains("very-secret-indeed"), shown);
+            assert!(banner.text().contains("http://127.0.0.1:9000"));
+        }
+    }
+}

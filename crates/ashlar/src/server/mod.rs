@@ -1,0 +1,262 @@
+//! `ashlar server`: reads the configuration, builds the house, listens, and closes in order.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `expand`, `size`, `credentials`, `places` | the configuration, parsed once |
+//! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
+//! | `listen`, `connection`, `tls` | sockets |
+//! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
+//! | `banner`, `logs`, `clock` | what is printed; time |
+//!
+//! Invariant: nothing is served before the house is whole; nothing is closed before what was in
+//! flight has ended or its time is up.
+
+mod admin;
+mod banner;
+mod clock;
+mod connection;
+mod credentials;
+mod expand;
+mod house;
+mod keeper;
+mod listen;
+mod logs;
+mod metrics;
+mod places;
+mod routes;
+pub mod size;
+mod tls;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_cluster::CodeSpec;
+use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
+use tokio::sync::watch;
+
+use banner::Banner;
+use house::{House, Plan, Started};
+
+/// How long a stop waits for requests in flight.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long it waits for the drives after that.
+const CLOSE: Duration = Duration::from_secs(30);
+/// How often leftovers of multipart uploads are collected.
+const SWEEP: Duration = Duration::from_secs(300);
+/// Least memory that makes sense.
+const MIN_MEMORY: u64 = 64 << 20;
+
+/// Serve S3 from drives.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folders, one per drive; `data/drive{1...4}` names four. Blank folders are formatted.
+    #[arg(required = true, value_name = "DRIVES")]
+    drives: Vec<String>,
+    /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
+    #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
+    address: String,
+    /// Erasure code, data plus parity shards, for instance 12+4. Chosen by the number of drives if
+    /// left out; fixed for life at the first start.
+    #[arg(long, value_name = "K+M")]
+    code: Option<String>,
+    /// Domain for virtual-host style requests (BUCKET.DOMAIN); may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_DOMAIN", value_delimiter = ',')]
+    domain: Vec<String>,
+    /// Folder with public.crt and private.key; the server speaks TLS then.
+    #[arg(long, value_name = "DIR", env = "ASHLAR_CERTS")]
+    certs: Option<PathBuf>,
+    /// Memory for buffers and caches.
+    #[arg(long, value_name = "SIZE", default_value = "384MiB", env = "ASHLAR_MEMORY")]
+    memory: String,
+    /// Region that clients must sign for.
+    #[arg(long, default_value = "us-east-1", env = "ASHLAR_REGION")]
+    region: String,
+    /// Form of the log on standard error; ASHLAR_LOG=debug logs every request.
+    #[arg(long, value_enum, default_value = "text")]
+    log: logs::Form,
+    /// Serve metrics to everybody, without a token.
+    #[arg(long, env = "ASHLAR_PUBLIC_METRICS")]
+    public_metrics: bool,
+    /// Origins that browsers may ask from; all, unless given.
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    cors_origin: Vec<String>,
+    /// Worker threads; one per processor if left out.
+    #[arg(long, value_name = "N", env = "ASHLAR_THREADS")]
+    threads: Option<usize>,
+}
+
+/// Runs the server until a signal ends it.
+pub fn run(args: Args, globals: &crate::Globals) -> ExitCode {
+    let colour = !globals.no_color && std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    logs::start(args.log, colour);
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = args.threads {
+        builder.worker_threads(threads.clamp(1, 512));
+    }
+    let runtime = match builder.enable_all().thread_name("ashlar").build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}")),
+    };
+    let result = runtime.block_on(serve(args, globals.json));
+    // Whatever still runs has had its time.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => fail(&why),
+    }
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("ashlar server: {why}");
+    ExitCode::FAILURE
+}
+
+async fn serve(args: Args, json: bool) -> Result<(), String> {
+    let paths = expand::expand(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
+    let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
+    if memory < MIN_MEMORY {
+        return Err(format!("--memory {}: at least {}", args.memory, size::show(MIN_MEMORY)));
+    }
+    let code = args.code.as_deref().map(CodeSpec::parse).transpose().map_err(|e| format!("--code: {e}"))?;
+    let environment = credentials::from_environment(|name| std::env::var(name).ok())?;
+    let addresses = listen::resolve(&args.address).await?;
+    if let Some(root) = &environment {
+        guard_weak(root, &addresses)?;
+    }
+    let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
+    let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
+    // The port is taken first: a second server must not touch the drives.
+    let listener = listen::Listener::bind(&addresses, config)?;
+    let plan = Plan { paths, code, memory };
+    let (house, started) = House::open(&plan, environment).await?;
+    guard_weak(&started.root, &addresses)?;
+    announce(&house, &started, &listener, &args.region, json);
+    let service = Arc::new(service(&house, started, &args));
+    tokio::spawn(clock::tick());
+    tokio::spawn(keeper::run(house.clone()));
+    tokio::spawn(sweep(house.clone()));
+    tokio::spawn(trim(house.clone()));
+    if let Some(certificates) = certificates {
+        tokio::spawn(certificates.follow());
+    }
+    let routes = Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
+    let (stop, stopping) = watch::channel(false);
+    let signals = tokio::spawn(signals(stop));
+    listener.serve(routes, stopping, DRAIN).await;
+    if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
+        tracing::warn!("the drives did not close in time; the next start recovers them");
+    }
+    signals.abort();
+    Ok(())
+}
+
+/// MinIO's way to say that metrics are public.
+fn public_by_environment() -> bool {
+    std::env::var("MINIO_PROMETHEUS_AUTH_TYPE").is_ok_and(|v| v == "public")
+}
+
+/// Known pairs serve this machine only.
+fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<(), String> {
+    if !credentials::is_weak(root) {
+        return Ok(());
+    }
+    match addresses.iter().find(|a| !a.ip().is_loopback()) {
+        Some(address) => Err(format!(
+            "the root credentials are known to everybody and {address} can be reached by others. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
+        )),
+        None => {
+            tracing::warn!("the root credentials are known to everybody: good for trying things out only");
+            Ok(())
+        }
+    }
+}
+
+fn announce(house: &House, started: &Started, listener: &listen::Listener, region: &str, json: bool) {
+    let map = house.map.load();
+    let serving = house.slots.lock().iter().filter(|s| s.drive.is_some()).count();
+    for slot in house.slots.lock().iter() {
+        if let Some(why) = &slot.problem {
+            tracing::warn!(drive = %slot.path.display(), why, "drive not in service");
+        }
+    }
+    let addresses = listener.addresses();
+    let banner = Banner {
+        addresses: &addresses,
+        tls: listener.is_tls(),
+        region,
+        root: &started.root,
+        origin: started.origin,
+        drives: (serving, map.members().len()),
+        code: map.code.to_string(),
+        formatted: started.formatted,
+    };
+    if json {
+        println!("{}", banner.json());
+    } else {
+        println!("{}", banner.text());
+    }
+    use std::io::Write as _;
+    let _ = std::io::stdout().flush();
+}
+
+fn service(house: &House, started: Started, args: &Args) -> Service {
+    let deployment = house.map.load().deployment;
+    let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
+    let hex = |bytes: [u8; 32]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    Service::new(Config {
+        context: Context {
+            store: house.store.clone(),
+            region: args.region.clone(),
+            owner_id: hex(hash(b"owner")),
+            owner_name: "root".to_owned(),
+            clock: clock::now_ms,
+        },
+        verifier: Verifier { keys: Keys::new(started.root), region: args.region.clone() },
+        domains: args.domain.clone(),
+        origins: if args.cors_origin.is_empty() { Origins::default() } else { Origins::new(args.cors_origin.clone()) },
+        host_id: hex(hash(b"host")),
+    })
+}
+
+/// Collects leftovers of uploads, at the start and every few minutes.
+async fn sweep(house: Arc<House>) {
+    loop {
+        match house.store.sweep(clock::now_ms()).await {
+            Ok(swept) => tracing::debug!(?swept, "leftovers collected"),
+            Err(error) => tracing::debug!(%error, "leftovers not collected"),
+        }
+        tokio::time::sleep(SWEEP).await;
+    }
+}
+
+/// Gives memory back that has been idle.
+async fn trim(house: Arc<House>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        house.pool.trim_older(Duration::from_secs(30));
+    }
+}
+
+/// The first signal stops in order, the second at once.
+async fn signals(stop: watch::Sender<bool>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        return;
+    };
+    let mut first = true;
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if !first {
+            std::process::exit(130);
+        }
+        first = false;
+        tracing::info!("stopping: requests in flight may end; a second signal stops at once");
+        let _ = stop.send(true);
+    }
+}

@@ -1,0 +1,150 @@
+//! Where a request goes: health, metrics and administration by their paths, everything else to S3.
+//!
+//! Invariants: without a signature there are only health checks, and metrics where the operator made
+//! them public; a request that panics costs that request only.
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ashlar_pacer::Foreground;
+use ashlar_s3::{Arrival, Body, Service, Watch};
+use futures::FutureExt as _;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::admin::Admin;
+use super::house::House;
+
+/// What is known about the other end of a connection.
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// It speaks TLS.
+    pub tls: bool,
+    /// The scanner of its requests.
+    pub watch: Watch,
+}
+
+/// All that requests can reach.
+pub struct Routes {
+    service: Arc<Service>,
+    house: Arc<House>,
+    foreground: Arc<Foreground>,
+    admin: Admin,
+    public_metrics: bool,
+}
+
+/// Path prefixes that belong to the server.
+const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
+
+impl Routes {
+    /// Puts them together.
+    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool) -> Routes {
+        let admin = Admin::new(service.clone(), house.clone());
+        Routes { foreground: house.sets.foreground(), service, house, admin, public_metrics }
+    }
+
+    /// Answers a request, whatever happens.
+    pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        match AssertUnwindSafe(self.route(request, peer)).catch_unwind().await {
+            Ok(response) => response,
+            Err(_) => {
+                tracing::error!(peer = %peer.address, "a request failed in a way that must not happen");
+                let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";
+                let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, text);
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+            }
+        }
+    }
+
+    async fn route(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        let path = request.uri().path();
+        if OURS.iter().any(|p| path.starts_with(p)) && !self.service.is_virtual_host(request.headers()) {
+            return Box::pin(self.own(request, peer)).await;
+        }
+        let began = Instant::now();
+        let running = self.foreground.enter();
+        let arrival = Arrival { peer: peer.address, tls: peer.tls, watch: Some(&peer.watch) };
+        let response = self.service.handle(request, arrival).await;
+        self.foreground.note(began.elapsed());
+        drop(running);
+        response
+    }
+
+    async fn own(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        let read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let mut response = match request.uri().path() {
+            "/minio/health/live" | "/ashlar/health/live" if read => plain(StatusCode::OK, ""),
+            "/minio/health/ready" | "/ashlar/health/ready" if read => self.ready(),
+            "/minio/health/cluster" | "/ashlar/health/cluster" if read => {
+                let maintenance = request.uri().query().is_some_and(|q| q.split('&').any(|p| p == "maintenance=true"));
+                self.cluster(true, maintenance)
+            }
+            "/minio/health/cluster/read" | "/ashlar/health/cluster/read" if read => self.cluster(false, false),
+            "/minio/v2/metrics/cluster" | "/minio/v2/metrics/node" | "/ashlar/metrics" if read => self.metrics(&request),
+            path if path.starts_with("/ashlar/admin/v1/") => return self.admin.answer(request, peer).await,
+            path => {
+                let text = format!("{path}: not implemented by this server\n");
+                plain(StatusCode::NOT_IMPLEMENTED, text)
+            }
+        };
+        peer.watch.arm();
+        let id = self.service.request_id();
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert("x-amz-request-id", id);
+        }
+        response
+    }
+
+    /// Reads can be served somewhere.
+    fn ready(&self) -> Response<Body> {
+        let ready = self.house.sets.health().iter().all(|g| g.readable);
+        plain(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, "")
+    }
+
+    /// Every placement group takes writes (or reads). One machine is the whole cluster: taking it
+    /// away for maintenance always stops service, and that is what is said (412, as in MinIO).
+    fn cluster(&self, write: bool, maintenance: bool) -> Response<Body> {
+        let health = self.house.sets.health();
+        let good = health.iter().all(|g| if write { g.writable } else { g.readable });
+        let status = match (good, maintenance) {
+            (true, false) => StatusCode::OK,
+            (true, true) => StatusCode::PRECONDITION_FAILED,
+            (false, _) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let mut response = plain(status, "");
+        let quorum = health.iter().map(|g| g.slots / 2 + 1).max().unwrap_or(0);
+        response.headers_mut().insert("x-minio-write-quorum", HeaderValue::from(u16::from(quorum)));
+        response
+    }
+
+    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
+        let allowed = self.public_metrics || self.admin.has_token(request.headers());
+        if !allowed {
+            return plain(
+                StatusCode::FORBIDDEN,
+                "Metrics need the header `Authorization: Bearer TOKEN`; `ashlar info --metrics-token` prints the token. Or start the server with --public-metrics.\n",
+            );
+        }
+        let mut text = String::with_capacity(16 * 1024);
+        super::metrics::render(&self.house, &mut text);
+        self.service.metrics().render(&mut text);
+        let mut response = plain(StatusCode::OK, text);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
+        response
+    }
+}
+
+/// An answer in text.
+pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::SERVER, HeaderValue::from_static("Ashlar"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

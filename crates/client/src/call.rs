@@ -1,0 +1,566 @@
+//! One request from its parts to its answer: address, sign, send, send again.
+//!
+//! Invariants: every attempt is signed anew; a body that was partly read and cannot be read again
+//! ends the attempts; an error answer never leaves this file as an [`Answer`].
+//!
+//! Must never know: what operations mean.
+
+use std::{borrow::Cow, collections::HashMap, sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header,
+    uri::{Parts, PathAndQuery},
+};
+use parking_lot::{Mutex, RwLock};
+use time::OffsetDateTime;
+
+use crate::{
+    answer::Answer,
+    body::{Body, Outgoing, Watch},
+    chunked::{Chunked, trailer_name},
+    config::{Addressing, Config, Payload},
+    encode::{encode_into, query_string},
+    error::{Error, Result, ServiceError, code_of_status},
+    limits,
+    pool::{Connection, Host, Pool, chain},
+    retry,
+    sign::{AmzDate, ChunkSigner, EMPTY_SHA256, Signer},
+    xml,
+};
+
+const X_AMZ_DECODED_CONTENT_LENGTH: HeaderName =
+    HeaderName::from_static("x-amz-decoded-content-length");
+const X_AMZ_TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
+
+/// A client of one endpoint. Cloning shares its connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    host: Arc<Host>,
+    /// Hosts of buckets in virtual-host style; at most [`BUCKET_HOSTS`].
+    bucket_hosts: Mutex<HashMap<String, Arc<Host>>>,
+    pool: Arc<Pool>,
+    signer: Option<Signer>,
+    /// Starts as configured; follows the server when it names another one.
+    region: RwLock<Arc<str>>,
+    user_agent: HeaderValue,
+}
+
+const BUCKET_HOSTS: usize = 256;
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// The endpoint itself (list of buckets).
+    Service,
+    /// A bucket.
+    Bucket(&'a str),
+    /// A key in a bucket.
+    Object(&'a str, &'a str),
+    /// A path of the endpoint, beginning with `/`, not encoded (admin API).
+    Path(&'a str),
+}
+
+/// Whether a request may be sent again although it may have taken effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Doing it twice is as doing it once.
+    Harmless,
+    /// Only if the server turned it away or it was never sent.
+    OnlyIfRefused,
+}
+
+/// A request to be sent.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// The HTTP method.
+    pub method: Method,
+    /// What it is about.
+    pub target: Target<'a>,
+    /// Query parameters, not encoded.
+    pub query: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Headers beside those that addressing and signing add.
+    pub headers: HeaderMap,
+    /// The payload.
+    pub body: Body,
+    /// How the payload is signed; `None` means as configured.
+    pub payload: Option<Payload>,
+    /// The SHA-256 of the payload if it is known, for [`Payload::Signed`].
+    pub sha256: Option<[u8; 32]>,
+    /// `None` derives it: POST and conditional PUT only if refused, all others harmless.
+    pub repeat: Option<Repeat>,
+    /// How long the server may be silent; `None` means as configured.
+    pub patience: Option<Duration>,
+}
+
+impl<'a> Call<'a> {
+    /// A request without query, headers and payload.
+    pub fn new(method: Method, target: Target<'a>) -> Call<'a> {
+        Call {
+            method,
+            target,
+            query: Vec::new(),
+            headers: HeaderMap::new(),
+            body: Body::Empty,
+            payload: None,
+            sha256: None,
+            repeat: None,
+            patience: None,
+        }
+    }
+
+    /// Adds a query parameter.
+    pub fn query(mut self, name: &'a str, value: impl Into<Cow<'a, str>>) -> Self {
+        self.query.push((Cow::Borrowed(name), value.into()));
+        self
+    }
+
+    /// Adds a query parameter if there is a value.
+    pub fn maybe_query(self, name: &'a str, value: Option<impl Into<Cow<'a, str>>>) -> Self {
+        match value {
+            Some(value) => self.query(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds a header. Line ends and other control characters cannot be sent and are refused.
+    pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self> {
+        let value = HeaderValue::from_bytes(value.as_bytes())
+            .map_err(|_| Error::Invalid(format!("header {name}: control characters in {value:?}")))?;
+        self.headers.append(name, value);
+        Ok(self)
+    }
+
+    /// Sets the payload.
+    pub fn body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    fn repeat(&self) -> Repeat {
+        self.repeat.unwrap_or_else(|| {
+            let conditional = self.headers.contains_key(header::IF_MATCH)
+                || self.headers.contains_key(header::IF_NONE_MATCH);
+            let reads = self.method == Method::GET || self.method == Method::HEAD;
+            if reads || (self.method != Method::POST && !conditional) {
+                Repeat::Harmless
+            } else {
+                Repeat::OnlyIfRefused
+            }
+        })
+    }
+}
+
+/// A call with everything that does not change between attempts.
+struct Prepared {
+    method: Method,
+    host: Arc<Host>,
+    path: String,
+    query: String,
+    headers: HeaderMap,
+    body: Body,
+    /// The value of `x-amz-content-sha256`.
+    payload: HeaderValue,
+    framing: Framing,
+    patience: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Framing {
+    Plain,
+    Chunks { signed: bool, trailer: Option<ashlar_checksum::Algorithm> },
+}
+
+enum Failed {
+    /// An idle connection turned out to be closed; nothing was sent.
+    Stale,
+    Error(Error),
+}
+
+impl Client {
+    /// A client; fails if the configuration cannot work. Makes no connection yet.
+    pub fn new(config: Config) -> Result<Client> {
+        let host = Arc::new(Host::parse(&config.endpoint)?);
+        let pool = Arc::new(Pool::new(&config, host.https)?);
+        let user_agent = HeaderValue::from_str(&config.user_agent)
+            .map_err(|_| Error::Invalid("user agent: control characters".into()))?;
+        let inner = Inner {
+            host,
+            bucket_hosts: Mutex::default(),
+            pool,
+            signer: config.credentials.clone().map(Signer::new),
+            region: RwLock::new(config.region.as_str().into()),
+            user_agent,
+            config,
+        };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+
+    /// The configuration it was made from.
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// A presigned URL: whoever has it may do `method` on `target` for `seconds` (1 to 604,800).
+    /// Fails without credentials.
+    pub fn presign(
+        &self,
+        method: &Method,
+        target: Target<'_>,
+        query: &[(&str, &str)],
+        seconds: u32,
+    ) -> Result<String> {
+        if !(1..=604_800).contains(&seconds) {
+            return Err(Error::Invalid("a presigned URL is valid for 1 to 604,800 seconds".into()));
+        }
+        let signer = self.inner.signer.as_ref();
+        let signer = signer.ok_or_else(|| Error::Invalid("presigning needs credentials".into()))?;
+        let (host, path) = self.address(target)?;
+        let date = AmzDate::new(OffsetDateTime::now_utc());
+        let region = self.inner.region.read().clone();
+        let query = signer.presign(&region, date, method, &host.authority, &path, query, seconds);
+        Ok(format!("{}://{}{path}?{query}", host.scheme(), host.authority))
+    }
+
+    /// Sends a request and waits for the head of a successful (2xx) answer.
+    pub async fn execute(&self, call: Call<'_>) -> Result<Answer> {
+        let repeat = call.repeat();
+        let prepared = self.prepare(call).await?;
+        let mut attempt = 1;
+        let mut stale = 0;
+        let mut moved = false;
+        loop {
+            let error = match self.attempt(&prepared, stale > 2).await {
+                Ok(answer) if answer.status().is_success() => return Ok(answer),
+                Ok(answer) => service_error(answer, &prepared.method).await,
+                Err(Failed::Stale) => {
+                    stale += 1;
+                    continue;
+                }
+                Err(Failed::Error(error)) => error,
+            };
+            tracing::debug!(%error, attempt, method = %prepared.method, path = %prepared.path, "failed");
+            let spent = matches!(&prepared.body, Body::Stream { stream, .. } if stream.lock().is_none());
+            if spent {
+                return Err(error);
+            }
+            if !moved && self.follow_region(&error) {
+                moved = true;
+                continue;
+            }
+            if attempt >= self.inner.config.attempts || !retry::worth_it(&error, repeat) {
+                return Err(error);
+            }
+            let random = getrandom::u64().unwrap_or(u64::MAX / 2);
+            tokio::time::sleep(retry::pause(attempt, random, &error)).await;
+            attempt += 1;
+        }
+    }
+
+    /// Takes over the region that an error names; whether it is a new one.
+    fn follow_region(&self, error: &Error) -> bool {
+        let Some(region) = error.service().and_then(|e| e.region.as_deref()) else { return false };
+        let mut current = self.inner.region.write();
+        let new = **current != *region;
+        if new {
+            *current = region.into();
+        }
+        new
+    }
+
+    /// The host and the encoded path of a target.
+    fn address(&self, target: Target<'_>) -> Result<(Arc<Host>, String)> {
+        let (bucket, key) = match target {
+            Target::Service => return Ok((self.inner.host.clone(), "/".into())),
+            Target::Path(path) if path.starts_with('/') => {
+                return Ok((self.inner.host.clone(), crate::encode::percent_encode(path, true)));
+            }
+            Target::Path(path) => {
+                return Err(Error::Invalid(format!("path {path:?} must begin with /")));
+            }
+            Target::Bucket(bucket) => (bucket, ""),
+            Target::Object(_, "") => return Err(Error::Invalid("a key cannot be empty".into())),
+            Target::Object(bucket, key) => (bucket, key),
+        };
+        if bucket.is_empty() || bucket.contains('/') {
+            return Err(Error::Invalid(format!("{bucket:?} is no bucket name")));
+        }
+        let mut path = String::with_capacity(bucket.len() + key.len() + 16);
+        path.push('/');
+        let host = if self.virtual_host(bucket) {
+            self.bucket_host(bucket)?
+        } else {
+            encode_into(&mut path, bucket, None);
+            if !key.is_empty() {
+                path.push('/');
+            }
+            self.inner.host.clone()
+        };
+        encode_into(&mut path, key, Some(b'/'));
+        Ok((host, path))
+    }
+
+    fn virtual_host(&self, bucket: &str) -> bool {
+        match self.inner.config.addressing {
+            Addressing::Path => false,
+            Addressing::VirtualHost => true,
+            // A dot in the name does not fit the wildcard certificate.
+            Addressing::Auto => {
+                let amazon = [".amazonaws.com", ".amazonaws.com.cn"];
+                amazon.iter().any(|suffix| self.inner.host.name.ends_with(suffix))
+                    && !(bucket.contains('.') && self.inner.host.https)
+            }
+        }
+    }
+
+    fn bucket_host(&self, bucket: &str) -> Result<Arc<Host>> {
+        let mut hosts = self.inner.bucket_hosts.lock();
+        if let Some(host) = hosts.get(bucket) {
+            return Ok(host.clone());
+        }
+        let host = self.inner.host.of_bucket(bucket);
+        let host = host.ok_or_else(|| Error::Invalid(format!("{bucket:?} is no host name")))?;
+        let host = Arc::new(host);
+        if hosts.len() >= BUCKET_HOSTS {
+            hosts.clear();
+        }
+        hosts.insert(bucket.to_owned(), host.clone());
+        Ok(host)
+    }
+
+    async fn prepare(&self, call: Call<'_>) -> Result<Prepared> {
+        let (host, path) = self.address(call.target)?;
+        let query = query_string(&call.query);
+        let mode = call.payload.unwrap_or(self.inner.config.payload);
+        let (payload, framing) = self.payload(mode, &call.body, call.sha256).await?;
+        let mut headers = call.headers;
+        headers.insert(header::HOST, host.header.clone());
+        headers.insert(header::USER_AGENT, self.inner.user_agent.clone());
+        if let Framing::Chunks { trailer, .. } = framing {
+            let coding = match headers.get(header::CONTENT_ENCODING) {
+                Some(own) => [b"aws-chunked,", own.as_bytes()].concat(),
+                None => b"aws-chunked".to_vec(),
+            };
+            let coding = HeaderValue::from_bytes(&coding).expect("it was a header value before");
+            headers.insert(header::CONTENT_ENCODING, coding);
+            headers.insert(X_AMZ_DECODED_CONTENT_LENGTH, call.body.len().into());
+            if let Some(algorithm) = trailer {
+                let name = HeaderValue::from_static(trailer_name(algorithm));
+                headers.insert(X_AMZ_TRAILER, name);
+            }
+        }
+        Ok(Prepared {
+            method: call.method,
+            host,
+            path,
+            query,
+            headers,
+            body: call.body,
+            payload,
+            framing,
+            patience: call.patience.unwrap_or(self.inner.config.idle_timeout),
+        })
+    }
+
+    /// The value of `x-amz-content-sha256` and the framing that goes with it.
+    async fn payload(
+        &self,
+        mode: Payload,
+        body: &Body,
+        known: Option<[u8; 32]>,
+    ) -> Result<(HeaderValue, Framing)> {
+        let fixed = HeaderValue::from_static;
+        let chunks = |signed, trailer| Framing::Chunks { signed, trailer };
+        if body.is_empty() && known.is_none() {
+            return Ok((fixed(EMPTY_SHA256), Framing::Plain));
+        }
+        let mode = match mode {
+            // Without credentials there is nothing to chain signatures to.
+            Payload::SignedChunks if self.inner.signer.is_none() => Payload::Unsigned,
+            Payload::SignedTrailer(a) if self.inner.signer.is_none() => Payload::Trailer(a),
+            Payload::Signed if known.is_none() && !body.replayable() => Payload::SignedChunks,
+            other => other,
+        };
+        Ok(match mode {
+            Payload::Unsigned => (fixed("UNSIGNED-PAYLOAD"), Framing::Plain),
+            Payload::SignedChunks => {
+                (fixed("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), chunks(true, None))
+            }
+            Payload::SignedTrailer(algorithm) => {
+                (fixed("STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"), chunks(true, Some(algorithm)))
+            }
+            Payload::Trailer(algorithm) => {
+                (fixed("STREAMING-UNSIGNED-PAYLOAD-TRAILER"), chunks(false, Some(algorithm)))
+            }
+            Payload::Signed | Payload::Auto => {
+                let hash = match known {
+                    Some(hash) => hash,
+                    None => body.sha256().await?.ok_or_else(|| {
+                        Error::Invalid("a stream cannot be hashed before it is sent".into())
+                    })?,
+                };
+                let hash = HeaderValue::try_from(hex::encode(hash)).expect("hexadecimal digits");
+                (hash, Framing::Plain)
+            }
+        })
+    }
+
+    async fn attempt(&self, call: &Prepared, fresh: bool) -> std::result::Result<Answer, Failed> {
+        let inner = &self.inner;
+        let mut connection = inner.pool.get(&call.host, fresh).await.map_err(Failed::Error)?;
+        let watch = Watch::default();
+        let request = self.request(call, watch.clone()).map_err(Failed::Error)?;
+        let mut sending = std::pin::pin!(connection.sender.try_send_request(request));
+        let mut seen = 0;
+        let outcome = loop {
+            match tokio::time::timeout(call.patience, &mut sending).await {
+                Ok(outcome) => break outcome,
+                Err(_) => {
+                    let sent = watch.sent.load(Ordering::Relaxed);
+                    if sent == seen {
+                        let seconds = call.patience.as_secs();
+                        let what = "waiting for the answer";
+                        return Err(Failed::Error(Error::Timeout { what, seconds }));
+                    }
+                    seen = sent;
+                }
+            }
+        };
+        match outcome {
+            Ok(response) => {
+                Ok(Answer::new(response, inner.pool.clone(), connection, inner.config.idle_timeout))
+            }
+            Err(mut error) => {
+                let unsent = error.take_message().map(|request| call.body.give_back(request.into_body()));
+                Err(failure(&connection, unsent.is_some(), error.into_error(), &watch))
+            }
+        }
+    }
+
+    /// The request as it is sent, signed now.
+    fn request(&self, call: &Prepared, watch: Watch) -> Result<Request<Outgoing>> {
+        let inner = &self.inner;
+        let mut headers = call.headers.clone();
+        let mut signed = None;
+        if let Some(signer) = &inner.signer {
+            let region = inner.region.read().clone();
+            let date = AmzDate::new(OffsetDateTime::now_utc());
+            signed = Some(signer.sign(
+                &region, date, &call.method, &call.path, &call.query, &mut headers, &call.payload,
+            ));
+        } else if let Framing::Chunks { .. } = call.framing {
+            headers.insert(crate::sign::X_AMZ_CONTENT_SHA256, call.payload.clone());
+        }
+        let input = call.body.open();
+        let input = input.ok_or_else(|| Error::Invalid("the stream was read before".into()))?;
+        if input.left() == 0 && (call.method == Method::PUT || call.method == Method::POST) {
+            // The HTTP library announces no length for an empty body, but S3 wants one.
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        let body = match call.framing {
+            Framing::Plain => Outgoing::plain(input, watch),
+            Framing::Chunks { signed: chunks_signed, trailer } => {
+                let chain = signed.filter(|_| chunks_signed).map(ChunkSigner::new);
+                Outgoing::chunked(Chunked::new(input, chain, trailer), watch)
+            }
+        };
+        let mut target = String::with_capacity(call.path.len() + 1 + call.query.len());
+        target.push_str(&call.path);
+        if !call.query.is_empty() {
+            target.push('?');
+            target.push_str(&call.query);
+        }
+        let mut parts = Parts::default();
+        parts.path_and_query = Some(
+            PathAndQuery::try_from(target)
+                .map_err(|_| Error::Invalid(format!("path too long: {}", call.path)))?,
+        );
+        let mut request = Request::new(body);
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() =
+            Uri::from_parts(parts).map_err(|e| Error::Invalid(format!("path: {e}")))?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+fn failure(connection: &Connection, unsent: bool, error: hyper::Error, watch: &Watch) -> Failed {
+    if unsent && connection.reused {
+        return Failed::Stale;
+    }
+    if let Some(source) = watch.failure.lock().take() {
+        return Failed::Error(Error::Source(source));
+    }
+    let endpoint = connection.host.authority.clone();
+    let reason = chain(&error);
+    Failed::Error(if unsent {
+        Error::Unreachable { endpoint, reason }
+    } else if error.is_parse() {
+        Error::Unexpected(format!("{endpoint} does not speak HTTP: {reason}"))
+    } else {
+        Error::Broken { endpoint, reason }
+    })
+}
+
+/// Turns an error answer into an error; reads at most [`limits::ERROR_ANSWER`] bytes of it.
+async fn service_error(mut answer: Answer, method: &Method) -> Error {
+    let body = if *method == Method::HEAD {
+        Default::default()
+    } else {
+        answer.collect(limits::ERROR_ANSWER).await.unwrap_or_default()
+    };
+    error_of(&answer, &body)
+}
+
+/// The error that an answer's headers and body state.
+pub(crate) fn error_of(answer: &Answer, body: &[u8]) -> Error {
+    let text = |name: &str| answer.header(name).unwrap_or_default().to_owned();
+    let status = answer.status();
+    let mut error = ServiceError {
+        status,
+        code: answer.header("x-minio-error-code").unwrap_or(code_of_status(status)).to_owned(),
+        message: answer.header("x-minio-error-desc").unwrap_or_default().trim_matches('"').to_owned(),
+        request_id: text("x-amz-request-id"),
+        resource: String::new(),
+        region: answer.header("x-amz-bucket-region").map(str::to_owned),
+        retry_after: answer.header("retry-after").and_then(|v| v.trim().parse().ok()),
+    };
+    if let Ok(root) = xml::parse(body) {
+        // Some answers wrap the error once more (`ErrorResponse/Error`).
+        let root = root.child("Error").unwrap_or(&root);
+        fill(&mut error, |name| root.some_text(name));
+    } else if let Ok(serde_json::Value::Object(map)) = serde_json::from_slice(body) {
+        fill(&mut error, |name| {
+            let same = |key: &&String| key.replace('_', "").eq_ignore_ascii_case(name);
+            map.keys().find(same).and_then(|key| map[key].as_str()).map(str::to_owned)
+        });
+    } else if error.message.is_empty() && !body.is_empty() {
+        let text = String::from_utf8_lossy(body);
+        error.message = text.trim().chars().take(200).collect();
+    }
+    Error::Service(Box::new(error))
+}
+
+fn fill(error: &mut ServiceError, field: impl Fn(&str) -> Option<String>) {
+    let set = |into: &mut String, name: &str| {
+        if let Some(text) = field(name) {
+            *into = text;
+        }
+    };
+    set(&mut error.code, "Code");
+    set(&mut error.message, "Message");
+    set(&mut error.resource, "Resource");
+    if error.resource.is_empty() {
+        set(&mut error.resource, "Key");
+    }
+    if error.request_id.is_empty() {
+        set(&mut error.request_id, "RequestId");
+    }
+    if error.region.is_none() {
+        error.region = field("Region");
+    }
+}

@@ -1,0 +1,40 @@
+//! The operations, one file per family.
+//!
+//! Invariant: each is one request, except where its comment says otherwise.
+//!
+//! Must never know: connections, signatures.
+
+pub mod admin;
+pub mod bucket;
+pub mod list;
+pub mod multipart;
+pub mod object;
+
+use crate::{
+    answer::Answer,
+    call::{Call, Client, error_of},
+    error::Result,
+    limits,
+    xml::{self, Element},
+};
+
+impl Client {
+    /// Sends and parses the XML answer. An error document is an error whatever the status: copies
+    /// and completions may fail after their 200 was sent.
+    pub(crate) async fn xml(&self, call: Call<'_>) -> Result<(Element, Answer)> {
+        let mut answer = self.execute(call).await?;
+        let body = answer.collect(limits::ANSWER).await?;
+        let root = xml::parse(&body)?;
+        if root.name == "Error" {
+            return Err(error_of(&answer, &body));
+        }
+        Ok((root, answer))
+    }
+
+    /// Sends, reads the answer to its end and returns its head.
+    pub(crate) async fn done(&self, call: Call<'_>) -> Result<Answer> {
+        let mut answer = self.execute(call).await?;
+        answer.collect(limits::ANSWER).await?;
+        Ok(answer)
+    }
+}

@@ -1,0 +1,231 @@
+//! One copy of the control store: its bytes, and where they lie on a drive.
+//!
+//! A drive keeps two slots and writes them in turn, so that the copy before survives a torn write.
+//! No rename and no directory operation is on the path after the first write. Invariants: the bytes
+//! bind deployment and drive, so that a file carried to another drive is not taken for its copy; a
+//! slot that does not check out counts as never written. Byte layout: see [`Copy::encode`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use ashlar_checksum::frame_hash;
+use ashlar_format::codec::{Reader, Writer};
+use ashlar_format::{DeploymentId, DriveId};
+use ashlar_machine::Folder;
+use bytes::Bytes;
+
+use crate::control::Value;
+
+/// Format number, the first byte.
+const FORMAT: u8 = 1;
+/// Largest copy, in bytes.
+pub(crate) const MAX_BYTES: usize = 64 << 20;
+/// Key of the checksum: "ashlar control store copy 1 ....", fixed for ever.
+const KEY: [u64; 4] = [
+    u64::from_le_bytes(*b"ashlar c"),
+    u64::from_le_bytes(*b"ontrol s"),
+    u64::from_le_bytes(*b"tore cop"),
+    u64::from_le_bytes(*b"y 1 ...."),
+];
+
+/// The content of the store at one revision. Ordered by (term, revision).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Snapshot {
+    /// The writer that wrote it; each start has a higher one. 0: nothing was ever written.
+    pub term: u64,
+    /// Grows by one or more with each transaction.
+    pub revision: u64,
+    /// The drives that count.
+    pub members: Vec<DriveId>,
+    /// The drives that counted for the snapshot this one was made from: a change of members needs a
+    /// majority of both.
+    pub before: Vec<DriveId>,
+    /// The values.
+    pub entries: BTreeMap<String, Value>,
+}
+
+impl Snapshot {
+    pub(crate) fn position(&self) -> (u64, u64) {
+        (self.term, self.revision)
+    }
+}
+
+/// What one drive holds.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Copy {
+    /// No writer below this term may write any more (the first round of a start).
+    pub promised: u64,
+    /// The content.
+    pub snapshot: Arc<Snapshot>,
+}
+
+impl Copy {
+    /// True when no content was ever written: such a copy says nothing about what was decided.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.snapshot.term == 0
+    }
+
+    /// Format u8 = 1, deployment 16, drive 16, promised u64, term u64, revision u64, members list of
+    /// 16, before list of 16, entries list of (bytes key, u64 revision, bytes value) in order of key,
+    /// then HighwayHash-256 of all that (key: "ashlar control store copy 1 ....").
+    pub(crate) fn encode(&self, deployment: DeploymentId, drive: DriveId) -> Vec<u8> {
+        let s = &self.snapshot;
+        let size: usize = s.entries.iter().map(|(k, v)| k.len() + v.bytes.len() + 24).sum();
+        let mut w = Writer::with_capacity(160 + 32 * s.members.len() + size);
+        w.u8(FORMAT);
+        w.raw(&deployment.0);
+        w.raw(&drive.0);
+        w.u64(self.promised);
+        w.u64(s.term);
+        w.u64(s.revision);
+        w.list(&s.members, |w, d| w.raw(&d.0));
+        w.list(&s.before, |w, d| w.raw(&d.0));
+        w.var(s.entries.len() as u64);
+        for (key, value) in &s.entries {
+            w.bytes(key.as_bytes());
+            w.u64(value.revision);
+            w.bytes(&value.bytes);
+        }
+        let mut out = w.into_vec();
+        let hash = frame_hash(&KEY, &[&out]);
+        out.extend_from_slice(&hash);
+        out
+    }
+
+    /// The inverse of [`Copy::encode`]; `None` for anything that is not a sound copy of this drive.
+    pub(crate) fn decode(bytes: &[u8], deployment: DeploymentId, drive: DriveId) -> Option<Copy> {
+        let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
+        if frame_hash(&KEY, &[body]) != *hash {
+            return None;
+        }
+        let mut r = Reader::new(body);
+        if r.u8().ok()? != FORMAT || r.array::<16>().ok()? != deployment.0 || r.array::<16>().ok()? != drive.0
+        {
+            return None;
+        }
+        let promised = r.u64().ok()?;
+        let (term, revision) = (r.u64().ok()?, r.u64().ok()?);
+        let members = r.list(|r| r.array().map(DriveId)).ok()?;
+        let before = r.list(|r| r.array().map(DriveId)).ok()?;
+        let entries = r
+            .list(|r| {
+                let key = r.string()?;
+                let revision = r.u64()?;
+                Ok((key, Value { revision, bytes: Bytes::copy_from_slice(r.bytes()?) }))
+            })
+            .ok()?;
+        r.end().ok()?;
+        let entries: BTreeMap<_, _> = entries.into_iter().collect();
+        Some(Copy { promised, snapshot: Arc::new(Snapshot { term, revision, members, before, entries }) })
+    }
+}
+
+/// Where the two slots of one drive are.
+pub trait Medium: Send + Sync + 'static {
+    /// The bytes of slot 0 or 1; `None` when it was never written.
+    ///
+    /// # Errors
+    /// When the drive cannot be read: that is not the same as nothing.
+    fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>>;
+    /// Replaces slot 0 or 1 durably. Afterwards the old or the new bytes are there, or neither; the
+    /// other slot is never touched.
+    ///
+    /// # Errors
+    /// When it is not certain that the bytes are durable.
+    fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// The files `control.0` and `control.1` in the folder of a drive.
+pub struct FileMedium {
+    folder: Folder,
+}
+
+const SLOTS: [&str; 2] = ["control.0", "control.1"];
+
+impl FileMedium {
+    /// Over the folder of a formatted drive.
+    #[must_use]
+    pub fn new(folder: Folder) -> FileMedium {
+        FileMedium { folder }
+    }
+}
+
+impl Medium for FileMedium {
+    fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
+        match self.folder.read(SLOTS[slot], MAX_BYTES as u64) {
+            Ok(bytes) => Ok(Some(bytes)),
+            // Never written by us: as good as torn.
+            Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Ok(Some(Vec::new())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // A folder that is gone is not an empty slot.
+                self.folder.list()?;
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
+        let name = SLOTS[slot];
+        let (file, new) = match self.folder.open(name, false) {
+            Ok(file) => (file, false),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => (self.folder.create(name, false)?, true),
+            Err(e) => return Err(e),
+        };
+        file.set_len(bytes.len() as u64)?;
+        file.write_at(bytes, 0)?;
+        file.sync_all()?;
+        if new { self.folder.sync() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Copy {
+        let mut entries = BTreeMap::new();
+        entries.insert("map".to_owned(), Value { revision: 7, bytes: Bytes::from_static(b"{}") });
+        Copy {
+            promised: 3,
+            snapshot: Arc::new(Snapshot {
+                term: 2,
+                revision: 9,
+                members: vec![DriveId([1; 16]), DriveId([2; 16])],
+                before: vec![DriveId([1; 16])],
+                entries,
+            }),
+        }
+    }
+
+    #[test]
+    fn golden_and_identity() {
+        let (deployment, drive) = (DeploymentId([9; 16]), DriveId([1; 16]));
+        let bytes = sample().encode(deployment, drive);
+        let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, include_str!("../tests/control-copy-1.hex").trim());
+        assert_eq!(Copy::decode(&bytes, deployment, drive), Some(sample()));
+        assert_eq!(Copy::decode(&bytes, deployment, DriveId([2; 16])), None);
+        assert_eq!(Copy::decode(&bytes, DeploymentId([8; 16]), drive), None);
+        for i in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[i] ^= 1;
+            assert_eq!(Copy::decode(&bad, deployment, drive), None, "byte {i}");
+            assert_eq!(Copy::decode(&bytes[..i], deployment, drive), None, "cut at {i}");
+        }
+    }
+
+    #[test]
+    fn files_keep_two_slots() {
+        let dir = tempfile::tempdir().unwrap();
+        let m = FileMedium::new(Folder::real(dir.path(), None));
+        assert_eq!(m.read(0).unwrap(), None);
+        m.write(0, b"first").unwrap();
+        m.write(1, b"second, longer").unwrap();
+        m.write(0, b"3rd").unwrap();
+        assert_eq!(m.read(0).unwrap().unwrap(), b"3rd");
+        assert_eq!(m.read(1).unwrap().unwrap(), b"second, longer");
+        assert!(FileMedium::new(Folder::real(&dir.path().join("gone"), None)).read(0).is_err());
+    }
+}

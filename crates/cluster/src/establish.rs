@@ -1,0 +1,216 @@
+//! Creating and opening the store: how a start becomes the one writer.
+//!
+//! Writers follow one another (the drives are locked by the process that uses them), but each may
+//! leave copies on a minority behind, and the next may not see them. So a start does as Paxos does:
+//! first a majority durably promises a new term, then the highest content found among the copies is
+//! written under that term, and only then is anything answered. A promise takes a slot of its own
+//! write beside unchanged content. Fewer drives than a majority, but at least one of every majority
+//! (n - M + 1), allow reading only (PROTOCOL.md 2.13).
+//!
+//! Blank copies say nothing about what was decided and never count for reading.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ashlar_format::{DeploymentId, DriveId};
+use bytes::Bytes;
+
+use crate::control::{Control, PATIENCE, Site, Value};
+use crate::copy::{Copy, Medium, Snapshot};
+use crate::{Error, Result};
+
+impl Control {
+    /// Makes the store of a new deployment on its drives, all of which must be there and blank (or
+    /// left by a `create` that did not finish). Writes all of them, then opens.
+    ///
+    /// # Errors
+    /// `Exists` when any drive was in service already, `Unavailable` when a drive cannot be written.
+    pub async fn create(
+        deployment: DeploymentId,
+        media: Vec<(DriveId, Arc<dyn Medium>)>,
+        entries: Vec<(String, Bytes)>,
+    ) -> Result<Control> {
+        let members: Vec<DriveId> = media.iter().map(|(d, _)| *d).collect();
+        let sites = read_sites(deployment, media).await;
+        if sites.len() != members.len() || members.is_empty() {
+            return Err(Error::Unavailable("not all drives can be read".to_owned()));
+        }
+        // Term 1 is only ever written here; the first opening writes term 2.
+        if sites.values().any(|s| s.copy.snapshot.term > 1) {
+            return Err(Error::Exists);
+        }
+        let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
+        let first = Snapshot { term: 1, revision: 1, before: members.clone(), members, entries };
+        let first = Arc::new(first);
+        let control = Control::assemble(deployment, sites, first.clone());
+        control.write_all(&first, 0);
+        for id in &first.members {
+            if !control.wait(&[&[*id]], |s| s.copy.snapshot == first).await {
+                return Err(Error::Unavailable(format!("drive {id} cannot be written")));
+            }
+        }
+        control.establish().await?;
+        Ok(control)
+    }
+
+    /// Opens the store from the drives that are there. With at least one of every majority it opens;
+    /// with a majority it takes changes.
+    ///
+    /// # Errors
+    /// `NotCreated` when all drives are blank, `Unavailable` when too few copies can be read.
+    pub async fn open(deployment: DeploymentId, media: Vec<(DriveId, Arc<dyn Medium>)>) -> Result<Control> {
+        let asked = media.len();
+        let sites = read_sites(deployment, media).await;
+        let best = best(&sites);
+        if best.term == 0 {
+            return Err(if sites.len() == asked && asked > 0 {
+                Error::NotCreated
+            } else {
+                Error::Unavailable("no copy of it can be read".to_owned())
+            });
+        }
+        readable(&best, &sites)?;
+        let control = Control::assemble(deployment, sites, best);
+        match control.establish().await {
+            Ok(()) | Err(Error::Unavailable(_)) => Ok(control),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Adds a drive, or a drive that came back. Its copy is brought up to date; when the store was
+    /// read-only this may make it take changes again.
+    ///
+    /// # Errors
+    /// `Unavailable` when the drive cannot be read, `Superseded` when it shows a later writer.
+    pub async fn attach(&self, id: DriveId, medium: Arc<dyn Medium>) -> Result<()> {
+        let _turn = self.shared.turn.lock().await;
+        let mut site = read_sites(self.shared.deployment, vec![(id, medium)]).await;
+        let Some(site) = site.remove(&id) else {
+            return Err(Error::Unavailable(format!("drive {id} cannot be read")));
+        };
+        let term = *self.shared.term.lock();
+        if term > 0 {
+            // A later term was promised by a majority, which would have been seen.
+            if site.copy.snapshot.term > term {
+                return Err(Error::Superseded);
+            }
+            self.shared.sites.lock().insert(id, site);
+            let seen = self.shared.seen.read().clone();
+            self.write_one(id, Copy { promised: term, snapshot: seen });
+            return Ok(());
+        }
+        self.shared.sites.lock().insert(id, site);
+        let best = best(&self.shared.sites.lock());
+        self.show(best);
+        match self.establish().await {
+            Ok(()) | Err(Error::Unavailable(_)) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The two rounds. On success this process is the one writer.
+    async fn establish(&self) -> Result<()> {
+        let best = self.shared.seen.read().clone();
+        let term = {
+            let sites = self.shared.sites.lock();
+            readable(&best, &sites)?;
+            sites.values().map(|s| s.copy.promised.max(s.copy.snapshot.term)).max().unwrap_or(0) + 1
+        };
+        let sets: [&[DriveId]; 2] = [&best.members, &best.before];
+        if sets.iter().any(|set| !self.reachable(set)) {
+            return Err(Error::Unavailable("fewer than a majority of its drives".to_owned()));
+        }
+        // Round one: promises, each beside the content the drive has.
+        let copies: Vec<(DriveId, Copy)> =
+            self.shared.sites.lock().iter().map(|(d, s)| (*d, s.copy.clone())).collect();
+        for (id, copy) in copies {
+            self.write_one(id, Copy { promised: term, ..copy });
+        }
+        if !self.wait(&sets, |s| s.copy.promised >= term).await {
+            return Err(Error::Unavailable("no majority of its drives can be written".to_owned()));
+        }
+        // Round two: the highest content under the new term. All contents were read before.
+        let next = Arc::new(Snapshot { term, ..(*best).clone() });
+        self.write_all(&next, term);
+        if !self.wait(&sets, |s| s.copy.snapshot.position() >= next.position()).await {
+            return Err(Error::Unavailable("no majority of its drives can be written".to_owned()));
+        }
+        *self.shared.used.lock() = next.revision;
+        self.show(next);
+        *self.shared.term.lock() = term;
+        Ok(())
+    }
+
+    fn reachable(&self, set: &[DriveId]) -> bool {
+        let sites = self.shared.sites.lock();
+        set.iter().filter(|d| sites.get(d).is_some_and(|s| !s.failed)).count() > set.len() / 2
+    }
+}
+
+/// The highest content among the copies.
+fn best(sites: &BTreeMap<DriveId, Site>) -> Arc<Snapshot> {
+    sites.values().map(|s| s.copy.snapshot.clone()).max_by_key(|s| s.position()).unwrap_or_default()
+}
+
+/// At least one of every majority of `members` and of `before` shows a content: then nothing that was
+/// decided is missing from what was read.
+fn readable(best: &Snapshot, sites: &BTreeMap<DriveId, Site>) -> Result<()> {
+    for set in [&best.members, &best.before] {
+        let majority = set.len() / 2 + 1;
+        let need = set.len() - majority + 1;
+        let have = set.iter().filter(|d| sites.get(d).is_some_and(|s| !s.copy.is_blank())).count();
+        if have < need {
+            let text = format!("{have} of its {} drives hold a copy, {need} are needed", set.len());
+            return Err(Error::Unavailable(text));
+        }
+    }
+    Ok(())
+}
+
+/// Reads all drives at the same time; those that fail or hang are left out.
+async fn read_sites(
+    deployment: DeploymentId,
+    media: Vec<(DriveId, Arc<dyn Medium>)>,
+) -> BTreeMap<DriveId, Site> {
+    let mut waiting = Vec::new();
+    for (id, medium) in media {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        // A thread of its own: a hung drive must not hold a thread that others need.
+        let started = std::thread::Builder::new().name("control-read".to_owned()).spawn(move || {
+            let result = read_site(deployment, id, medium);
+            let _ = send.send(result);
+        });
+        if started.is_ok() {
+            waiting.push((id, receive));
+        }
+    }
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut sites = BTreeMap::new();
+    for (id, receive) in waiting {
+        match tokio::time::timeout_at(deadline, receive).await {
+            Ok(Ok(Ok(site))) => {
+                sites.insert(id, site);
+            }
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(drive = %id, %error, "control store: the copy cannot be read");
+            }
+            _ => tracing::warn!(drive = %id, "control store: the drive does not answer"),
+        }
+    }
+    sites
+}
+
+fn read_site(deployment: DeploymentId, id: DriveId, medium: Arc<dyn Medium>) -> std::io::Result<Site> {
+    let mut found = Copy::default();
+    let mut slot = 0;
+    for s in 0..2 {
+        let Some(bytes) = medium.read(s)? else { continue };
+        let Some(copy) = Copy::decode(&bytes, deployment, id) else { continue };
+        let order = |c: &Copy| (c.snapshot.position(), c.promised);
+        if order(&copy) >= order(&found) {
+            found = copy;
+            slot = 1 - s;
+        }
+    }
+    Ok(Site::new(id, medium, found, slot))
+}

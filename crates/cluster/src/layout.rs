@@ -1,0 +1,326 @@
+//! Which code and which placement groups a set of drives gets. Pure.
+//!
+//! Groups are chosen by weighted rendezvous hashing (Thaler and Ravishankar, 1998; weights as in
+//! Schindelhauer and Schomaker, 2005), with one addition: every drive gets a fixed number of slots in
+//! proportion to its weight, so that drives are used evenly by construction and not only on average.
+
+use ashlar_checksum::key_hash;
+use ashlar_format::DriveId;
+
+use crate::{Error, Result};
+
+/// Most drives in one code.
+const MAX_CODE: usize = 64;
+/// Largest group that is chosen without being asked for.
+const MAX_GROUP: usize = 18;
+/// Most drives of one pool: what `u16` group numbers and a readable map allow.
+const MAX_DRIVES: usize = 1024;
+
+/// Data and parity shards, as in `--code 4+2`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct CodeSpec {
+    /// Data shards, at least 1.
+    pub k: u8,
+    /// Parity shards.
+    pub m: u8,
+}
+
+impl CodeSpec {
+    /// Reads `K+M`.
+    ///
+    /// # Errors
+    /// `Layout`, in words.
+    pub fn parse(text: &str) -> Result<CodeSpec> {
+        let bad = || Error::Layout(format!("code {text:?} is not of the form K+M, for instance 4+2"));
+        let (k, m) = text.split_once('+').ok_or_else(bad)?;
+        let (k, m): (u8, u8) = (k.trim().parse().map_err(|_| bad())?, m.trim().parse().map_err(|_| bad())?);
+        let code = CodeSpec { k, m };
+        code.check()?;
+        Ok(code)
+    }
+
+    fn check(self) -> Result<()> {
+        if self.k == 0 {
+            return Err(Error::Layout("a code needs at least one data shard".to_owned()));
+        }
+        if self.slots() > MAX_CODE {
+            return Err(Error::Layout(format!(
+                "code {self} has {} shards; {MAX_CODE} is the most",
+                self.slots()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Slots of a placement group.
+    #[must_use]
+    pub fn slots(self) -> usize {
+        usize::from(self.k) + usize::from(self.m)
+    }
+}
+
+impl std::fmt::Display for CodeSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}+{}", self.k, self.m)
+    }
+}
+
+/// Parity shards of a group of `n` drives when none are asked for: 1: 0, 2-3: 1, 4-5: 2, 6-7: 3, from
+/// 8 on 4. The convention that users of MinIO know.
+#[must_use]
+pub fn default_parity(n: usize) -> u8 {
+    match n {
+        0 | 1 => 0,
+        2 | 3 => 1,
+        4 | 5 => 2,
+        6 | 7 => 3,
+        _ => 4,
+    }
+}
+
+/// The code that `drives` drives get when none is asked for. Up to 18 drives are one group. More are
+/// cut into equal groups of 8 to 16, the largest that divides them; when none does, into overlapping
+/// groups of 16.
+///
+/// # Errors
+/// `Layout` for no drives or too many.
+pub fn default_code(drives: usize) -> Result<CodeSpec> {
+    if drives == 0 || drives > MAX_DRIVES {
+        return Err(Error::Layout(format!("{drives} drives: a pool has 1 to {MAX_DRIVES}")));
+    }
+    let n = if drives <= MAX_GROUP {
+        drives
+    } else {
+        (8..=16).rev().find(|n| drives.is_multiple_of(*n)).unwrap_or(16)
+    };
+    let m = default_parity(n);
+    Ok(CodeSpec { k: n as u8 - m, m })
+}
+
+/// A layout for a set of drives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The code.
+    pub code: CodeSpec,
+    /// Of each group, the drives by slot.
+    pub groups: Vec<Vec<DriveId>>,
+}
+
+/// Lays placement groups over `drives` (id and weight, for instance capacity in bytes; weights within
+/// 2 % of each other count as equal). `code`: `None` for the default.
+///
+/// # Errors
+/// `Layout`, in words for the operator.
+pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>) -> Result<Plan> {
+    let default = default_code(drives.len())?;
+    let code = code.unwrap_or(default);
+    code.check()?;
+    let (count, n) = (drives.len(), code.slots());
+    if n > count {
+        return Err(Error::Layout(format!(
+            "code {code} needs {n} drives, one for each shard; there are {count}"
+        )));
+    }
+    let mut ids: Vec<DriveId> = drives.iter().map(|(d, _)| *d).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.len() != count {
+        return Err(Error::Layout("a drive is named twice".to_owned()));
+    }
+    if n == count {
+        return Ok(Plan { code, groups: vec![drives.iter().map(|(d, _)| *d).collect()] });
+    }
+    // The fewest groups that can use equal drives equally.
+    let groups = count / gcd(count, n);
+    let quotas = quotas(drives, groups, n);
+    Ok(Plan { code, groups: assign(drives, quotas, groups, n) })
+}
+
+/// Slots of each drive over all groups, in proportion to weight, none more than one per group.
+fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize) -> Vec<usize> {
+    let total = groups * n;
+    let (low, high) = drives.iter().fold((u64::MAX, 0), |(l, h), (_, w)| (l.min(*w), h.max(*w)));
+    if u128::from(high - low) * 50 <= u128::from(high) {
+        // `groups` was chosen so that this divides.
+        return vec![total / drives.len(); drives.len()];
+    }
+    // Water filling: a drive that would get more than one slot per group gets exactly one per group,
+    // and the rest share what is left. Then the largest remainders.
+    let mut full = vec![false; drives.len()];
+    let share = |full: &[bool], i: usize| -> f64 {
+        let left = total - groups * full.iter().filter(|f| **f).count();
+        let weight: f64 =
+            drives.iter().zip(full).filter(|(_, f)| !**f).map(|((_, w), _)| (*w).max(1) as f64).sum();
+        left as f64 * drives[i].1.max(1) as f64 / weight
+    };
+    while let Some(i) = (0..drives.len()).find(|i| !full[*i] && share(&full, *i) > groups as f64) {
+        full[i] = true;
+    }
+    let exact: Vec<f64> =
+        (0..drives.len()).map(|i| if full[i] { groups as f64 } else { share(&full, i) }).collect();
+    let mut out: Vec<usize> = exact.iter().map(|e| e.floor() as usize).collect();
+    let mut order: Vec<usize> = (0..drives.len()).collect();
+    order.sort_by(|a, b| {
+        let rest = |i: usize| exact[i] - exact[i].floor();
+        rest(*b).total_cmp(&rest(*a)).then(drives[*a].0.cmp(&drives[*b].0))
+    });
+    let mut missing = total.saturating_sub(out.iter().sum());
+    while missing > 0 {
+        for i in &order {
+            if missing > 0 && out[*i] < groups {
+                out[*i] += 1;
+                missing -= 1;
+            }
+        }
+    }
+    out
+}
+
+/// Fills the groups one after another with the drives of the highest score that have slots left; a
+/// drive that needs a slot in every group that is left is always taken, so that all quotas come out.
+fn assign(drives: &[(DriveId, u64)], mut left: Vec<usize>, groups: usize, n: usize) -> Vec<Vec<DriveId>> {
+    let mut out = Vec::with_capacity(groups);
+    for group in 0..groups {
+        let remaining = groups - group;
+        let mut order: Vec<usize> = (0..drives.len()).filter(|i| left[*i] > 0).collect();
+        order.sort_by(|a, b| {
+            let key = |i: usize| {
+                let must = left[i] >= remaining;
+                (must, score(group, drives[i].0, left[i]))
+            };
+            let ((ma, sa), (mb, sb)) = (key(*a), key(*b));
+            mb.cmp(&ma).then(sb.total_cmp(&sa)).then(drives[*a].0.cmp(&drives[*b].0))
+        });
+        order.truncate(n);
+        assert_eq!(order.len(), n, "quotas leave every group enough drives");
+        for i in &order {
+            left[*i] -= 1;
+        }
+        out.push(order.iter().map(|i| drives[*i].0).collect());
+    }
+    assert!(left.iter().all(|l| *l == 0), "every slot is used");
+    out
+}
+
+/// Weighted rendezvous score: -weight / ln(u) with u uniform in (0, 1).
+fn score(group: usize, drive: DriveId, weight: usize) -> f64 {
+    let mut bytes = [0; 24];
+    bytes[..8].copy_from_slice(&(group as u64).to_le_bytes());
+    bytes[8..].copy_from_slice(&drive.0);
+    let u = ((key_hash(&bytes) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    -(weight as f64) / u.ln()
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn drives(n: usize) -> Vec<(DriveId, u64)> {
+        (0..n)
+            .map(|i| {
+                let mut id = [0; 16];
+                id[..8].copy_from_slice(&(i as u64 * 7 + 1).to_le_bytes());
+                (DriveId(id), 1000)
+            })
+            .collect()
+    }
+
+    fn counts(plan: &Plan) -> BTreeMap<DriveId, usize> {
+        let mut c = BTreeMap::new();
+        for g in &plan.groups {
+            let mut ids = g.clone();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), plan.code.slots(), "no drive twice in a group");
+            for d in g {
+                *c.entry(*d).or_default() += 1;
+            }
+        }
+        c
+    }
+
+    #[test]
+    fn defaults_follow_the_convention() {
+        let want = [
+            (1, "1+0", 1),
+            (2, "1+1", 1),
+            (3, "2+1", 1),
+            (4, "2+2", 1),
+            (5, "3+2", 1),
+            (6, "3+3", 1),
+            (7, "4+3", 1),
+            (8, "4+4", 1),
+            (12, "8+4", 1),
+            (16, "12+4", 1),
+            (18, "14+4", 1),
+            (20, "6+4", 2),
+            (24, "8+4", 2),
+            (32, "12+4", 2),
+            (60, "11+4", 4),
+            (19, "12+4", 19),
+        ];
+        for (n, code, groups) in want {
+            let p = plan(&drives(n), None).unwrap();
+            assert_eq!((p.code.to_string().as_str(), p.groups.len()), (code, groups), "{n} drives");
+            let c = counts(&p);
+            assert_eq!(c.len(), n);
+            assert!(c.values().all(|v| *v == groups * p.code.slots() / n), "{n}: even");
+        }
+    }
+
+    #[test]
+    fn any_code_that_fits() {
+        for n in 1..=24usize {
+            for k in 1..=n {
+                for m in 0..=(n - k) {
+                    let code = CodeSpec { k: k as u8, m: m as u8 };
+                    let p = plan(&drives(n), Some(code)).unwrap();
+                    let c = counts(&p);
+                    assert_eq!(c.len(), n, "{n} {code}: every drive is used");
+                    let slots = p.groups.len() * code.slots();
+                    assert!(c.values().all(|v| v * n == slots), "{n} {code}: even");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_count() {
+        let mut d = drives(10);
+        d[0].1 = 3000;
+        d[1].1 = 500;
+        d[2].1 = 1_000_000;
+        let p = plan(&d, Some(CodeSpec { k: 3, m: 1 })).unwrap();
+        let c = counts(&p);
+        assert_eq!(c[&d[2].0], p.groups.len(), "at most one slot per group");
+        assert!(c[&d[0].0] > c[&d[3].0] && c[&d[3].0] >= c[&d[1].0]);
+        let d = drives(10).into_iter().map(|(i, w)| (i, w + u64::from(i.0[0] % 7))).collect::<Vec<_>>();
+        assert!(counts(&plan(&d, Some(CodeSpec { k: 3, m: 1 })).unwrap()).values().all(|v| *v == 2));
+    }
+
+    #[test]
+    fn errors_in_words() {
+        let text = |r: Result<Plan>| r.unwrap_err().to_string();
+        let code = CodeSpec::parse("4+2").unwrap();
+        assert_eq!(
+            text(plan(&drives(4), Some(code))),
+            "code 4+2 needs 6 drives, one for each shard; there are 4"
+        );
+        assert!(text(plan(&[], None)).contains("0 drives"));
+        assert!(text(plan(&[drives(1)[0], drives(1)[0]], None)).contains("twice"));
+        for bad in ["", "4", "4-2", "0+2", "60+5", "a+b", "300+1"] {
+            assert!(CodeSpec::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn placement_is_a_pure_function() {
+        let a = plan(&drives(19), None).unwrap();
+        assert_eq!(a, plan(&drives(19), None).unwrap());
+    }
+}

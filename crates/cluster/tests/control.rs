@@ -1,0 +1,350 @@
+//! Conformance of the control store: whatever a crash or a failing drive leaves behind, what was
+//! answered is still there, and nothing older is ever shown.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use ashlar_cluster::{Compare, Control, Error, FileMedium, Medium, Txn, Watched};
+use ashlar_format::{DeploymentId, DriveId};
+use ashlar_machine::Folder;
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+const DEPLOYMENT: DeploymentId = DeploymentId([5; 16]);
+
+fn id(n: u8) -> DriveId {
+    DriveId([n; 16])
+}
+
+/// Two slots in memory, and how many more writes succeed before the drive stops.
+#[derive(Default)]
+struct State {
+    slots: [Option<Vec<u8>>; 2],
+    budget: u64,
+    /// What the write that hits the limit leaves: 0 nothing, 1 a torn slot, 2 the whole slot.
+    last: u8,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<State>>);
+
+impl Fake {
+    fn allow(&self, budget: u64, last: u8) {
+        let mut s = self.0.lock();
+        s.budget = budget;
+        s.last = last;
+    }
+}
+
+impl Medium for Fake {
+    fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.0.lock().slots[slot].clone())
+    }
+    fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
+        let mut s = self.0.lock();
+        if s.budget > 0 {
+            s.budget -= 1;
+            s.slots[slot] = Some(bytes.to_vec());
+            return Ok(());
+        }
+        match s.last {
+            0 => {}
+            1 => s.slots[slot] = Some(bytes[..bytes.len() / 2].to_vec()),
+            _ => s.slots[slot] = Some(bytes.to_vec()),
+        }
+        // Only the first failing write reaches the drive at all.
+        s.last = 0;
+        Err(io::ErrorKind::Other.into())
+    }
+}
+
+struct Rng(u64);
+impl Rng {
+    fn next(&mut self, below: u64) -> u64 {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % below
+    }
+}
+
+fn media(drives: &BTreeMap<u8, Fake>, present: impl Fn(u8) -> bool) -> Vec<(DriveId, Arc<dyn Medium>)> {
+    drives
+        .iter()
+        .filter(|(n, _)| present(**n))
+        .map(|(n, f)| (id(*n), Arc::new(f.clone()) as Arc<dyn Medium>))
+        .collect()
+}
+
+fn value(n: u64) -> Bytes {
+    Bytes::from(n.to_string())
+}
+
+fn read(c: &Control) -> u64 {
+    String::from_utf8(c.get("v").unwrap().bytes.to_vec()).unwrap().parse().unwrap()
+}
+
+fn put(n: u64) -> Txn {
+    Txn { puts: vec![("v".to_owned(), value(n))], ..Txn::default() }
+}
+
+fn fresh(n: u8) -> BTreeMap<u8, Fake> {
+    let drives: BTreeMap<u8, Fake> = (1..=n).map(|i| (i, Fake::default())).collect();
+    for f in drives.values() {
+        f.allow(u64::MAX, 0);
+    }
+    drives
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Every combination of "drive i stops after b_i writes, its last one lost, torn or whole" during a
+/// start and two changes; then every sufficient subset of drives starts again.
+#[test]
+fn crash_between_any_two_steps() {
+    runtime().block_on(async {
+        const N: u8 = 3;
+        // A stride that is coprime to 15 meets every value of every digit; ASHLAR_LONG=1 runs all.
+        let stride = if std::env::var_os("ASHLAR_LONG").is_some() { 1 } else { 4 };
+        for code in (0..15u64.pow(u32::from(N))).step_by(stride) {
+            let drives = fresh(N);
+            Control::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(0))])
+                .await
+                .unwrap()
+                .close()
+                .await;
+            let mut rest = code;
+            for f in drives.values() {
+                // Start: 2 writes; changes: 2.
+                f.allow(rest % 5, (rest / 5 % 3) as u8);
+                rest /= 15;
+            }
+            let mut acked = 0;
+            if let Ok(c) = Control::open(DEPLOYMENT, media(&drives, |_| true)).await {
+                for n in 1..=2 {
+                    if c.txn(put(n)).await.is_ok() {
+                        assert_eq!(read(&c), n);
+                        acked = n;
+                    }
+                }
+                c.close().await;
+            }
+            for f in drives.values() {
+                f.allow(u64::MAX, 0);
+            }
+            // The two drives of the next start, and then the two others: what the first shows stays.
+            let out = 1 + (code % u64::from(N)) as u8;
+            let c = Control::open(DEPLOYMENT, media(&drives, |n| n != out)).await.unwrap();
+            c.barrier().await.unwrap();
+            let seen = read(&c);
+            assert!((acked..=2).contains(&seen), "{code}: {acked} was answered, {seen} is there");
+            c.close().await;
+            let c = Control::open(DEPLOYMENT, media(&drives, |n| n != out % N + 1)).await.unwrap();
+            assert_eq!(read(&c), seen, "{code}: what was read stays");
+        }
+    });
+}
+
+/// Random lives: drives come and go, stop in the middle, are erased, are replaced by blank ones.
+#[test]
+fn random_lives() {
+    let seed: u64 = 0x5eed_0001;
+    let mut rng = Rng(seed);
+    runtime().block_on(async {
+        for life in 0..60 {
+            let n = 2 + rng.next(5) as u8;
+            let mut drives = fresh(n);
+            let first = vec![("v".to_owned(), value(0))];
+            let mut members: Vec<u8> = drives.keys().copied().collect();
+            Control::create(DEPLOYMENT, media(&drives, |_| true), first).await.unwrap().close().await;
+            let (mut decided, mut tried, mut next_id) = (0, 0, 100u8);
+            for start in 0..12 {
+                let at = || format!("seed {seed:#x} life {life} start {start}");
+                for f in drives.values() {
+                    if rng.next(3) == 0 {
+                        f.allow(rng.next(6), rng.next(3) as u8);
+                    }
+                }
+                let here: Vec<u8> = drives.keys().copied().filter(|_| rng.next(4) > 0).collect();
+                let opened = Control::open(DEPLOYMENT, media(&drives, |n| here.contains(&n))).await;
+                let alive = members.iter().filter(|m| here.contains(m)).count();
+                match opened {
+                    Ok(c) => {
+                        let seen = read(&c);
+                        assert!((decided..=tried).contains(&seen), "{}: {decided} {seen} {tried}", at());
+                        if c.barrier().await.is_ok() {
+                            assert!(alive > members.len() / 2, "{}", at());
+                            decided = seen;
+                        }
+                        for _ in 0..rng.next(4) {
+                            tried += 1;
+                            let mut txn = put(tried);
+                            if rng.next(5) == 0 {
+                                // A blank drive takes the place of a member.
+                                let fake = Fake::default();
+                                fake.allow(u64::MAX, 0);
+                                c.attach(id(next_id), Arc::new(fake.clone())).await.unwrap();
+                                drives.insert(next_id, fake);
+                                let mut m: Vec<DriveId> = c.members();
+                                let i = rng.next(m.len() as u64) as usize;
+                                m[i] = id(next_id);
+                                next_id += 1;
+                                txn.members = Some(m);
+                            }
+                            if c.txn(txn).await.is_ok() {
+                                decided = tried;
+                                assert_eq!(read(&c), tried, "{}", at());
+                            } else {
+                                assert!(read(&c) < tried, "{}", at());
+                            }
+                        }
+                        c.close().await;
+                        members = c.members().iter().map(|d| d.0[0]).collect();
+                    }
+                    Err(Error::Unavailable(_)) => {}
+                    Err(e) => panic!("{}: {e}", at()),
+                }
+                for f in drives.values() {
+                    f.allow(u64::MAX, 0);
+                }
+            }
+            let c = Control::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+            assert!((decided..=tried).contains(&read(&c)), "seed {seed:#x} life {life}");
+        }
+    });
+}
+
+#[test]
+fn half_of_the_drives_answer_but_take_no_changes() {
+    runtime().block_on(async {
+        let drives = fresh(4);
+        let c = Control::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(7))])
+            .await
+            .unwrap();
+        c.close().await;
+        assert!(matches!(
+            Control::open(DEPLOYMENT, media(&drives, |n| n == 1)).await,
+            Err(Error::Unavailable(_))
+        ));
+        let c = Control::open(DEPLOYMENT, media(&drives, |n| n <= 2)).await.unwrap();
+        assert_eq!(read(&c), 7);
+        assert!(!c.health().writable);
+        assert!(matches!(c.txn(put(8)).await, Err(Error::Unavailable(_))));
+        assert!(matches!(c.barrier().await, Err(Error::Unavailable(_))));
+        // A third drive comes back: changes go on.
+        c.attach(id(3), Arc::new(drives[&3].clone())).await.unwrap();
+        assert!(c.health().writable);
+        c.txn(put(8)).await.unwrap();
+        // The fourth has an old copy; it is brought up to date.
+        c.attach(id(4), Arc::new(drives[&4].clone())).await.unwrap();
+        c.txn(put(9)).await.unwrap();
+        c.close().await;
+        let c = Control::open(DEPLOYMENT, media(&drives, |n| n >= 3)).await.unwrap();
+        assert_eq!(read(&c), 9);
+    });
+}
+
+#[test]
+fn blank_copies_do_not_count() {
+    runtime().block_on(async {
+        let drives = fresh(4);
+        assert!(matches!(Control::open(DEPLOYMENT, media(&drives, |_| true)).await, Err(Error::NotCreated)));
+        Control::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(1))])
+            .await
+            .unwrap()
+            .close()
+            .await;
+        // The copies of two drives are erased by hand; one more is away: one copy of four is too few.
+        for n in [1, 2] {
+            drives[&n].0.lock().slots = [None, None];
+        }
+        assert!(matches!(
+            Control::open(DEPLOYMENT, media(&drives, |n| n != 4)).await,
+            Err(Error::Unavailable(_))
+        ));
+        let c = Control::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+        assert_eq!(read(&c), 1);
+        c.close().await;
+        assert!(matches!(
+            Control::create(DEPLOYMENT, media(&drives, |_| true), vec![]).await,
+            Err(Error::Exists)
+        ));
+        // A copy of another drive is as good as none.
+        let stolen = drives[&3].0.lock().slots.clone();
+        drives[&4].0.lock().slots = stolen;
+        let c = Control::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+        c.close().await;
+        assert_eq!(c.health().current, 4, "repaired");
+    });
+}
+
+#[test]
+fn an_interrupted_creation_is_done_again() {
+    runtime().block_on(async {
+        for stop in 0..3 {
+            for last in 0..3 {
+                let drives = fresh(3);
+                drives[&2].allow(stop, last);
+                let first = || vec![("v".to_owned(), value(3))];
+                let done = Control::create(DEPLOYMENT, media(&drives, |_| true), first()).await.is_ok();
+                drives[&2].allow(u64::MAX, 0);
+                let c = match Control::open(DEPLOYMENT, media(&drives, |_| true)).await {
+                    Ok(c) => c,
+                    Err(e) => {
+                        assert!(!done, "{e}");
+                        Control::create(DEPLOYMENT, media(&drives, |_| true), first()).await.unwrap()
+                    }
+                };
+                assert_eq!(read(&c), 3);
+                assert!(c.health().writable);
+            }
+        }
+    });
+}
+
+#[test]
+fn transactions_and_watches() {
+    runtime().block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let mut media: Vec<(DriveId, Arc<dyn Medium>)> = Vec::new();
+        for n in 1..=3 {
+            let folder = Folder::real(&dir.path().join(n.to_string()), None);
+            folder.make().unwrap();
+            media.push((id(n), Arc::new(FileMedium::new(folder))));
+        }
+        let c = Control::create(DEPLOYMENT, media.clone(), vec![("a/1".into(), value(1))]).await.unwrap();
+        let mut watch = c.watch(c.revision());
+        let absent = |k: &str| Txn {
+            compares: vec![Compare::Absent(k.to_owned())],
+            puts: vec![(k.to_owned(), value(2))],
+            ..Txn::default()
+        };
+        let r = c.txn(absent("a/2")).await.unwrap();
+        assert!(matches!(c.txn(absent("a/2")).await, Err(Error::Conflict(k)) if k == "a/2"));
+        let stale = Txn {
+            compares: vec![Compare::Revision("a/2".into(), r - 1)],
+            deletes: vec!["a/2".into()],
+            ..Txn::default()
+        };
+        assert!(matches!(c.txn(stale).await, Err(Error::Conflict(_))));
+        assert_eq!(c.list("a/").len(), 2);
+        assert_eq!(c.list("b").len(), 0);
+        c.txn(Txn { deletes: vec!["a/1".into()], ..Txn::default() }).await.unwrap();
+        let Watched::Changes(changes) = watch.next().await else { panic!() };
+        assert_eq!(changes.len(), 2);
+        assert_eq!((changes[0].key.as_str(), changes[0].revision), ("a/2", r));
+        assert_eq!(changes[1].value, None);
+        assert!(matches!(c.watch(0).next().await, Watched::Reset(_)));
+        let huge = Txn { puts: vec![("h".into(), Bytes::from(vec![0; 5 << 20]))], ..Txn::default() };
+        assert!(matches!(c.txn(huge).await, Err(Error::TooLarge(_))));
+        c.close().await;
+        drop(watch);
+        let c = Control::open(DEPLOYMENT, media).await.unwrap();
+        assert_eq!(c.list("").len(), 1);
+        assert_eq!(c.get("a/2").unwrap().revision, r);
+    });
+}

@@ -1,0 +1,178 @@
+//! Where an acceptor keeps what it promised, per register, in memory.
+//!
+//! Losing this memory is allowed in exactly one way: the acceptor's base promise, which holds for
+//! every register without an entry, rises to the highest promise that was dropped. At a restart
+//! the durable floor plays that part (PROTOCOL.md 2.2).
+
+use ashlar_format::Ballot;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What is held for one register.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Held {
+    /// The highest ballot promised or accepted.
+    pub promised: Ballot,
+    /// The highest ballot for which ACCEPT was let through; the drive's index must show at least
+    /// this from then on.
+    pub accepted: Ballot,
+}
+
+/// A store of promises.
+pub trait Promises {
+    /// What is held for the register; all zero when nothing.
+    fn get(&self, key: u128) -> Held;
+    /// Replaces what is held. Returns the highest promise that had to be dropped to make room:
+    /// from now on it must be taken as promised for every register without an entry.
+    fn put(&mut self, key: u128, held: Held) -> Option<Ballot>;
+    /// The accepted pair of `ballot` is durable and in the index: the entry may go unless it
+    /// promises more.
+    fn settle(&mut self, key: u128, ballot: Ballot);
+}
+
+/// The key is a hash already (and a keyed one, so clients cannot choose where it lands).
+#[derive(Default, Clone)]
+struct TakeLow(u64);
+
+impl Hasher for TakeLow {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(b);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64 ^ (key >> 64) as u64;
+    }
+}
+
+type Map = HashMap<u128, Held, BuildHasherDefault<TakeLow>>;
+
+/// Two generations of a hash map. When the young one is full the old one is dropped whole and
+/// the young one becomes old, so an entry is kept for at least `capacity` later registers.
+///
+/// Bound: 2 x `capacity` entries, about 100 bytes each.
+#[derive(Clone, Debug)]
+pub struct PromiseTable {
+    young: Map,
+    old: Map,
+    capacity: usize,
+}
+
+impl PromiseTable {
+    /// Entries per generation unless stated otherwise: 16,384 (about 3 MiB when both are full).
+    pub const CAPACITY: usize = 1 << 14;
+
+    /// A table of at most 2 x `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> PromiseTable {
+        assert!(capacity >= 1);
+        PromiseTable { young: Map::default(), old: Map::default(), capacity }
+    }
+
+    /// Registers held now (some may be counted in both generations).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
+    /// Nothing held?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Default for PromiseTable {
+    fn default() -> PromiseTable {
+        PromiseTable::with_capacity(PromiseTable::CAPACITY)
+    }
+}
+
+impl Promises for PromiseTable {
+    fn get(&self, key: u128) -> Held {
+        self.young.get(&key).or_else(|| self.old.get(&key)).copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, key: u128, held: Held) -> Option<Ballot> {
+        let mut dropped = None;
+        if self.young.len() >= self.capacity && !self.young.contains_key(&key) {
+            // An entry that lives on in the young generation is not lost.
+            dropped = self
+                .old
+                .iter()
+                .filter(|(k, _)| !self.young.contains_key(*k) && **k != key)
+                .map(|(_, held)| held.promised)
+                .max();
+            self.old.clear();
+            std::mem::swap(&mut self.young, &mut self.old);
+        }
+        self.young.insert(key, held);
+        dropped
+    }
+
+    fn settle(&mut self, key: u128, ballot: Ballot) {
+        // Both generations: an old entry must not come back when the young one goes.
+        if self.get(key).promised <= ballot {
+            self.young.remove(&key);
+            self.old.remove(&key);
+        }
+    }
+}
+
+/// The promises of an acceptor with a single register, without a heap: for the model checker.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct OnePromise(Held);
+
+impl Promises for OnePromise {
+    fn get(&self, _: u128) -> Held {
+        self.0
+    }
+    fn put(&mut self, _: u128, held: Held) -> Option<Ballot> {
+        self.0 = held;
+        None
+    }
+    fn settle(&mut self, _: u128, ballot: Ballot) {
+        if self.0.promised <= ballot {
+            self.0 = Held::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(counter: u64) -> Held {
+        Held { promised: Ballot { counter, ..Ballot::ZERO }, accepted: Ballot::ZERO }
+    }
+
+    #[test]
+    fn nothing_is_lost_below_what_was_dropped() {
+        let mut table = PromiseTable::with_capacity(4);
+        let mut exact = HashMap::new();
+        let mut base = Ballot::ZERO;
+        let mut x: u64 = 88_172_645_463_325_252;
+        for step in 0..10_000u64 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            let key = u128::from(x % 23);
+            if x >> 40 & 3 == 0 {
+                let b = exact.get(&key).map_or(Ballot::ZERO, |h: &Held| h.promised);
+                table.settle(key, b);
+                exact.remove(&key);
+            } else {
+                let h = held(step + 1);
+                base = base.max(table.put(key, h).unwrap_or_default());
+                exact.insert(key, h);
+            }
+            assert!(table.len() <= 8);
+            for (k, h) in &exact {
+                assert!(table.get(*k).promised.max(base) >= h.promised, "step {step}");
+            }
+        }
+    }
+}

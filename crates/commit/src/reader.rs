@@ -1,0 +1,369 @@
+//! The reader: what a read of one register may answer (PROTOCOL.md 2.4, 2.13).
+//!
+//! READ goes to the voters, the preferred shard holders among them. Each answer is the accepted
+//! ballot of the drive (flushed records only) and its HINT. With M answers:
+//! * M voters with the same ballot, or a hinted ballot and no higher one: serve (I8);
+//! * M voters without a record: absent (I9);
+//! * else an identity round ([`crate::Proposer`], `propose(0)` with the base) decides.
+//!
+//! Fewer than M, and every other slot known silent, but at least H = n - M + 1 voters (half the
+//! slots, for even n): every chosen record is on at least one of them. Served is a hinted ballot
+//! with none higher; absent if none has a record. Else 503. After the last answer the caller must
+//! confirm the layout epoch with the control store ([`Proof::HintHalf`], `Absent` without
+//! `majority`): the other half may have been declared dead and replaced, and this half would not
+//! know. (With M answers the fence is met: a drive of a newer epoch refuses to answer,
+//! [`crate::Acceptor::may_read`].)
+//!
+//! That all of half the drives show the same ballot is *not* enough, although no later majority
+//! can overtake such a record: the other half can be of one mind too, on the state before it, and
+//! two reads would go back in time; and if exactly the drives that showed it die for good, the
+//! recovery of 2.13 does not find it. [`Reader::trusting_half`] answers so nevertheless, for those
+//! who prefer an answer; the model shows both counterexamples. What makes half the drives useful is
+//! that hints reach the medium, lazily, without a flush of their own.
+//!
+//! A one-sync record is chosen at max(M, k' + f) accepts, so that many equal answers, or a hint,
+//! are needed; half the drives never prove it without a hint.
+
+use crate::quorum::{Quorum, Slot, SlotSet};
+use ashlar_format::Ballot;
+use smallvec::SmallVec;
+
+/// What follows from the answers so far.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ReadStep {
+    /// More answers are needed.
+    Wait,
+    /// This record may be served. Fewer than k' good shards among the slots: ask more slots, then
+    /// 503.
+    Serve {
+        /// Its ballot.
+        ballot: Ballot,
+        /// Slots that showed it, joining ones too.
+        slots: SlotSet,
+        /// Why it may be served.
+        proof: Proof,
+    },
+    /// The register has no record: 404.
+    Absent {
+        /// M voters said so, not only half: no need to confirm the epoch.
+        majority: bool,
+    },
+    /// The answers differ: complete the newest by an identity round, and serve what that says.
+    NeedIdentityRound,
+    /// 503, never 404.
+    Unavailable,
+}
+
+/// Why a record may be served.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Proof {
+    /// Enough voters showed it: it is chosen.
+    Majority,
+    /// It is hinted to be chosen, and M voters show nothing higher.
+    Hint,
+    /// It is hinted to be chosen, and half the slots show nothing higher. Confirm the epoch.
+    HintHalf,
+    /// All voters of exactly half the slots show it; only by [`Reader::trusting_half`].
+    Half,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Seen {
+    ballot: Ballot,
+    voters: SlotSet,
+    all: SlotSet,
+    hinted: bool,
+    /// Equal voters that prove it.
+    bar: u8,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Reader {
+    quorum: Quorum,
+    trust_half: bool,
+    /// Slots that answered as voters.
+    answered: SlotSet,
+    /// Those without a record.
+    none: SlotSet,
+    silent: SlotSet,
+    /// Distinct ballots. More than two only in a duel; on the heap from the fourth.
+    seen: SmallVec<[Seen; 3]>,
+}
+
+impl Reader {
+    /// A read of one register.
+    #[must_use]
+    pub fn new(quorum: Quorum) -> Reader {
+        Reader {
+            quorum,
+            trust_half: false,
+            answered: SlotSet::EMPTY,
+            none: SlotSet::EMPTY,
+            silent: SlotSet::EMPTY,
+            seen: SmallVec::new(),
+        }
+    }
+
+    /// A read that also answers by [`Proof::Half`]: **not linearizable** (see the module).
+    #[must_use]
+    pub fn trusting_half(quorum: Quorum) -> Reader {
+        Reader { trust_half: true, ..Reader::new(quorum) }
+    }
+
+    /// A slot answered. `accepted`: the ballot of its (staged) record, if it has one. `hint`: the
+    /// drive knows that this ballot is chosen. `voter`: false for a joining drive, whose answer
+    /// is not counted but whose shard may be used.
+    pub fn on_answer(
+        &mut self,
+        slot: Slot,
+        accepted: Option<Ballot>,
+        hint: bool,
+        voter: bool,
+    ) -> ReadStep {
+        self.answer(slot, accepted, hint, voter, self.quorum.majority())
+    }
+
+    /// A slot answered with a one-sync record that needs `needed` (k' + f) durable shards. `whole`:
+    /// the drive has the record's shard too.
+    pub fn on_answer_one_sync(
+        &mut self,
+        slot: Slot,
+        accepted: Ballot,
+        hint: bool,
+        voter: bool,
+        whole: bool,
+        needed: u8,
+    ) -> ReadStep {
+        // A drive with the record alone has copied it while joining: it saw it chosen, but says so
+        // by its hint, not by counting.
+        let bar = self.quorum.majority().max(needed);
+        if whole || hint || !voter {
+            return self.answer(slot, Some(accepted), hint, voter, bar);
+        }
+        self.answer(slot, Some(accepted), false, true, u8::MAX)
+    }
+
+    fn answer(
+        &mut self,
+        slot: Slot,
+        accepted: Option<Ballot>,
+        hint: bool,
+        voter: bool,
+        bar: u8,
+    ) -> ReadStep {
+        assert!(slot < self.quorum.n, "slot {slot} of {}", self.quorum.n);
+        if self.answered.contains(slot) {
+            return self.step();
+        }
+        if voter {
+            self.answered.insert(slot);
+            self.silent.remove(slot);
+        } else {
+            self.silent.insert(slot);
+        }
+        match accepted {
+            None if voter => {
+                self.none.insert(slot);
+            }
+            None => {}
+            Some(ballot) => {
+                let i = self.seen.iter().position(|s| s.ballot == ballot).unwrap_or_else(|| {
+                    let none = SlotSet::EMPTY;
+                    self.seen.push(Seen { ballot, voters: none, all: none, hinted: false, bar });
+                    self.seen.len() - 1
+                });
+                let seen = &mut self.seen[i];
+                seen.all.insert(slot);
+                if voter {
+                    seen.voters.insert(slot);
+                    seen.hinted |= hint;
+                    // A joining drive may have been first; the strictest bar stands.
+                    seen.bar = seen.bar.max(bar);
+                }
+            }
+        }
+        self.step()
+    }
+
+    /// Slots that answered as voters.
+    #[must_use]
+    pub fn answered_by(&self) -> SlotSet {
+        self.answered
+    }
+
+    /// A slot does not answer, or refused because it is of a newer epoch.
+    pub fn on_silent(&mut self, slot: Slot) -> ReadStep {
+        assert!(slot < self.quorum.n, "slot {slot} of {}", self.quorum.n);
+        if !self.answered.contains(slot) {
+            self.silent.insert(slot);
+        }
+        self.step()
+    }
+
+    /// The caller waits no longer: every slot that has not answered is silent.
+    pub fn on_deadline(&mut self) -> ReadStep {
+        self.silent = self.quorum.all().without(self.answered);
+        self.step()
+    }
+
+    /// The step for what is known. Asking again gives the same answer.
+    #[must_use]
+    pub fn step(&self) -> ReadStep {
+        let m = self.quorum.majority();
+        let count = self.answered.len();
+        let open = self.quorum.all().without(self.answered.or(self.silent)).len();
+        if let Some(s) = self.seen.iter().find(|s| s.voters.len() >= s.bar) {
+            return serve(s, Proof::Majority);
+        }
+        if self.none.len() >= m {
+            return ReadStep::Absent { majority: true };
+        }
+        let newest = self.seen.iter().filter(|s| !s.voters.is_empty()).max_by_key(|s| s.ballot);
+        if count >= m {
+            return match newest {
+                Some(s) if s.hinted => serve(s, Proof::Hint),
+                _ if open > 0 && self.may_agree(open) => ReadStep::Wait,
+                _ => ReadStep::NeedIdentityRound,
+            };
+        }
+        if open > 0 {
+            return ReadStep::Wait;
+        }
+        if count < self.quorum.half() {
+            return ReadStep::Unavailable;
+        }
+        // Half the slots, and nobody else will answer (2.13).
+        match newest {
+            None => ReadStep::Absent { majority: false },
+            Some(s) if s.hinted => serve(s, Proof::HintHalf),
+            Some(s) if s.voters == self.answered && s.bar <= m && self.trust_half => {
+                serve(s, Proof::Half)
+            }
+            Some(_) => ReadStep::Unavailable,
+        }
+    }
+
+    /// Can `open` more answers still make enough voters equal?
+    fn may_agree(&self, open: u8) -> bool {
+        self.none.len() + open >= self.quorum.majority()
+            || self.seen.iter().any(|s| s.voters.len() + open >= s.bar)
+    }
+
+    /// Everything this machine knows about one slot: for traces, and for the model checker, which
+    /// treats slots as interchangeable.
+    #[must_use]
+    pub fn slot_bits(&self, slot: Slot) -> u64 {
+        let mut bits = [self.answered, self.none, self.silent]
+            .iter()
+            .fold(1, |bits, set| bits << 1 | u64::from(set.contains(slot)));
+        // Ballots in order, not in the order they were met.
+        let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
+        seen.sort_by_key(|s| s.ballot);
+        for s in seen.iter().take(15) {
+            bits = bits << 2
+                | u64::from(s.voters.contains(slot)) << 1
+                | u64::from(s.all.contains(slot));
+        }
+        bits
+    }
+
+    /// The rest of the state, which belongs to no slot.
+    pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S) {
+        use std::hash::Hash;
+        let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
+        seen.sort_by_key(|s| s.ballot);
+        for s in seen {
+            (s.ballot, s.hinted, s.bar).hash(state);
+        }
+    }
+}
+
+fn serve(s: &Seen, proof: Proof) -> ReadStep {
+    ReadStep::Serve { ballot: s.ballot, slots: s.all, proof }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn b(counter: u64) -> Ballot {
+        Ballot { counter, node: 1, ..Ballot::ZERO }
+    }
+
+    fn served(step: &ReadStep) -> Option<(u64, Proof)> {
+        match step {
+            ReadStep::Serve { ballot, proof, .. } => Some((ballot.counter, *proof)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn one_round_when_a_majority_agrees() {
+        let mut r = Reader::new(Quorum::new(5));
+        assert_eq!(r.on_answer(0, Some(b(3)), false, true), ReadStep::Wait);
+        assert_eq!(r.on_answer(4, Some(b(3)), false, false), ReadStep::Wait, "joining");
+        assert_eq!(r.on_answer(0, Some(b(3)), false, true), ReadStep::Wait, "repeated");
+        assert_eq!(r.on_answer(1, Some(b(3)), false, true), ReadStep::Wait);
+        let step = r.on_answer(2, Some(b(3)), false, true);
+        assert_eq!(served(&step), Some((3, Proof::Majority)));
+        assert!(matches!(step, ReadStep::Serve { slots, .. } if slots == [0, 1, 2, 4].into_iter().collect()));
+    }
+
+    #[test]
+    fn a_hint_settles_unless_something_is_newer() {
+        let mut r = Reader::new(Quorum::new(3));
+        let _ = r.on_answer(0, Some(b(3)), true, true);
+        assert_eq!(served(&r.on_answer(1, Some(b(2)), true, true)), Some((3, Proof::Hint)));
+        let mut r = Reader::new(Quorum::new(3));
+        let _ = r.on_answer(0, Some(b(3)), true, true);
+        assert_eq!(r.on_answer(1, Some(b(4)), false, true), ReadStep::Wait, "two more may agree");
+        assert_eq!(r.on_silent(2), ReadStep::NeedIdentityRound);
+    }
+
+    #[test]
+    fn absence_needs_a_majority_or_all_of_half() {
+        let mut r = Reader::new(Quorum::new(4));
+        let _ = r.on_answer(0, None, false, true);
+        let _ = r.on_answer(1, None, false, true);
+        let mut half = r.clone();
+        assert_eq!(r.on_answer(2, None, false, true), ReadStep::Absent { majority: true });
+        assert_eq!(half.on_silent(2), ReadStep::Wait);
+        assert_eq!(half.on_silent(3), ReadStep::Absent { majority: false });
+        let mut less = Reader::new(Quorum::new(4));
+        let _ = less.on_answer(0, None, false, true);
+        assert_eq!(less.on_deadline(), ReadStep::Unavailable, "503, never 404");
+    }
+
+    #[test]
+    fn half_the_drives_must_know() {
+        let q = Quorum::new(4);
+        let half = |mut r: Reader, x: Option<Ballot>, y: Option<Ballot>, hint: bool| {
+            let _ = r.on_answer(0, x, hint, true);
+            let _ = r.on_answer(1, y, false, true);
+            r.on_deadline()
+        };
+        let (r, t) = (|| Reader::new(q), || Reader::trusting_half(q));
+        let (two, three) = (Some(b(2)), Some(b(3)));
+        assert_eq!(served(&half(r(), three, two, true)), Some((3, Proof::HintHalf)));
+        assert_eq!(half(r(), two, three, true), ReadStep::Unavailable);
+        assert_eq!(half(r(), three, three, false), ReadStep::Unavailable);
+        assert_eq!(half(r(), None, None, false), ReadStep::Absent { majority: false });
+        assert_eq!(served(&half(t(), three, three, false)), Some((3, Proof::Half)));
+        assert_eq!(half(t(), three, two, false), ReadStep::Unavailable);
+        assert_eq!(half(t(), three, None, false), ReadStep::Unavailable);
+    }
+
+    #[test]
+    fn one_sync_records_need_more() {
+        let mut r = Reader::new(Quorum::new(6)); // 4+2: M = 4, k + f = 5
+        for slot in 0..4 {
+            let _ = r.on_answer_one_sync(slot, b(3), false, true, true, 5);
+        }
+        assert_eq!(r.step(), ReadStep::Wait);
+        let step = r.clone().on_answer_one_sync(4, b(3), false, true, true, 5);
+        assert_eq!(served(&step), Some((3, Proof::Majority)));
+        assert_eq!(r.on_deadline(), ReadStep::NeedIdentityRound);
+        assert_eq!(served(&r.on_answer_one_sync(4, b(3), true, true, true, 5)).map(|s| s.0), Some(3));
+    }
+}

@@ -1,0 +1,281 @@
+//! Filling a blank drive: what it must copy into one register (PROTOCOL.md 2.7, 2.13).
+//!
+//! The new layout epoch is chosen in the control store first. Then other voters are fenced (the
+//! epoch flushed on them, [`crate::Acceptor::fence`]) and only after that read (I7). The record to
+//! copy is the one with the highest accepted ballot.
+//!
+//! * A replaced drive needs M other voters fenced and read.
+//! * Dead drives (at most n - H, named dead in the new epoch because less than a majority is left)
+//!   need *every* survivor, and at least H of them.
+//!
+//! The joining drive takes ACCEPTs meanwhile; it keeps the higher of what it has and the copy. A
+//! hint is copied with the record. A drive that copied a one-sync record without its shard is no
+//! holder of it ([`crate::Proposer::on_promise_one_sync`]).
+//!
+//! One-sync records that are not known chosen are judged as by a proposer ([`crate::Footing`]): a
+//! fence refuses every ballot of the epochs before. If such a record is overtaken, what must be
+//! copied is its parent, under the parent's ballot and as an ordinary record (its data was durable
+//! before anything was built on it). If the record is of the new epoch, the fence proves nothing
+//! about it, but its proposer has seen a majority of the new epoch: its parent is enough.
+//!
+//! After dead drives, an acknowledged record may have fewer than k' shards left; then more drives
+//! were lost than the acknowledgement promised. It is reported by name, never hidden.
+
+use crate::quorum::{Quorum, Slot, SlotSet};
+use crate::recover::{OneSync, Verdict, judge};
+use ashlar_format::Ballot;
+
+/// The copy of one register. `V` is the record, or its digest.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Resync<V> {
+    quorum: Quorum,
+    /// The new epoch.
+    epoch: u32,
+    dead: bool,
+    /// Voters that must be read.
+    needed: u8,
+    /// Slots that may be read: not joining, not dead.
+    sources: SlotSet,
+    fenced: SlotSet,
+    read: SlotSet,
+    best: Option<(Ballot, V)>,
+    /// Set when the best is a one-sync record, not known chosen.
+    light: Option<OneSync>,
+    top: SlotSet,
+    shards: SlotSet,
+}
+
+/// What the joining drive takes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Copy<'a, V> {
+    /// Not enough is known: more drives must be fenced and read.
+    Wait,
+    /// No record anywhere: nothing.
+    Nothing,
+    /// This pair.
+    Record(&'a (Ballot, V)),
+    /// The parent inside this one-sync record, under the parent's ballot, as an ordinary record;
+    /// nothing, if it has none.
+    Parent {
+        /// The record that carries it.
+        of: &'a (Ballot, V),
+        /// The record itself may have been acknowledged and is lost with the dead drives: report
+        /// it by name.
+        maybe_lost: bool,
+    },
+}
+
+impl<V> Resync<V> {
+    /// The drives of `joining` slots were replaced, one or several in the same new `epoch`.
+    #[must_use]
+    pub fn replaced(quorum: Quorum, epoch: u32, joining: SlotSet) -> Resync<V> {
+        Resync::with(quorum, epoch, quorum.majority(), joining)
+    }
+
+    /// The drives of `dead` slots are declared dead in the new `epoch` and will never vote again.
+    /// `None` when fewer than H survive: chosen records may be lost, and that is not for a program
+    /// to decide.
+    #[must_use]
+    pub fn dead(quorum: Quorum, epoch: u32, dead: SlotSet) -> Option<Resync<V>> {
+        let survivors = quorum.all().without(dead).len();
+        (survivors >= quorum.half())
+            .then(|| Resync { dead: true, ..Resync::with(quorum, epoch, survivors, dead) })
+    }
+
+    fn with(quorum: Quorum, epoch: u32, needed: u8, gone: SlotSet) -> Resync<V> {
+        let none = SlotSet::EMPTY;
+        Resync {
+            quorum,
+            epoch,
+            dead: false,
+            needed,
+            sources: quorum.all().without(gone),
+            fenced: none,
+            read: none,
+            best: None,
+            light: None,
+            top: none,
+            shards: none,
+        }
+    }
+
+    /// The new epoch is durable on this drive, a voter.
+    pub fn on_fenced(&mut self, slot: Slot) {
+        assert!(self.sources.contains(slot), "slot {slot} is not a source");
+        self.fenced.insert(slot);
+    }
+
+    /// A fenced drive told its accepted pair: an ordinary record, one hinted to be chosen, or none.
+    ///
+    /// # Panics
+    /// If the drive was not fenced (I7).
+    pub fn on_record(&mut self, slot: Slot, accepted: Option<(Ballot, V)>) {
+        self.record(slot, accepted, None, false);
+    }
+
+    /// A fenced drive told its accepted pair, a one-sync record without a hint. `holds_shard`: it
+    /// has the record's shard too.
+    ///
+    /// # Panics
+    /// If the drive was not fenced (I7).
+    pub fn on_record_one_sync(
+        &mut self,
+        slot: Slot,
+        accepted: (Ballot, V),
+        record: OneSync,
+        holds_shard: bool,
+    ) {
+        self.record(slot, Some(accepted), Some(record), holds_shard);
+    }
+
+    fn record(
+        &mut self,
+        slot: Slot,
+        accepted: Option<(Ballot, V)>,
+        light: Option<OneSync>,
+        holds_shard: bool,
+    ) {
+        assert!(self.fenced.contains(slot), "I7: slot {slot} was read before its fence");
+        self.read.insert(slot);
+        let Some((b, record)) = accepted else { return };
+        let best = self.best.as_ref().map_or(Ballot::ZERO, |best| best.0);
+        if b > best {
+            self.best = Some((b, record));
+            self.light = light;
+            self.top = SlotSet::EMPTY;
+            self.shards = SlotSet::EMPTY;
+        }
+        if b >= best {
+            if light.is_none() {
+                self.light = None; // somebody knows better
+            }
+            self.top.insert(slot);
+            if holds_shard {
+                self.shards.insert(slot);
+            }
+        }
+    }
+
+    /// Slots that must or may be fenced and read.
+    #[must_use]
+    pub fn sources(&self) -> SlotSet {
+        self.sources
+    }
+
+    /// Slots read so far. Reading one again is allowed.
+    #[must_use]
+    pub fn read_by(&self) -> SlotSet {
+        self.read
+    }
+
+    /// Everything this machine knows about one slot, as bits: for traces, and for the model
+    /// checker, which treats slots as interchangeable.
+    #[must_use]
+    pub fn slot_bits(&self, slot: Slot) -> u8 {
+        [self.sources, self.fenced, self.read, self.top, self.shards]
+            .iter()
+            .fold(0, |bits, set| bits << 1 | u8::from(set.contains(slot)))
+    }
+
+    /// What to copy.
+    #[must_use]
+    pub fn copy(&self) -> Copy<'_, V> {
+        if self.read.len() < self.needed {
+            return Copy::Wait;
+        }
+        let Some(best) = &self.best else { return Copy::Nothing };
+        let Some(light) = self.light else { return Copy::Record(best) };
+        if best.0.epoch >= self.epoch {
+            return Copy::Parent { of: best, maybe_lost: false };
+        }
+        match judge(self.quorum, light, self.read, self.top, self.shards) {
+            Verdict::Solid | Verdict::Mend => Copy::Record(best),
+            Verdict::Overtaken => Copy::Parent { of: best, maybe_lost: false },
+            // The survivors are all that is left.
+            Verdict::Unknown if self.dead => Copy::Parent { of: best, maybe_lost: true },
+            Verdict::Unknown => Copy::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn b(epoch: u32, counter: u64) -> Ballot {
+        Ballot { epoch, counter, ..Ballot::ZERO }
+    }
+
+    fn slots(list: &[Slot]) -> SlotSet {
+        list.iter().copied().collect()
+    }
+
+    #[test]
+    fn the_highest_of_a_fenced_majority() {
+        let mut r: Resync<u8> = Resync::replaced(Quorum::new(5), 2, slots(&[4]));
+        for slot in 0..3 {
+            r.on_fenced(slot);
+        }
+        r.on_record(0, Some((b(1, 1), 1)));
+        r.on_record(0, Some((b(1, 1), 1)));
+        r.on_record(1, None);
+        assert_eq!(r.copy(), Copy::Wait);
+        r.on_record(2, Some((b(1, 2), 2)));
+        assert_eq!(r.copy(), Copy::Record(&(b(1, 2), 2)));
+    }
+
+    #[test]
+    #[should_panic(expected = "I7")]
+    fn an_unfenced_drive_is_not_read() {
+        let mut r: Resync<u8> = Resync::replaced(Quorum::new(3), 2, slots(&[2]));
+        r.on_record(0, None);
+    }
+
+    #[test]
+    fn dead_drives_need_every_survivor_and_half() {
+        let q = Quorum::new(4);
+        assert!(Resync::<u8>::dead(q, 2, slots(&[1, 2, 3])).is_none());
+        let mut r: Resync<u8> = Resync::dead(q, 2, slots(&[2, 3])).unwrap();
+        r.on_fenced(0);
+        r.on_record(0, None);
+        assert_eq!(r.copy(), Copy::Wait);
+        r.on_fenced(1);
+        r.on_record(1, None);
+        assert_eq!(r.copy(), Copy::Nothing);
+    }
+
+    /// 3+2: M = 3, chosen at 4.
+    #[test]
+    fn one_sync_records_are_judged() {
+        let light = OneSync { k: 3, needed: 4, targets: SlotSet::first(5) };
+        let read = |epoch, holders: u8, without: u8, dead: bool| {
+            let q = Quorum::new(5);
+            let mut r: Resync<u8> = if dead {
+                Resync::dead(q, 2, slots(&[3, 4])).unwrap()
+            } else {
+                Resync::replaced(q, 2, slots(&[4]))
+            };
+            for slot in 0..holders + without {
+                r.on_fenced(slot);
+                if slot < holders {
+                    r.on_record_one_sync(slot, (b(epoch, 3), 7), light, true);
+                } else {
+                    r.on_record(slot, None);
+                }
+            }
+            match r.copy() {
+                Copy::Wait => "wait",
+                Copy::Nothing => "nothing",
+                Copy::Record(_) => "record",
+                Copy::Parent { maybe_lost: false, .. } => "parent",
+                Copy::Parent { maybe_lost: true, .. } => "lost",
+            }
+        };
+        assert_eq!(read(1, 3, 0, false), "record");
+        assert_eq!(read(1, 2, 1, false), "wait");
+        assert_eq!(read(1, 2, 2, false), "parent");
+        assert_eq!(read(2, 2, 1, false), "parent", "of the new epoch");
+        assert_eq!(read(1, 2, 1, true), "lost");
+        assert_eq!(read(1, 1, 2, true), "parent");
+    }
+}

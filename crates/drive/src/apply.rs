@@ -1,0 +1,179 @@
+//! What a durable journal record means for the index: the same code while running and in recovery.
+//!
+//! Invariants: applied in journal order, each record once on top of the state before it; a
+//! register's entry never goes back to a lower ballot; bytes that stop being live are counted where
+//! they lie.
+
+use crate::core::Core;
+use crate::entry::{Loc, Region, Register, Shard, ShardName};
+use ashlar_format::journal::{self, DriveState, Entry};
+use ashlar_format::{Ballot, Record, RegisterKey};
+
+impl Core {
+    /// A register accepted a record. `fresh`: the index is known to have had nothing for this key.
+    /// False when a higher ballot is there already.
+    pub fn apply_accept(&mut self, key: RegisterKey, mut now: Register, fresh: bool) -> bool {
+        let loc = now.loc;
+        if let Some(Some(old)) = self.overlay.register(&key) {
+            if old.ballot > now.ballot {
+                return false;
+            }
+            if old.ballot == now.ballot {
+                now.flags |= old.flags & journal::HINTED;
+            }
+        }
+        self.journal_live(loc, true);
+        let again = fresh.then(|| key.clone());
+        match self.overlay.set_register(key, Some(now)) {
+            Some(Some(old)) => self.journal_live(old.loc, false),
+            Some(None) => {}
+            None => {
+                if let Some(k) = again {
+                    self.overlay.resolve_register(&k);
+                }
+            }
+        }
+        true
+    }
+
+    /// A shard is durable, in the journal or in an extent.
+    pub fn apply_shard(&mut self, name: ShardName, now: Shard) {
+        self.journal_live(now.loc, true);
+        let new_region = now.extent;
+        if let Some(r) = now.extent {
+            let bytes = now.region_bytes();
+            let e = self.extents.entry(r.segment).or_default();
+            e.live += bytes;
+            e.at = e.at.max(r.offset + bytes);
+            self.next_extent = self.next_extent.max(r.segment + 1);
+        }
+        if let Some(Some(old)) = self.overlay.set_shard(name, Some(now)) {
+            self.shard_gone(&old, new_region);
+        }
+    }
+
+    /// What `old` occupied is free, unless `kept` is its region.
+    pub fn shard_gone(&mut self, old: &Shard, kept: Option<Region>) {
+        self.journal_live(old.loc, false);
+        if let Some(r) = old.extent {
+            if kept == Some(r) {
+                // The same region under a new journal record: counted twice just now.
+                if let Some(e) = self.extents.get_mut(&r.segment) {
+                    e.live = e.live.saturating_sub(old.region_bytes());
+                }
+            } else {
+                self.free_region(r, old.region_bytes());
+            }
+        }
+    }
+
+    pub fn apply_hint(&mut self, key: &RegisterKey, ballot: Ballot) {
+        if let Some(Some(r)) = self.overlay.register(key)
+            && r.ballot == ballot
+            && !r.hinted()
+        {
+            let mut r = r.clone();
+            r.flags |= journal::HINTED;
+            let loc = r.loc;
+            // Live bytes move from the old entry to the same place: no change.
+            if let Some(Some(old)) = self.overlay.set_register(key.clone(), Some(r)) {
+                assert_eq!(old.loc, loc);
+            }
+        }
+    }
+
+    /// A tombstone of ballot `ballot` is dropped; the record that says so lies at `loc`. `hash`:
+    /// the register's name for the acceptor, which recovery does not need.
+    pub fn apply_purge(
+        &mut self,
+        key: RegisterKey,
+        hash: Option<u128>,
+        ballot: Ballot,
+        oldest: u32,
+        newest: u32,
+        loc: Loc,
+    ) {
+        self.journal_deletion(loc.segment, loc.bytes(), oldest, newest);
+        self.state.horizon = self.state.horizon.max(ballot);
+        self.acceptor.restore_horizon(ballot);
+        if hash.is_some_and(|h| self.pending.contains_key(&h)) {
+            // A higher record is on its way and will replace the tombstone.
+            return;
+        }
+        match self.overlay.register(&key) {
+            Some(Some(r)) if r.ballot > ballot => return,
+            Some(None) => return,
+            _ => {}
+        }
+        if let Some(h) = hash {
+            self.acceptor.purged(h, ballot);
+        }
+        if let Some(Some(old)) = self.overlay.set_register(key, None) {
+            self.journal_live(old.loc, false);
+        }
+    }
+
+    /// A shard is dropped; the record that says so lies at `loc`, that of the shard in `target`.
+    pub fn apply_discard(&mut self, name: ShardName, target: u32, loc: Loc) {
+        self.journal_deletion(loc.segment, loc.bytes(), target, target);
+        self.confirmed.remove(&name);
+        if let Some(Some(old)) = self.overlay.set_shard(name, None) {
+            self.shard_gone(&old, None);
+        }
+    }
+
+    pub fn apply_state(&mut self, s: DriveState, segment: u32) {
+        self.state = s;
+        self.state_segment = segment;
+    }
+
+    /// A record found by recovery.
+    pub fn replay(&mut self, loc: Loc, entry: Entry<'_>) -> Result<(), ashlar_format::Error> {
+        let key = |k: &[u8]| {
+            RegisterKey::from_bytes(k).ok_or(ashlar_format::Error::Malformed("register key"))
+        };
+        match entry {
+            Entry::Accept(e) => {
+                let now = Register {
+                    ballot: e.ballot,
+                    digest: Record::digest(e.record),
+                    loc,
+                    record_len: e.record.len() as u32,
+                    flags: e.flags,
+                    oldest: e.oldest,
+                    summary: e.summary.into(),
+                };
+                self.apply_accept(key(e.key)?, now, false);
+            }
+            Entry::Stage(e) => {
+                let owner = key(e.owner)?;
+                let len = e.data.len() as u64;
+                let now = Shard { owner, ballot: e.ballot, len, loc, extent: None };
+                self.apply_shard((e.write_id, e.index), now);
+            }
+            Entry::Extent(e) => {
+                let region = Region { segment: e.segment, offset: e.offset, frame: e.frame };
+                let owner = key(e.owner)?;
+                let now = Shard { owner, ballot: e.ballot, len: e.len, loc, extent: Some(region) };
+                self.apply_shard((e.write_id, e.index), now);
+            }
+            Entry::Hints(hints) => {
+                for (k, b) in hints {
+                    self.apply_hint(&key(k)?, b);
+                }
+            }
+            Entry::Purge { key: k, ballot, oldest, newest } => {
+                self.apply_purge(key(k)?, None, ballot, oldest, newest, loc);
+            }
+            Entry::Discard { write_id, index, segment } => {
+                self.apply_discard((write_id, index), segment, loc);
+            }
+            Entry::State(s) => {
+                let horizon = self.state.horizon.max(s.horizon);
+                self.apply_state(DriveState { horizon, ..s }, loc.segment);
+            }
+            Entry::Segments(_) | Entry::Seal { .. } => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Space back from the journal: the records still in use of a mostly dead segment move to the head,
+//! then the segment goes.
+//!
+//! Invariants: a move is a copy of a checked record, applied only if the index still points to the
+//! original; the copies and a list of segments without the victim are durable before the victim is
+//! removed; a purge or discard record moves along while a segment it speaks about exists; a segment
+//! that does not verify is never removed.
+
+use crate::core::{Core, Shared};
+use crate::entry::Loc;
+use crate::files::{Kind, segment_name};
+use crate::index::must;
+use crate::journal::{Op, StateChange};
+use crate::run::Mode;
+use crate::{Completion, Error, Result, Tally};
+use ashlar_format::codec;
+use ashlar_format::journal::{self, Entry};
+use ashlar_format::RegisterKey;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Bytes moved between two pauses, and the pause: about 100 MB/s at most.
+const CHUNK: usize = 512 << 10;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Core {
+    /// Bytes of a segment that would have to move.
+    fn needed_bytes(&self, n: u32) -> u64 {
+        let Some(s) = self.journal.get(&n) else { return 0 };
+        let deletions = s.need.is_some_and(|(lo, hi)| self.exists_other(n, lo, hi));
+        s.live + if deletions { s.deletions } else { 0 }
+    }
+
+    fn exists_other(&self, not: u32, lo: u32, hi: u32) -> bool {
+        lo <= hi && self.journal.range(lo..=hi).any(|(n, _)| *n != not)
+    }
+
+    /// The segment worth compacting most, if any is worth it.
+    pub fn victim(&self, bad: &[u32], short_of_space: bool) -> Option<u32> {
+        let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
+        let total: u64 = self.journal.values().map(|s| s.bytes).sum();
+        let (mut garbage, mut deletions) = (0, 0);
+        let mut best: Option<(u64, u32)> = None;
+        for (n, s) in sealed() {
+            let needed = self.needed_bytes(*n).min(s.bytes);
+            if needed == 0 {
+                return Some(*n);
+            }
+            garbage += s.bytes - needed;
+            deletions += s.deletions;
+            let permille = needed * 1000 / s.bytes.max(1);
+            if best.is_none_or(|(b, _)| permille < b) {
+                best = Some((permille, *n));
+            }
+        }
+        let (permille, n) = best?;
+        let worth = if short_of_space { 900 } else { 500 };
+        if permille <= worth && (garbage * 4 > total || short_of_space) {
+            return Some(n);
+        }
+        // Purges and discards pile up behind old segments: move the oldest out of the way.
+        if deletions * 4 > total {
+            return sealed().map(|(n, _)| *n).next();
+        }
+        None
+    }
+}
+
+impl Shared {
+    /// Moves what is in use out of `victim` and removes it. False: it does not verify.
+    pub fn compact(self: &Arc<Self>, victim: u32, pace: bool) -> Result<bool> {
+        let mut moves: Vec<Op> = Vec::new();
+        let mut size = 0;
+        let mut purges = false;
+        let sound = self.walk_segment(victim, |loc, kind, payload| {
+            if let Ok(Entry::Purge { .. }) = Entry::decode(kind, payload) {
+                purges = true;
+            }
+            if let Some(op) = self.survivor(victim, loc, kind, payload)? {
+                size += op.weight();
+                moves.push(op);
+                if size >= CHUNK {
+                    self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
+                    self.submit_and_wait(std::mem::take(&mut moves))?;
+                    size = 0;
+                    if pace && self.threads {
+                        std::thread::sleep(PAUSE);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        if !sound {
+            self.counters.read_errors.fetch_add(1, Ordering::Relaxed);
+            return Ok(false);
+        }
+        self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
+        let state_here = self.core.lock().state_segment <= victim;
+        if purges || state_here {
+            moves.push(Op::State { change: StateChange::Again, done: Completion::ignored() });
+        }
+        moves.push(Op::Forget { victim });
+        self.submit_and_wait(moves)?;
+        self.core.lock().journal.remove(&victim);
+        self.files.forget(Kind::Journal, victim);
+        self.journal_folder
+            .remove(&segment_name(victim))
+            .and_then(|()| self.journal_folder.sync())
+            .map_err(|e| self.failed("removing a journal segment", &e))?;
+        Ok(true)
+    }
+
+    /// What must move because of this record of the victim.
+    fn survivor(&self, victim: u32, loc: Loc, kind: u8, payload: &[u8]) -> Result<Option<Op>> {
+        let entry = Entry::decode(kind, payload).map_err(Error::from)?;
+        let bytes = || Bytes::copy_from_slice(payload);
+        Ok(match entry {
+            Entry::Accept(mut e) => {
+                let Some(key) = RegisterKey::from_bytes(e.key) else { return Ok(None) };
+                let Some(now) = self.register_now(&key, Mode::Wait).map_err(must)? else {
+                    return Ok(None);
+                };
+                if now.loc != loc {
+                    return Ok(None);
+                }
+                e.flags = now.flags;
+                // Earlier segments than the first one there is hold nothing.
+                let first = self.core.lock().journal.keys().next().copied().unwrap_or(0);
+                e.oldest = now.oldest.max(first);
+                let mut w = codec::Writer::with_capacity(payload.len() + 8);
+                journal::accept_head(&mut w, &e);
+                w.raw(e.record);
+                Some(Op::MoveRegister { key, from: loc, payload: w.into_vec().into() })
+            }
+            Entry::Stage(e) => self.moved((e.write_id, e.index), loc, kind, bytes)?,
+            Entry::Extent(e) => self.moved((e.write_id, e.index), loc, kind, bytes)?,
+            Entry::Purge { oldest, newest, .. } => self.deletion(victim, kind, oldest, newest, bytes),
+            Entry::Discard { segment, .. } => self.deletion(victim, kind, segment, segment, bytes),
+            Entry::Hints(_) | Entry::State(_) | Entry::Segments(_) | Entry::Seal { .. } => None,
+        })
+    }
+
+    fn moved(
+        &self,
+        name: crate::entry::ShardName,
+        loc: Loc,
+        kind: u8,
+        bytes: impl FnOnce() -> Bytes,
+    ) -> Result<Option<Op>> {
+        let now = self.shard_now(name, Mode::Wait).map_err(must)?;
+        let current = now.is_some_and(|s| s.loc == loc);
+        Ok(current.then(|| Op::MoveShard { name, from: loc, kind, payload: bytes() }))
+    }
+
+    fn deletion(
+        &self,
+        victim: u32,
+        kind: u8,
+        lo: u32,
+        hi: u32,
+        bytes: impl FnOnce() -> Bytes,
+    ) -> Option<Op> {
+        let needed = self.core.lock().exists_other(victim, lo, hi);
+        needed.then(|| Op::MoveDeletion { kind, payload: bytes(), need: (lo, hi) })
+    }
+
+    /// Journals operations and waits until they are durable.
+    pub fn submit_and_wait(self: &Arc<Self>, ops: Vec<Op>) -> Result<()> {
+        let tally = Tally::new(1);
+        {
+            let mut core = self.core.lock();
+            for op in ops {
+                core.enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
+            }
+            let done = tally.completion(0);
+            core.enqueue(Op::Barrier { done }, &self.journal_work).map_err(|(_, e)| e)?;
+        }
+        if self.threads {
+            while tally.outcome().ok | tally.outcome().failed == 0 {
+                tally.block(Duration::from_millis(100));
+                self.writable()?;
+            }
+        } else {
+            while self.commit() {}
+        }
+        match tally.outcome().ok {
+            0 => Err(tally.error().unwrap_or(Error::Offline("closing"))),
+            _ => Ok(()),
+        }
+    }
+}

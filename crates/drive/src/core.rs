@@ -1,0 +1,471 @@
+//! What all parts of a drive share: its identity, its small state under one lock, its counters.
+//!
+//! Invariants: the lock is never held over I/O; what it guards says only what is durable, except
+//! `pending` and `queue`, which say what is about to be.
+
+use crate::entry::{Loc, Region, ShardName};
+use crate::index::RunSet;
+use crate::journal::{Op, Spare, Writer};
+use crate::overlay::Overlay;
+use crate::types::{Options, Role, State, Stats};
+use crate::{Completion, Error, Label, Result};
+use ashlar_commit::Acceptor;
+use ashlar_format::Ballot;
+use ashlar_format::journal::{DriveState, HashKey};
+use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// Bound of what may wait for the journal: operations and bytes.
+pub(crate) const MAX_QUEUE_OPS: usize = 16 << 10;
+pub(crate) const MAX_QUEUE_BYTES: usize = 64 << 20;
+/// Lazily journalled operations that may wait; further ones wake the journal.
+pub(crate) const MAX_LAZY_OPS: usize = 1024;
+/// Discards and purges waiting for a look into the index files.
+pub(crate) const MAX_UNRESOLVED: usize = 64 << 10;
+
+/// Counters; the atomics are independent of each other.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub reads: AtomicU64,
+    pub writes: AtomicU64,
+    pub syncs: AtomicU64,
+    pub records: AtomicU64,
+    pub batches: AtomicU64,
+    pub commit_us: AtomicU64,
+    pub commit_us_max: AtomicU64,
+    pub compacted: AtomicU64,
+    pub read_errors: AtomicU64,
+    pub journal_damage: AtomicU64,
+    pub index_rebuilt: AtomicU64,
+    /// An index file did not verify: the keeper rebuilds.
+    pub index_broken: AtomicBool,
+}
+
+/// A journal segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// Length of the file.
+    pub bytes: u64,
+    /// Bytes of records that the index points to.
+    pub live: u64,
+    /// Bytes of purge and discard records.
+    pub deletions: u64,
+    /// Segments that make those necessary: while one of this range exists.
+    pub need: Option<(u32, u32)>,
+}
+
+/// An extent segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Length of the file.
+    pub bytes: u64,
+    /// Where the next region goes.
+    pub at: u64,
+    /// Bytes of regions in use.
+    pub live: u64,
+    /// Shards being written.
+    pub writers: u32,
+    /// Takes no more regions.
+    pub sealed: bool,
+}
+
+/// An accept on its way to the medium.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// The highest ballot in flight.
+    pub ballot: Ballot,
+    pub count: u32,
+    /// Prepares that wait for it.
+    pub waiters: Vec<tokio::sync::oneshot::Sender<()>>,
+    /// Repeated accepts of the same ballot.
+    pub repeats: Vec<Completion>,
+}
+
+/// A freed region of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub region: Region,
+    pub bytes: u64,
+}
+
+/// A discard or purge whose entry must be looked up in the index files first.
+pub(crate) enum Unresolved {
+    Discard(ShardName),
+    Purge(ashlar_format::RegisterKey, Ballot),
+}
+
+/// Under the lock.
+pub(crate) struct Core {
+    pub acceptor: Acceptor,
+    pub state: DriveState,
+    /// Segment that holds the last [`DriveState`] record.
+    pub state_segment: u32,
+    pub pending: HashMap<u128, Pending>,
+    pub queue: Vec<Op>,
+    pub queue_bytes: usize,
+    pub lazy: Vec<Op>,
+    /// The journal thread sleeps.
+    pub journal_sleeps: bool,
+    /// A floor on its way to the medium.
+    pub floor_asked: Ballot,
+    pub overlay: Overlay,
+    pub runs: Arc<RunSet>,
+    pub journal: BTreeMap<u32, Segment>,
+    pub active: u32,
+    pub spare: Option<Spare>,
+    pub extents: BTreeMap<u32, Extent>,
+    /// The extent segment that takes new regions; 0: none yet.
+    pub active_extent: u32,
+    pub next_extent: u32,
+    pub pins: HashMap<(u32, u64), u32>,
+    /// Regions that are free but pinned by readers.
+    pub held: HashMap<(u32, u64), u64>,
+    pub freed: Vec<Freed>,
+    pub unresolved: Vec<Unresolved>,
+    /// Stage ballots confirmed in memory (PROTOCOL.md 2.6); bounded by `MAX_QUEUE_OPS`.
+    pub confirmed: HashMap<ShardName, Ballot>,
+    /// End of what the journal has applied: segment, offset, sequence, chain.
+    pub applied: Position,
+    pub fenced: Option<String>,
+    /// Free bytes at the last look, less what was taken since.
+    pub free: u64,
+    pub capacity: u64,
+    pub closing: bool,
+    pub checkpoint_on_close: bool,
+    pub keeper_kicked: bool,
+    /// Grows whenever the index files change: a lookup made before is to be repeated.
+    pub generation: u64,
+    /// The index is being rebuilt: nothing can be looked up.
+    pub rebuilding: bool,
+}
+
+/// The end of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub segment: u32,
+    pub at: u32,
+    pub seq: u64,
+    pub chain: [u8; 16],
+}
+
+const ONLINE: u8 = 0;
+const FENCED: u8 = 1;
+const READ_ONLY: u8 = 2;
+const CLOSED: u8 = 3;
+
+/// Everything of an open drive.
+pub(crate) struct Shared {
+    pub label: Label,
+    pub key: HashKey,
+    pub root: Folder,
+    pub journal_folder: Folder,
+    pub extent_folder: Folder,
+    pub index_folder: Folder,
+    pub options: Options,
+    pub medium: FileSystem,
+    pub io: IoPool,
+    /// False: no threads; a test turns the crank.
+    pub threads: bool,
+    pub core: Mutex<Core>,
+    pub journal_work: Condvar,
+    pub keeper_work: Condvar,
+    pub writer: Mutex<Writer>,
+    pub files: crate::files::FileCache,
+    pub counters: Arc<Counters>,
+    pub syncs: Mutex<HashMap<u32, crate::extent::SyncQueue>>,
+    /// Held while a journal segment is being made.
+    pub spare_making: Mutex<()>,
+    /// Held while an extent segment is being made.
+    pub extent_making: Mutex<()>,
+    pub keeper: Mutex<crate::keeper::Keeper>,
+    state: AtomicU8,
+    pub label_identity: (u64, u64),
+    /// Completed when the threads have ended.
+    pub ended: Arc<crate::Tally>,
+    pub lock: Mutex<Option<Lock>>,
+    /// Held by whoever does upkeep.
+    pub upkeep: Mutex<()>,
+    /// Without threads: jobs for the next commit.
+    pub later: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Shared {
+    pub fn new(
+        label: Label,
+        root: Folder,
+        options: Options,
+        medium: FileSystem,
+        threads: bool,
+        label_identity: (u64, u64),
+        lock: Lock,
+    ) -> Shared {
+        let name = format!("io-{}", &label.drive.to_hex()[..8]);
+        Shared {
+            label,
+            key: label.hash_key(),
+            journal_folder: root.sub(JOURNAL),
+            extent_folder: root.sub(EXTENTS),
+            index_folder: root.sub(INDEX),
+            root,
+            io: IoPool::new(&name, options.io_threads, 4096),
+            medium,
+            threads,
+            core: Mutex::new(Core::blank()),
+            journal_work: Condvar::new(),
+            keeper_work: Condvar::new(),
+            writer: Mutex::new(Writer::new(None, 0, Position::default())),
+            files: crate::files::FileCache::new(options.direct),
+            counters: Arc::new(Counters::default()),
+            syncs: Mutex::new(HashMap::new()),
+            spare_making: Mutex::new(()),
+            extent_making: Mutex::new(()),
+            keeper: Mutex::default(),
+            state: AtomicU8::new(ONLINE),
+            label_identity,
+            ended: crate::Tally::new(2),
+            options,
+            lock: Mutex::new(Some(lock)),
+            upkeep: Mutex::new(()),
+            later: Mutex::default(),
+        }
+    }
+
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::SeqCst) {
+            ONLINE => State::Online,
+            READ_ONLY => State::ReadOnly,
+            CLOSED => State::Closed,
+            _ => State::Fenced(self.core.lock().fenced.clone().unwrap_or_default()),
+        }
+    }
+
+    /// Fails unless the drive may be read.
+    pub fn readable(&self) -> Result<()> {
+        match self.state.load(Ordering::Relaxed) {
+            ONLINE | READ_ONLY => Ok(()),
+            _ => self.refuse(),
+        }
+    }
+
+    /// Fails unless the drive may be written.
+    pub fn writable(&self) -> Result<()> {
+        if self.state.load(Ordering::Relaxed) == ONLINE { Ok(()) } else { self.refuse() }
+    }
+
+    fn refuse(&self) -> Result<()> {
+        Err(match self.state() {
+            State::Online => return Ok(()),
+            State::Fenced(why) => Error::Fenced(why),
+            State::ReadOnly => Error::ReadOnly,
+            State::Closed => Error::Offline("closed"),
+        })
+    }
+
+    /// Takes the drive out of service at once; the first reason stays.
+    pub fn fence(&self, why: &str) {
+        let waiting = {
+            let mut core = self.core.lock();
+            if core.fenced.is_some() {
+                return;
+            }
+            core.fenced = Some(why.to_owned());
+            self.state.store(FENCED, Ordering::SeqCst);
+            core.lazy.clear();
+            (std::mem::take(&mut core.pending), std::mem::take(&mut core.queue))
+        };
+        tracing::error!(drive = %self.label.drive, why, "drive fenced");
+        drop(waiting.0);
+        for op in waiting.1 {
+            op.fail(&Error::Fenced(why.to_owned()));
+        }
+        self.journal_work.notify_all();
+        self.keeper_work.notify_all();
+    }
+
+    /// Only reads from now on.
+    pub fn set_read_only(&self) {
+        let _ = self.state.compare_exchange(ONLINE, READ_ONLY, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    pub fn set_closed(&self) {
+        self.state.store(CLOSED, Ordering::SeqCst);
+    }
+
+    /// What a failed write, flush or allocation means for the drive; the error to report.
+    pub fn failed(&self, op: &str, e: &std::io::Error) -> Error {
+        let err = Error::io(op, e);
+        match &err {
+            Error::Full => {}
+            Error::ReadOnly => self.set_read_only(),
+            _ => self.fence(&err.to_string()),
+        }
+        err
+    }
+
+    pub fn role(core: &Core) -> Role {
+        match core.acceptor.role() {
+            ashlar_commit::Role::Voter => Role::Voter,
+            ashlar_commit::Role::Joining => Role::Joining,
+        }
+    }
+
+    /// Runs `job` on the drive's own threads; inline when there are none.
+    pub fn spawn(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> Result<()> {
+        if !self.threads {
+            job();
+            return Ok(());
+        }
+        self.io.run(job).map_err(|_| Error::Offline("too many operations wait for the drive"))
+    }
+
+    /// As [`Shared::spawn`], for use under the core's lock: without threads the job is kept for
+    /// the next commit.
+    pub fn spawn_unlocked(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> Result<()> {
+        if !self.threads {
+            self.later.lock().push(Box::new(job));
+            return Ok(());
+        }
+        self.spawn(job)
+    }
+
+    /// Runs `f` on the drive's own threads and waits for its answer.
+    pub async fn on_io<T: Send + 'static>(
+        self: &Arc<Self>,
+        f: impl FnOnce(&Arc<Shared>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (tx, rx) = tokio::sync::oneshot::channel();
+        let me = self.clone();
+        self.spawn(move || {
+            let _ = tx.send(f(&me));
+        })?;
+        rx.await.unwrap_or(Err(Error::Offline("closing")))
+    }
+
+    /// Wakes the keeper.
+    pub fn kick_keeper(&self, core: &mut Core) {
+        core.keeper_kicked = true;
+        self.keeper_work.notify_all();
+    }
+
+    /// Opens a journal segment for reading.
+    pub fn journal_file(&self, number: u32) -> std::io::Result<Arc<DiskFile>> {
+        self.files.get(crate::files::Kind::Journal, number, &self.journal_folder)
+    }
+
+    /// Opens an extent segment.
+    pub fn extent_file(&self, number: u32) -> std::io::Result<Arc<DiskFile>> {
+        self.files.get(crate::files::Kind::Extent, number, &self.extent_folder)
+    }
+
+    pub fn stats(&self) -> Stats {
+        let c = &self.counters;
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        let core = self.core.lock();
+        let journal_bytes = core.journal.values().map(|s| s.bytes).sum::<u64>()
+            + core.spare.as_ref().map_or(0, |s| s.bytes);
+        let extent_live = core.extents.values().map(|e| e.live).sum();
+        let index_bytes = core.runs.bytes();
+        let open: u64 =
+            core.extents.values().filter(|e| !e.sealed).map(|e| e.bytes - e.at.min(e.bytes)).sum();
+        Stats {
+            capacity: core.capacity,
+            free: core.free,
+            used: journal_bytes + extent_live + open + index_bytes,
+            journal_live: core.journal.values().map(|s| s.live).sum(),
+            journal_bytes,
+            extent_live,
+            extent_bytes: core.extents.values().map(|e| e.bytes).sum(),
+            index_bytes,
+            overlay_bytes: (core.overlay.active.bytes
+                + core.overlay.frozen.as_ref().map_or(0, |f| f.bytes))
+                as u64,
+            reads: get(&c.reads),
+            writes: get(&c.writes),
+            syncs: get(&c.syncs),
+            records: get(&c.records),
+            batches: get(&c.batches),
+            commit_us: get(&c.commit_us),
+            commit_us_max: get(&c.commit_us_max),
+            compacted: get(&c.compacted),
+            read_errors: get(&c.read_errors),
+            journal_damage: get(&c.journal_damage),
+            index_rebuilt: get(&c.index_rebuilt),
+        }
+    }
+}
+
+/// Sub-folders of a drive.
+pub(crate) const JOURNAL: &str = "journal";
+pub(crate) const EXTENTS: &str = "extents";
+pub(crate) const INDEX: &str = "index";
+
+impl Core {
+    /// A core that knows nothing.
+    pub fn blank() -> Core {
+        Core {
+            acceptor: crate::journal::new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
+            state: DriveState::default(),
+            state_segment: 0,
+            pending: HashMap::new(),
+            queue: Vec::new(),
+            queue_bytes: 0,
+            lazy: Vec::new(),
+            journal_sleeps: false,
+            floor_asked: Ballot::ZERO,
+            overlay: Overlay::default(),
+            runs: Arc::new(RunSet::default()),
+            journal: BTreeMap::new(),
+            active: 0,
+            spare: None,
+            extents: BTreeMap::new(),
+            active_extent: 0,
+            next_extent: 1,
+            pins: HashMap::new(),
+            held: HashMap::new(),
+            freed: Vec::new(),
+            unresolved: Vec::new(),
+            confirmed: HashMap::new(),
+            applied: Position::default(),
+            fenced: None,
+            free: 0,
+            capacity: 0,
+            closing: false,
+            checkpoint_on_close: false,
+            keeper_kicked: false,
+            generation: 0,
+            rebuilding: false,
+        }
+    }
+
+    /// A record of `loc` is in use (or no more).
+    pub fn journal_live(&mut self, loc: Loc, add: bool) {
+        if let Some(s) = self.journal.get_mut(&loc.segment) {
+            s.live = if add { s.live + loc.bytes() } else { s.live.saturating_sub(loc.bytes()) };
+        }
+    }
+
+    /// A purge or discard record was written to `segment`.
+    pub fn journal_deletion(&mut self, segment: u32, bytes: u64, lo: u32, hi: u32) {
+        if let Some(s) = self.journal.get_mut(&segment) {
+            s.deletions += bytes;
+            let (a, b) = s.need.unwrap_or((lo, hi));
+            s.need = Some((a.min(lo), b.max(hi)));
+        }
+    }
+
+    /// A region is free: for the keeper to punch, or held until its readers are done.
+    pub fn free_region(&mut self, region: Region, bytes: u64) {
+        if let Some(e) = self.extents.get_mut(&region.segment) {
+            e.live = e.live.saturating_sub(bytes);
+        }
+        let id = (region.segment, region.offset);
+        if self.pins.contains_key(&id) {
+            self.held.insert(id, bytes);
+        } else {
+            self.freed.push(Freed { region, bytes });
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong with a drive, by what the caller can do about it.
+
+use std::io;
+
+/// Why a drive did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The shard, or the file behind it, is not on this drive. For shards only: a register without
+    /// a record is an answer, not an error.
+    #[error("not on this drive")]
+    Missing,
+    /// The bytes are there and wrong: use other drives, then heal.
+    #[error("corrupt: {0}")]
+    Corrupt(String),
+    /// No room for new data; deletes and heals still have some.
+    #[error("the drive is full")]
+    Full,
+    /// The file system cannot be written; reads go on.
+    #[error("the drive is read-only")]
+    ReadOnly,
+    /// The drive took itself out of service: it must join again before it is trusted.
+    #[error("the drive is fenced: {0}")]
+    Fenced(String),
+    /// The drive is closed or closing, or too slow to take more work now.
+    #[error("the drive is not available: {0}")]
+    Offline(&'static str),
+    /// The path does not hold a drive of this deployment, or holds something else.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// The operating system failed the operation.
+    #[error("{op}: {error}")]
+    Io {
+        /// What was tried, with the file's name.
+        op: String,
+        /// The error number, if there was one.
+        code: Option<i32>,
+        /// What the system said.
+        error: String,
+    },
+    /// The request itself is not acceptable (too large, empty, badly sized frame).
+    #[error("not acceptable: {0}")]
+    Malformed(&'static str),
+}
+
+impl Error {
+    /// From an operating system error of operation `op`.
+    #[must_use]
+    pub fn io(op: impl Into<String>, e: &io::Error) -> Error {
+        match e.raw_os_error() {
+            Some(libc_codes::ENOSPC | libc_codes::EDQUOT) => Error::Full,
+            Some(libc_codes::EROFS) => Error::ReadOnly,
+            code => Error::Io { op: op.into(), code, error: e.to_string() },
+        }
+    }
+}
+
+/// The few error numbers that matter; equal on every Linux architecture we build for.
+mod libc_codes {
+    pub const ENOSPC: i32 = 28;
+    pub const EROFS: i32 = 30;
+    pub const EDQUOT: i32 = 122;
+}
+
+impl From<ashlar_format::Error> for Error {
+    fn from(e: ashlar_format::Error) -> Error {
+        Error::Corrupt(e.to_string())
+    }
+}
+
+/// The result of a drive operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

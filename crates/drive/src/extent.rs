@@ -1,0 +1,507 @@
+//! Large shards: regions of preallocated segments, written once, never in place.
+//!
+//! A region is reserved when a shard begins and written in the background by the drive's own
+//! threads: header page, frames and hash table go out in as few writes as possible. Invariants: a
+//! region is never given out twice; the journal record that names a shard is written only after a
+//! flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory.
+
+use crate::core::{Core, Extent, Freed, Shared};
+use crate::entry::{Loc, Region, Shard, ShardName, layout};
+use crate::files::{Kind, segment_name};
+use crate::journal::{Op, extent_entry};
+use crate::{Completion, Error, Result};
+use ashlar_format::frame::{self, Layout, MAX_FRAME, ShardId};
+use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_machine::{ALIGN, Buf};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+
+/// Frames of one shard that wait for the device, in bytes (one frame may be more).
+const MAX_QUEUED: usize = 2 << 20;
+/// A write is started when this much waits.
+const START: usize = 512 << 10;
+
+/// Shards whose data is written and waits for a flush of its segment.
+#[derive(Default)]
+pub(crate) struct SyncQueue {
+    waiting: Vec<(Op, u32)>,
+}
+
+impl Core {
+    /// The record of a shard in `segment` is durable.
+    pub fn extent_written(&mut self, segment: u32) {
+        if let Some(e) = self.extents.get_mut(&segment) {
+            e.writers = e.writers.saturating_sub(1);
+        }
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Option<Region> {
+        let segment = self.active_extent;
+        let e = self.extents.get_mut(&segment).filter(|e| !e.sealed)?;
+        if e.at + bytes > e.bytes {
+            return None;
+        }
+        let offset = e.at;
+        e.at += bytes;
+        e.writers += 1;
+        Some(Region { segment, offset, frame: 0 })
+    }
+
+    /// No more regions in this segment; what is left of it goes back.
+    pub fn seal_extent(&mut self, segment: u32) {
+        let Some(e) = self.extents.get_mut(&segment).filter(|e| !e.sealed) else { return };
+        e.sealed = true;
+        let region = Region { segment, offset: e.at, frame: 0 };
+        self.freed.push(Freed { region, bytes: e.bytes.saturating_sub(e.at) });
+    }
+}
+
+impl Shared {
+    /// Fails when `bytes` of new data would use the reserve.
+    pub fn check_room(&self, bytes: u64) -> Result<()> {
+        self.writable()?;
+        let core = self.core.lock();
+        if core.free < bytes.saturating_add(self.options.reserve_bytes) {
+            return Err(Error::Full);
+        }
+        Ok(())
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Region> {
+        if let Some(r) = self.core.lock().reserve(bytes) {
+            return Ok(r);
+        }
+        let _one = self.extent_making.lock();
+        if let Some(r) = self.core.lock().reserve(bytes) {
+            return Ok(r);
+        }
+        self.make_extent(bytes)?;
+        self.core.lock().reserve(bytes).ok_or(Error::Full)
+    }
+
+    /// Makes the next extent segment and seals the one before.
+    fn make_extent(&self, need: u64) -> Result<()> {
+        let (number, bytes) = {
+            let core = self.core.lock();
+            let room = core.free.saturating_sub(self.options.reserve_bytes);
+            // Near the end of the drive smaller segments, so that the last bytes can be used.
+            let bytes = self.options.segment_bytes.min((room / 4).next_multiple_of(1 << 20));
+            (core.next_extent.max(1), bytes.max(need))
+        };
+        let made = (|| {
+            let f = self.extent_folder.create(&segment_name(number), self.options.direct)?;
+            f.allocate(bytes)?;
+            f.sync_all()?;
+            self.extent_folder.sync()?;
+            Ok(f)
+        })();
+        let file = match made {
+            Ok(f) => f,
+            Err(e) => {
+                let _ = self.extent_folder.remove(&segment_name(number));
+                return Err(self.failed("making an extent segment", &e));
+            }
+        };
+        self.counters.syncs.fetch_add(2, Ordering::Relaxed);
+        self.files.put(Kind::Extent, number, Arc::new(file));
+        let mut core = self.core.lock();
+        let before = core.active_extent;
+        core.seal_extent(before);
+        core.extents.insert(number, Extent { bytes, ..Extent::default() });
+        core.active_extent = number;
+        core.next_extent = number + 1;
+        core.free = core.free.saturating_sub(bytes);
+        Ok(())
+    }
+
+    /// See [`crate::Drive::begin_shard`].
+    pub fn begin_shard(
+        self: &Arc<Self>,
+        owner: &RegisterKey,
+        name: (WriteId, u8),
+        ballot: Ballot,
+        len: u64,
+        frame: u32,
+    ) -> Result<ShardWriter> {
+        if len == 0 || frame == 0 || frame > MAX_FRAME {
+            return Err(Error::Malformed("shard or frame length"));
+        }
+        if len.div_ceil(u64::from(frame)) > u64::from(u32::MAX) {
+            return Err(Error::Malformed("too many frames"));
+        }
+        let layout = layout(len, frame);
+        let bytes = layout.region();
+        self.check_room(bytes)?;
+        let region = Region { frame, ..self.reserve(bytes)? };
+        let shard = Shard {
+            owner: owner.clone(),
+            ballot,
+            len,
+            loc: Loc::default(),
+            extent: Some(region),
+        };
+        Ok(ShardWriter {
+            job: Some(Arc::new(Job {
+                shared: self.clone(),
+                name,
+                shard,
+                layout,
+                region,
+                state: Mutex::default(),
+            })),
+            next: 0,
+            hashes: Vec::with_capacity(layout.frames().min(4096) as usize),
+        })
+    }
+
+    /// The data of a shard is written: flush its segment, then journal it.
+    fn sync_extent(self: &Arc<Self>, segment: u32, op: Op) {
+        {
+            let mut syncs = self.syncs.lock();
+            if let Some(q) = syncs.get_mut(&segment) {
+                // A flush is under way or about to be: it, or the next one, takes this along.
+                q.waiting.push((op, segment));
+                return;
+            }
+            syncs.insert(segment, SyncQueue { waiting: vec![(op, segment)] });
+        }
+        loop {
+            let ops = {
+                let mut syncs = self.syncs.lock();
+                let Some(q) = syncs.get_mut(&segment) else { return };
+                if q.waiting.is_empty() {
+                    syncs.remove(&segment);
+                    return;
+                }
+                std::mem::take(&mut q.waiting)
+            };
+            let r = self.flush_extent(segment);
+            let mut failed = Vec::new();
+            {
+                let mut core = self.core.lock();
+                for (op, _) in ops {
+                    match &r {
+                        Ok(()) => {
+                            if let Err(bad) = core.enqueue(op, &self.journal_work) {
+                                failed.push(bad);
+                            }
+                        }
+                        Err(e) => failed.push((op, e.clone())),
+                    }
+                }
+            }
+            for (op, e) in failed {
+                if let Op::Extent { shard, .. } = &op
+                    && let Some(r) = shard.extent
+                {
+                    self.release_region(r, shard.region_bytes());
+                }
+                op.fail(&e);
+            }
+        }
+    }
+
+    fn flush_extent(&self, segment: u32) -> Result<()> {
+        if !self.options.strict {
+            return Ok(());
+        }
+        let file = self.extent_file(segment).map_err(|e| self.failed("opening an extent", &e))?;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        file.sync_data().map_err(|e| {
+            self.fence(&format!("extent flush failed: {e}"));
+            Error::io("flushing an extent", &e)
+        })
+    }
+
+    /// A region that no record names is not needed any more.
+    fn release_region(&self, region: Region, bytes: u64) {
+        let mut core = self.core.lock();
+        core.extent_written(region.segment);
+        core.freed.push(Freed { region, bytes });
+    }
+}
+
+#[derive(Default)]
+struct JobState {
+    queue: Vec<Bytes>,
+    queued: usize,
+    /// The next frame that goes out.
+    next: u64,
+    running: bool,
+    header_out: bool,
+    error: Option<Error>,
+    /// Set by finish: the hash table and who waits.
+    finish: Option<(Vec<u8>, Completion)>,
+    abandoned: bool,
+    waker: Option<Waker>,
+}
+
+/// The background half of a [`ShardWriter`].
+struct Job {
+    shared: Arc<Shared>,
+    name: ShardName,
+    shard: Shard,
+    layout: Layout,
+    region: Region,
+    state: Mutex<JobState>,
+}
+
+/// Writes one large shard; dropping it before [`ShardWriter::finish`] abandons the shard and gives
+/// its space back.
+pub struct ShardWriter {
+    job: Option<Arc<Job>>,
+    next: u64,
+    hashes: Vec<[u8; 32]>,
+}
+
+impl ShardWriter {
+    /// The next frame: exactly `frame` bytes, except the last. Hashed here, written in the
+    /// background; waits while too much is queued. Fastest when the bytes start at an address
+    /// aligned to 4 KiB (slices of a `Buf` at multiples of 4 KiB); copied otherwise.
+    ///
+    /// # Errors
+    /// `Malformed` for a frame of the wrong length, else what writing earlier frames ended with.
+    pub async fn write(&mut self, frame: Bytes) -> Result<()> {
+        let Some(job) = self.job.clone() else { return Err(Error::Malformed("finished")) };
+        if frame.is_empty() || frame.len() != job.layout.frame_len(self.next) {
+            return Err(Error::Malformed("frame length"));
+        }
+        let id = ShardId {
+            deployment: job.shared.label.deployment,
+            write_id: job.name.0,
+            index: job.name.1,
+        };
+        self.hashes.push(id.frame_hash(self.next as u32, &frame));
+        self.next += 1;
+        let len = frame.len();
+        poll_fn(|cx| {
+            let mut s = job.state.lock();
+            if let Some(e) = &s.error {
+                return Poll::Ready(Err(e.clone()));
+            }
+            if s.queued > 0 && s.queued + len > MAX_QUEUED {
+                s.waker = Some(cx.waker().clone());
+                drop(s);
+                job.start();
+                // In manual mode the job ran just now.
+                let s = job.state.lock();
+                if s.queued > 0 {
+                    return Poll::Pending;
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await?;
+        let start = {
+            let mut s = job.state.lock();
+            s.queue.push(frame);
+            s.queued += len;
+            s.queued >= START
+        };
+        if start {
+            job.start();
+        }
+        Ok(())
+    }
+
+    /// All frames are written: answers when data, hashes and journal record are durable.
+    pub fn finish(mut self, done: Completion) {
+        let Some(job) = self.job.take() else { return };
+        if self.next != job.layout.frames() {
+            done.err(Error::Malformed("frames are missing"));
+            job.abandon();
+            return;
+        }
+        let id = ShardId {
+            deployment: job.shared.label.deployment,
+            write_id: job.name.0,
+            index: job.name.1,
+        };
+        let table = id.table(&self.hashes);
+        job.state.lock().finish = Some((table, done));
+        job.start();
+    }
+}
+
+impl Drop for ShardWriter {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            job.abandon();
+        }
+    }
+}
+
+impl Job {
+    fn abandon(self: &Arc<Self>) {
+        self.state.lock().abandoned = true;
+        self.start();
+    }
+
+    /// Makes sure that a thread works on what waits.
+    fn start(self: &Arc<Self>) {
+        {
+            let mut s = self.state.lock();
+            if s.running {
+                return;
+            }
+            s.running = true;
+        }
+        let me = self.clone();
+        if let Err(e) = self.shared.spawn(move || me.run()) {
+            self.fail(e);
+        }
+    }
+
+    fn fail(&self, e: Error) {
+        let (waker, finish, released) = {
+            let mut s = self.state.lock();
+            s.running = false;
+            s.queue.clear();
+            s.queued = 0;
+            let first = s.error.is_none();
+            s.error.get_or_insert(e.clone());
+            (s.waker.take(), s.finish.take(), first)
+        };
+        if released {
+            self.shared.release_region(self.region, self.layout.region());
+        }
+        if let Some((_, done)) = finish {
+            done.err(e);
+        }
+        if let Some(w) = waker {
+            w.wake();
+        }
+    }
+
+    fn run(self: Arc<Self>) {
+        loop {
+            let (frames, first, header, last) = {
+                let mut s = self.state.lock();
+                if let Some(e) = s.error.clone() {
+                    drop(s);
+                    return self.fail(e);
+                }
+                if s.abandoned {
+                    drop(s);
+                    return self.fail(Error::Offline("abandoned"));
+                }
+                let all = s.next + s.queue.len() as u64 == self.layout.frames();
+                let last = if all { s.finish.take() } else { None };
+                if s.queue.is_empty() && last.is_none() {
+                    s.running = false;
+                    return;
+                }
+                let frames = std::mem::take(&mut s.queue);
+                let first = s.next;
+                s.next += frames.len() as u64;
+                let header = !std::mem::replace(&mut s.header_out, true);
+                (frames, first, header, last)
+            };
+            let table = last.as_ref().map(|(t, _)| t.as_slice());
+            let r = self.shared.writable().and_then(|()| self.put(&frames, first, header, table));
+            drop(frames);
+            let waker = {
+                let mut s = self.state.lock();
+                // New frames may have come; what was just written is not queued any more.
+                s.queued = s.queue.iter().map(Bytes::len).sum();
+                s.waker.take()
+            };
+            if let Some(w) = waker {
+                w.wake();
+            }
+            match (r, last) {
+                (Ok(()), Some((_, done))) => {
+                    let op = Op::Extent {
+                        name: self.name,
+                        shard: Box::new(self.shard.clone()),
+                        done,
+                    };
+                    return self.shared.sync_extent(self.region.segment, op);
+                }
+                (Ok(()), None) => {}
+                (Err(e), last) => {
+                    self.fail(e.clone());
+                    if let Some((_, done)) = last {
+                        done.err(e);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes frames (and header and table) with one call.
+    fn put(&self, frames: &[Bytes], first: u64, header: bool, table: Option<&[u8]>) -> Result<()> {
+        let pool = &self.shared.options.pool;
+        let mut owned: Vec<Buf> = Vec::new();
+        let mut plan: Vec<Piece<'_>> = Vec::with_capacity(frames.len() * 2 + 2);
+        let mut at = self.layout.frame_at(first);
+        if frames.is_empty() {
+            at = self.layout.table_at();
+        }
+        if header {
+            at = 0;
+            let entry = extent_entry(self.name, &self.shard, self.region);
+            copy(pool, &frame::header(&entry, &self.shared.key), &mut owned, &mut plan);
+            if frames.is_empty() {
+                return Err(Error::Malformed("a shard without frames"));
+            }
+        }
+        for f in frames {
+            // A whole page goes out from where it lies; the tail is padded in a page of ours.
+            let whole = if (f.as_ptr() as usize).is_multiple_of(ALIGN) {
+                f.len() / ALIGN * ALIGN
+            } else {
+                0
+            };
+            if whole > 0 {
+                plan.push(Piece::Borrowed(&f[..whole]));
+            }
+            if whole < f.len() {
+                copy(pool, &f[whole..], &mut owned, &mut plan);
+            }
+        }
+        if let Some(t) = table {
+            copy(pool, t, &mut owned, &mut plan);
+        }
+        let mut slices: Vec<IoSlice<'_>> = plan
+            .iter()
+            .map(|p| match p {
+                Piece::Borrowed(b) => IoSlice::new(b),
+                Piece::Owned(i) => IoSlice::new(&owned[*i]),
+            })
+            .collect();
+        let file = self
+            .shared
+            .extent_file(self.region.segment)
+            .map_err(|e| self.shared.failed("opening an extent", &e))?;
+        self.shared.counters.writes.fetch_add(1, Ordering::Relaxed);
+        file.write_slices_at(&mut slices, self.region.offset + at)
+            .map_err(|e| self.shared.failed("writing an extent", &e))
+    }
+}
+
+enum Piece<'a> {
+    Borrowed(&'a [u8]),
+    Owned(usize),
+}
+
+/// Copies into a page-aligned buffer, padded with zeros to whole pages.
+fn copy(
+    pool: &ashlar_machine::BufferPool,
+    bytes: &[u8],
+    owned: &mut Vec<Buf>,
+    plan: &mut Vec<Piece<'_>>,
+) {
+    let padded = bytes.len().next_multiple_of(ALIGN);
+    let mut b = pool.get_reserved(padded);
+    b[..bytes.len()].copy_from_slice(bytes);
+    b[bytes.len()..].fill(0);
+    plan.push(Piece::Owned(owned.len()));
+    owned.push(b);
+}

@@ -1,0 +1,246 @@
+//! The set of index files and the manifest that names them.
+//!
+//! The manifest is the checkpoint of recovery: the index files together say what the journal said
+//! up to `position`. Invariants: a manifest is replaced as a whole (new file, flush, rename, flush
+//! of the folder); a run is never changed; losing all of it loses nothing.
+
+use crate::core::{Extent, Position, Segment};
+use crate::entry::{Register, Shard, ShardName, register_key, shard_key};
+use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
+use crate::{Error, Result};
+use ashlar_format::codec::{Reader, Writer};
+use ashlar_format::journal::{DriveState, HashKey};
+use ashlar_machine::Folder;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Runs, newest first.
+#[derive(Default)]
+pub(crate) struct RunSet {
+    pub runs: Vec<Arc<Run>>,
+}
+
+thread_local! {
+    /// Key and block of the lookup in progress.
+    static SCRATCH: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+impl RunSet {
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|r| r.bytes).sum()
+    }
+
+    fn get<T>(
+        &self,
+        key: &[u8],
+        mode: Mode,
+        block: &mut Vec<u8>,
+        decode: impl Fn(&[u8]) -> Result<T, ashlar_format::Error>,
+    ) -> Look<Option<T>> {
+        if self.runs.is_empty() {
+            return Ok(None);
+        }
+        let hash = filter_hash(key);
+        for run in &self.runs {
+            if let Some(found) = run.get(key, hash, mode, block, &decode)? {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The register's entry.
+    pub fn register(&self, key: &[u8], mode: Mode) -> Look<Option<Register>> {
+        SCRATCH.with_borrow_mut(|(k, block)| {
+            register_key(key, k);
+            self.get(k, mode, block, Register::decode)
+        })
+    }
+
+    /// The shard's entry.
+    pub fn shard(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
+        SCRATCH
+            .with_borrow_mut(|(_, block)| self.get(&shard_key(name), mode, block, Shard::decode))
+    }
+
+    /// Walks all runs merged, from `from` on.
+    pub fn walk(&self, from: &[u8], mode: Mode) -> Look<Walk> {
+        Walk::new(self.runs.iter().cloned(), from, mode)
+    }
+}
+
+/// Several runs merged: for each key the newest entry.
+pub(crate) struct Walk {
+    /// Newest first.
+    cursors: Vec<Cursor>,
+}
+
+impl Walk {
+    pub fn new(runs: impl Iterator<Item = Arc<Run>>, from: &[u8], mode: Mode) -> Look<Walk> {
+        let cursors = runs.map(|r| Cursor::new(r, from, mode)).collect::<Look<Vec<_>>>()?;
+        Ok(Walk { cursors })
+    }
+
+    /// Copies the next entry out: false at the end. `removed` says that the value is a removal.
+    pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Look<Option<bool>> {
+        let mut best: Option<usize> = None;
+        for i in 0..self.cursors.len() {
+            let Some((k, _)) = self.cursors[i].peek()? else { continue };
+            let less = match best {
+                None => true,
+                Some(b) => match self.cursors[b].peek()? {
+                    Some((kb, _)) => k < kb,
+                    None => true,
+                },
+            };
+            if less {
+                best = Some(i);
+            }
+        }
+        let Some(b) = best else { return Ok(None) };
+        key.clear();
+        value.clear();
+        let mut removed = false;
+        if let Some((k, v)) = self.cursors[b].peek()? {
+            key.extend_from_slice(k);
+            removed = v.is_none();
+            value.extend_from_slice(v.unwrap_or_default());
+        }
+        for c in &mut self.cursors {
+            if matches!(c.peek()?, Some((k, _)) if k == key.as_slice()) {
+                c.next()?;
+            }
+        }
+        Ok(Some(removed))
+    }
+}
+
+/// What recovery starts from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Manifest {
+    /// What of the journal the runs cover.
+    pub position: Position,
+    pub state: DriveState,
+    pub state_segment: u32,
+    pub next_run: u32,
+    /// Newest first: number and bytes.
+    pub runs: Vec<(u32, u64)>,
+    pub journal: Vec<(u32, Segment)>,
+    pub extents: Vec<(u32, Extent)>,
+    pub next_extent: u32,
+}
+
+const MAGIC: &[u8; 8] = b"ASHINDEX";
+const FORMAT: u16 = 1;
+pub(crate) const MANIFEST: &str = "manifest";
+const MANIFEST_NEW: &str = "manifest.new";
+/// More than a manifest of a million segments takes.
+const MAX_MANIFEST: u64 = 256 << 20;
+
+fn hash(key: &HashKey, bytes: &[u8]) -> [u8; 32] {
+    ashlar_checksum::frame_hash(key, &[b"index manifest", bytes])
+}
+
+impl Manifest {
+    fn encode(&self, key: &HashKey) -> Vec<u8> {
+        let mut w = Writer::with_capacity(256 + self.journal.len() * 40 + self.extents.len() * 32);
+        w.raw(MAGIC);
+        w.u16(FORMAT);
+        w.u32(self.position.segment);
+        w.u32(self.position.at);
+        w.u64(self.position.seq);
+        w.raw(&self.position.chain);
+        w.raw(&self.state.encode());
+        w.u32(self.state_segment);
+        w.u32(self.next_run);
+        w.u32(self.next_extent);
+        w.list(&self.runs, |w, (id, bytes)| {
+            w.u32(*id);
+            w.u64(*bytes);
+        });
+        w.list(&self.journal, |w, (n, s)| {
+            w.u32(*n);
+            w.var(s.bytes);
+            w.var(s.live);
+            w.var(s.deletions);
+            w.option(s.need.as_ref(), |w, (lo, hi)| {
+                w.u32(*lo);
+                w.u32(*hi);
+            });
+        });
+        w.list(&self.extents, |w, (n, e)| {
+            w.u32(*n);
+            w.var(e.bytes);
+            w.var(e.at);
+            w.var(e.live);
+            w.bool(e.sealed);
+        });
+        let mut out = w.into_vec();
+        let sum = hash(key, &out);
+        out.extend_from_slice(&sum);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8], key: &HashKey) -> Result<Manifest, ashlar_format::Error> {
+        use ashlar_format::Error as E;
+        let at = bytes.len().checked_sub(32).ok_or(E::Malformed("manifest length"))?;
+        let (body, sum) = bytes.split_at(at);
+        if hash(key, body) != sum {
+            return Err(E::Checksum("index manifest"));
+        }
+        let mut r = Reader::new(body);
+        if r.raw(8)? != MAGIC || r.u16()? != FORMAT {
+            return Err(E::Malformed("manifest magic"));
+        }
+        let position =
+            Position { segment: r.u32()?, at: r.u32()?, seq: r.u64()?, chain: r.array()? };
+        let state = DriveState::decode(&mut r)?;
+        let (state_segment, next_run, next_extent) = (r.u32()?, r.u32()?, r.u32()?);
+        let runs = r.list(|r| Ok((r.u32()?, r.u64()?)))?;
+        let journal = r.list(|r| {
+            let number = r.u32()?;
+            let (bytes, live, deletions) = (r.var()?, r.var()?, r.var()?);
+            let need = r.option(|r| Ok((r.u32()?, r.u32()?)))?;
+            Ok((number, Segment { bytes, live, deletions, need }))
+        })?;
+        let extents = r.list(|r| {
+            let number = r.u32()?;
+            let (bytes, at, live, sealed) = (r.var()?, r.var()?, r.var()?, r.bool()?);
+            Ok((number, Extent { bytes, at, live, writers: 0, sealed }))
+        })?;
+        r.end()?;
+        Ok(Manifest {
+            position,
+            state,
+            state_segment,
+            next_run,
+            runs,
+            journal,
+            extents,
+            next_extent,
+        })
+    }
+
+    /// Replaces the manifest on the drive.
+    pub fn store(&self, folder: &Folder, key: &HashKey) -> std::io::Result<()> {
+        folder.remove(MANIFEST_NEW)?;
+        folder.write_new(MANIFEST_NEW, &self.encode(key))?;
+        folder.rename(MANIFEST_NEW, MANIFEST)?;
+        folder.sync()
+    }
+
+    /// The manifest on the drive; any reason not to trust it is an error.
+    pub fn load(folder: &Folder, key: &HashKey) -> Result<Manifest> {
+        let bytes =
+            folder.read(MANIFEST, MAX_MANIFEST).map_err(|e| Error::io("index manifest", &e))?;
+        Ok(Manifest::decode(&bytes, key)?)
+    }
+}
+
+/// Turns a halt of a blocking read into its error.
+pub(crate) fn must(h: Halt) -> Error {
+    match h {
+        Halt::Failed(e) => e,
+        Halt::WouldBlock => Error::Offline("a blocking read did not block"),
+    }
+}

@@ -1,0 +1,272 @@
+//! The keeper: one thread per drive that does everything that can wait.
+//!
+//! It looks after the folder (is it still ours?), free space, lazily journalled operations, the
+//! next segments, the index files, freed regions, compaction. Invariants: everything it does is
+//! bounded and can be interrupted by a crash; it yields between steps so that a long merge never
+//! delays the overlay's drain.
+
+use crate::core::{Freed, Shared, Unresolved};
+use crate::drain::Merge;
+use crate::files::{Kind, segment_name};
+use crate::index::{Manifest, must};
+use crate::journal::Op;
+use crate::run::Mode;
+use crate::{Completion, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of a merge between two looks at what else is to do.
+const MERGE_STEP: u64 = 2 << 20;
+
+/// What only the keeper (or recovery before it) touches.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    /// The last manifest stored.
+    pub manifest: Manifest,
+    /// What the manifest for the frozen generation will say.
+    pub freeze: Option<Manifest>,
+    pub next_run: u32,
+    /// Segments that do not verify: never compacted.
+    pub bad: Vec<u32>,
+    pub last_drain: Option<Instant>,
+}
+
+impl Shared {
+    /// The keeper's thread.
+    pub fn run_keeper(self: &Arc<Self>) {
+        let mut merge: Option<Merge> = None;
+        let mut last_tick = Instant::now();
+        loop {
+            {
+                let mut core = self.core.lock();
+                if core.closing || core.fenced.is_some() {
+                    break;
+                }
+                if !core.keeper_kicked && merge.is_none() {
+                    self.keeper_work.wait_for(&mut core, self.options.tick);
+                }
+                core.keeper_kicked = false;
+                if core.closing {
+                    break;
+                }
+            }
+            if last_tick.elapsed() >= self.options.tick {
+                last_tick = Instant::now();
+                self.tick();
+            }
+            let one = self.upkeep.lock();
+            let done = self.round(&mut merge, false);
+            drop(one);
+            if let Err(e) = done {
+                tracing::warn!(drive = %self.label.drive, error = %e, "drive upkeep failed");
+                merge = None;
+                std::thread::sleep(Duration::from_millis(50).min(self.options.tick));
+            }
+        }
+        drop(merge);
+        self.last_round();
+    }
+
+    /// After the journal thread has ended: a checkpoint, unless the drive was just dropped.
+    fn last_round(self: &Arc<Self>) {
+        while self.ended.outcome().ok & 1 == 0 {
+            self.ended.block(Duration::from_millis(100));
+        }
+        if self.core.lock().checkpoint_on_close
+            && self.writable().is_ok()
+            && let Err(e) = self.drain()
+        {
+            tracing::warn!(drive = %self.label.drive, error = %e, "no checkpoint at close");
+        }
+        self.set_closed();
+        self.lock.lock().take();
+    }
+
+    /// Once per tick: the folder, free space, what waits lazily.
+    pub fn tick(self: &Arc<Self>) {
+        if self.core.lock().fenced.is_some() {
+            return;
+        }
+        let active = self.core.lock().active;
+        let here = self.root.identity("label").is_ok_and(|id| id == self.label_identity)
+            && (active == 0 || self.journal_folder.identity(&segment_name(active)).is_ok());
+        if !here {
+            self.fence("emptied");
+            return;
+        }
+        if let Ok(space) = self.root.space() {
+            let mut core = self.core.lock();
+            core.free = space.free;
+            core.capacity = space.total;
+            drop(core);
+            if space.read_only {
+                self.set_read_only();
+            }
+        }
+        self.options.pool.trim();
+        let mut core = self.core.lock();
+        if !core.lazy.is_empty() {
+            let _ = core.enqueue(Op::Barrier { done: Completion::ignored() }, &self.journal_work);
+        }
+        if core.floor_asked < core.acceptor.should_raise_floor().unwrap_or(core.floor_asked) {
+            core.raise_floor_ahead(&self.journal_work);
+        }
+    }
+
+    /// One round of upkeep. `all`: everything there is to do, now.
+    pub fn round(self: &Arc<Self>, merge: &mut Option<Merge>, all: bool) -> Result<()> {
+        self.writable()?;
+        if self.counters.index_broken.load(Ordering::SeqCst) {
+            *merge = None;
+            self.rebuild_index()?;
+        }
+        if self.wants_spare() {
+            self.prepare_spare()?;
+        }
+        self.resolve_waiting()?;
+        let (over, idle_bytes) = {
+            let core = self.core.lock();
+            let bytes = core.overlay.active.bytes;
+            (bytes > self.options.cache_bytes / 2 || core.overlay.frozen.is_some(), bytes)
+        };
+        // Now and then also a small overlay, so that recovery stays short and space comes back.
+        let stale = {
+            let k = self.keeper.lock();
+            k.last_drain.is_none_or(|t| t.elapsed() > Duration::from_secs(60))
+        };
+        if over || (all && idle_bytes > 0) || (stale && idle_bytes > 0) {
+            self.drain()?;
+            self.keeper.lock().last_drain = Some(Instant::now());
+        }
+        self.punch_freed()?;
+        *merge = match merge.take() {
+            Some(m) => self.step_merge(m, MERGE_STEP)?,
+            None => self.start_merge()?,
+        };
+        while all && let Some(m) = merge.take() {
+            *merge = self.step_merge(m, u64::MAX / 2)?;
+        }
+        if merge.is_none() {
+            self.compact_one(all)?;
+        }
+        Ok(())
+    }
+
+    /// Is the head more than half way through its segment?
+    fn wants_spare(&self) -> bool {
+        let core = self.core.lock();
+        if core.spare.is_some() || core.active == 0 {
+            return false;
+        }
+        let bytes = core.journal.get(&core.active).map_or(0, |s| s.bytes);
+        core.applied.segment == core.active && u64::from(core.applied.at) * 2 > bytes
+    }
+
+    fn compact_one(self: &Arc<Self>, all: bool) -> Result<()> {
+        loop {
+            let bad = self.keeper.lock().bad.clone();
+            let victim = {
+                let core = self.core.lock();
+                let short = core.free < self.options.reserve_bytes.saturating_mul(2);
+                core.victim(&bad, short)
+            };
+            let Some(n) = victim else { return Ok(()) };
+            let short = self.core.lock().free < self.options.reserve_bytes;
+            if !self.compact(n, !short && !all)? {
+                tracing::error!(drive = %self.label.drive, segment = n, "segment does not verify");
+                self.keeper.lock().bad.push(n);
+            }
+            if !all {
+                // Look at everything else, then come back at once.
+                self.core.lock().keeper_kicked = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks up what discards and purges speak about, then journals them lazily.
+    fn resolve_waiting(self: &Arc<Self>) -> Result<()> {
+        let waiting = std::mem::take(&mut self.core.lock().unresolved);
+        for (i, u) in waiting.iter().enumerate() {
+            let found = match u {
+                Unresolved::Discard(name) => {
+                    self.shard_now(*name, Mode::Wait).map(|s| s.map(|s| (s.loc.segment, 0)))
+                }
+                Unresolved::Purge(key, ballot) => self.register_now(key, Mode::Wait).map(|r| {
+                    r.filter(|r| r.ballot == *ballot).map(|r| (r.loc.segment, r.oldest))
+                }),
+            };
+            let found = match found {
+                Ok(f) => f,
+                Err(h) => {
+                    let e = must(h);
+                    let mut core = self.core.lock();
+                    core.unresolved.extend(waiting.into_iter().skip(i));
+                    return Err(e);
+                }
+            };
+            let Some((newest, oldest)) = found else { continue };
+            let op = match u {
+                Unresolved::Discard(name) => Op::Discard { name: *name, target: newest },
+                Unresolved::Purge(key, ballot) => {
+                    Op::Purge { key: key.clone(), ballot: *ballot, oldest, newest }
+                }
+            };
+            self.core.lock().enqueue_lazy(op, &self.journal_work);
+        }
+        Ok(())
+    }
+
+    /// Gives freed regions back to the file system; whole segments when nothing else is in them.
+    fn punch_freed(self: &Arc<Self>) -> Result<()> {
+        let mut by_segment: BTreeMap<u32, Vec<Freed>> = BTreeMap::new();
+        {
+            let mut core = self.core.lock();
+            for f in std::mem::take(&mut core.freed) {
+                by_segment.entry(f.region.segment).or_default().push(f);
+            }
+        }
+        for (n, regions) in by_segment {
+            let whole = {
+                let core = self.core.lock();
+                let pinned = core.pins.keys().chain(core.held.keys()).any(|(s, _)| *s == n);
+                !pinned
+                    && core.extents.get(&n).is_some_and(|e| {
+                        e.live == 0 && e.writers == 0 && e.sealed
+                    })
+            };
+            if whole {
+                self.core.lock().extents.remove(&n);
+                self.files.forget(Kind::Extent, n);
+                self.extent_folder
+                    .remove(&segment_name(n))
+                    .map_err(|e| self.failed("removing an extent segment", &e))?;
+                continue;
+            }
+            let file = match self.extent_file(n) {
+                Ok(f) => f,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(self.failed("opening an extent", &e)),
+            };
+            for f in regions.iter().filter(|f| f.bytes > 0) {
+                file.punch_hole(f.region.offset, f.bytes)
+                    .map_err(|e| self.failed("freeing an extent", &e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the active extent segment if nothing in it is in use: its space comes back whole.
+    pub fn drop_empty_extents(&self) {
+        let mut core = self.core.lock();
+        let n = core.active_extent;
+        let empty =
+            core.extents.get(&n).is_some_and(|e| e.at > 0 && e.live == 0 && e.writers == 0);
+        if empty {
+            core.active_extent = 0;
+            core.seal_extent(n);
+        }
+    }
+}

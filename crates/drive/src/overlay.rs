@@ -1,0 +1,177 @@
+//! Recent index changes in memory, in front of the index files.
+//!
+//! Two generations: changes go to the active one; the frozen one is being written out and does not
+//! change. Invariants: `None` means "removed"; an entry found here hides everything older; a
+//! *resolved* entry's predecessor has been accounted for, an unresolved one's may still lie in the
+//! index files and is accounted for when the generation is written out.
+
+use crate::entry::{Register, Shard, ShardName};
+use ashlar_format::RegisterKey;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A change, and whether what it replaced is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Change<T> {
+    pub now: Option<T>,
+    pub resolved: bool,
+}
+
+/// One generation.
+#[derive(Default)]
+pub(crate) struct Generation {
+    pub registers: BTreeMap<RegisterKey, Change<Register>>,
+    pub shards: HashMap<ShardName, Change<Shard>>,
+    /// Estimated memory, bytes.
+    pub bytes: usize,
+}
+
+impl Generation {
+    pub fn is_empty(&self) -> bool {
+        self.registers.is_empty() && self.shards.is_empty()
+    }
+}
+
+/// Both generations.
+#[derive(Default)]
+pub(crate) struct Overlay {
+    pub active: Generation,
+    pub frozen: Option<Arc<Generation>>,
+}
+
+/// Memory of an entry beside its variable parts: map node, struct, allocations.
+const COST: usize = 176;
+
+impl Overlay {
+    /// `Some` when the overlay knows: `Some(None)` is "removed".
+    pub fn register(&self, key: &RegisterKey) -> Option<Option<&Register>> {
+        self.active
+            .registers
+            .get(key)
+            .or_else(|| self.frozen.as_ref()?.registers.get(key))
+            .map(|c| c.now.as_ref())
+    }
+
+    pub fn shard(&self, name: &ShardName) -> Option<Option<&Shard>> {
+        self.active
+            .shards
+            .get(name)
+            .or_else(|| self.frozen.as_ref()?.shards.get(name))
+            .map(|c| c.now.as_ref())
+    }
+
+    /// Puts or removes; returns what was known before: `None` when the index files must be asked.
+    pub fn set_register(
+        &mut self,
+        key: RegisterKey,
+        now: Option<Register>,
+    ) -> Option<Option<Register>> {
+        let size = COST + key.as_bytes().len() + now.as_ref().map_or(0, |r| r.summary.len());
+        match self.active.registers.get_mut(&key) {
+            Some(c) => Some(std::mem::replace(&mut c.now, now)),
+            None => {
+                let before = self
+                    .frozen
+                    .as_ref()
+                    .and_then(|f| f.registers.get(&key))
+                    .map(|c| c.now.clone());
+                let resolved = before.is_some();
+                self.active.bytes += size;
+                self.active.registers.insert(key, Change { now, resolved });
+                before
+            }
+        }
+    }
+
+    pub fn set_shard(&mut self, name: ShardName, now: Option<Shard>) -> Option<Option<Shard>> {
+        match self.active.shards.get_mut(&name) {
+            Some(c) => Some(std::mem::replace(&mut c.now, now)),
+            None => {
+                let before =
+                    self.frozen.as_ref().and_then(|f| f.shards.get(&name)).map(|c| c.now.clone());
+                let resolved = before.is_some();
+                self.active.bytes +=
+                    COST + now.as_ref().map_or(0, |s| s.owner.as_bytes().len());
+                self.active.shards.insert(name, Change { now, resolved });
+                before
+            }
+        }
+    }
+
+    /// Says that what the entry replaced has been accounted for, or never existed.
+    pub fn resolve_shard(&mut self, name: &ShardName) {
+        if let Some(c) = self.active.shards.get_mut(name) {
+            c.resolved = true;
+        }
+    }
+
+    /// As [`Overlay::resolve_shard`].
+    pub fn resolve_register(&mut self, key: &RegisterKey) {
+        if let Some(c) = self.active.registers.get_mut(key) {
+            c.resolved = true;
+        }
+    }
+
+    /// Copies at most `limit` register changes at or after `from` and below `to`, both generations
+    /// merged. The flag says that there are no more.
+    pub fn registers_from(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> (Vec<(RegisterKey, Option<Register>)>, bool) {
+        let range = |g: &Generation| {
+            // Box<[u8]> orders like its bytes, so a borrowed bound would do; RegisterKey does not
+            // lend itself as bytes, hence the owned bound for keys long enough to be one.
+            let lower = lower_bound(from);
+            g.registers
+                .range((lower, Bound::Unbounded))
+                .skip_while(|(k, _)| k.as_bytes() < from)
+                .take_while(|(k, _)| k.as_bytes() < to)
+                .take(limit)
+                .map(|(k, c)| (k.clone(), c.now.clone()))
+                .collect::<Vec<_>>()
+        };
+        let active = range(&self.active);
+        let frozen = self.frozen.as_ref().map(|f| range(f)).unwrap_or_default();
+        let mut done = active.len() < limit && frozen.len() < limit;
+        let mut out = Vec::with_capacity(active.len().max(frozen.len()));
+        let (mut a, mut f) = (active.into_iter().peekable(), frozen.into_iter().peekable());
+        while out.len() < limit {
+            let take_active = match (a.peek(), f.peek()) {
+                (None, None) => break,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (Some((x, _)), Some((y, _))) => {
+                    if x == y {
+                        f.next();
+                        true
+                    } else {
+                        x < y
+                    }
+                }
+            };
+            out.extend(if take_active { a.next() } else { f.next() });
+        }
+        if out.len() == limit {
+            done = false;
+        }
+        (out, done)
+    }
+}
+
+/// The tightest bound that a register key can express for arbitrary bytes.
+fn lower_bound(from: &[u8]) -> Bound<RegisterKey> {
+    match RegisterKey::from_bytes(from) {
+        Some(k) => Bound::Included(k),
+        None if from.len() < RegisterKey::PREFIX => {
+            // The shortest register key that is not below `from`: padded with zeros.
+            let mut b = from.to_vec();
+            b.resize(RegisterKey::PREFIX, 0);
+            RegisterKey::from_bytes(&b).map_or(Bound::Unbounded, Bound::Included)
+        }
+        None => RegisterKey::from_bytes(&from[..RegisterKey::MAX])
+            .map_or(Bound::Unbounded, Bound::Included),
+    }
+}

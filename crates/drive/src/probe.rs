@@ -1,0 +1,379 @@
+//! What a path holds, making a drive of a blank one, and opening it.
+//!
+//! Invariants: nothing is ever formatted that is not blank (PROTOCOL.md 1); the label is the last
+//! thing a format writes, so a folder with a label is a whole drive; a drive is open at most once.
+
+use crate::core::{EXTENTS, INDEX, JOURNAL, Shared};
+use crate::files::{segment_name, segment_number};
+use crate::index::{MANIFEST, Manifest, RunSet};
+use crate::journal::{Op, StateChange, create_segment};
+use crate::run::{Run, file_name};
+use crate::types::{Options, Probe, Role};
+use crate::{Completion, Error, Label, Result};
+use ashlar_format::codec;
+use ashlar_format::journal::{self, BatchWriter, DriveState, PAGE, kind};
+use ashlar_machine::{BufferPool, FileSystem, Folder};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const LABEL: &str = "label";
+/// The label of a format under way.
+const LABEL_NEW: &str = "label.new";
+/// The first journal segment of a new drive.
+const FIRST_BYTES: u64 = 1 << 20;
+
+/// What `path` holds. Never changes anything.
+#[must_use]
+pub fn probe(path: &Path) -> Probe {
+    match std::fs::metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Probe::Missing,
+        Err(e) => return Probe::Unreadable(e.to_string()),
+        Ok(m) if !m.is_dir() => return Probe::Foreign("not a folder".into()),
+        Ok(_) => {}
+    }
+    probe_folder(&Folder::real(path, None))
+}
+
+/// As [`probe`], for any folder that exists.
+#[must_use]
+pub fn probe_folder(folder: &Folder) -> Probe {
+    let names = match folder.list() {
+        Ok(n) => n,
+        Err(e) => return Probe::Unreadable(e.to_string()),
+    };
+    let has = |n: &str| names.iter().any(|x| x == n);
+    if has(LABEL) {
+        return match folder.read(LABEL, Label::LEN as u64) {
+            Err(e) if e.kind() == ErrorKind::FileTooLarge => {
+                Probe::Foreign("a file named label that is none of ours".into())
+            }
+            Err(e) => Probe::Unreadable(format!("label: {e}")),
+            Ok(b) => match Label::decode(&b) {
+                Ok(l) => Probe::Ours(l),
+                Err(e) => Probe::Unreadable(format!("label: {e}")),
+            },
+        };
+    }
+    let ours = |n: &str| [LABEL_NEW, JOURNAL, EXTENTS, INDEX].contains(&n);
+    let other: Vec<&String> = names.iter().filter(|n| *n != "lost+found" && !ours(n)).collect();
+    if !other.is_empty() {
+        return Probe::Foreign(format!("holds {}", other[0]));
+    }
+    if has(LABEL_NEW) || !names.iter().any(|n| ours(n)) {
+        // Empty, or a format that did not come to its end.
+        return Probe::Blank;
+    }
+    match folder.sub(JOURNAL).list() {
+        Ok(n) if n.is_empty() => Probe::Blank,
+        Err(e) if e.kind() == ErrorKind::NotFound => Probe::Blank,
+        Ok(_) => Probe::Unreadable("a journal without a label".into()),
+        Err(e) => Probe::Unreadable(e.to_string()),
+    }
+}
+
+/// Makes a blank folder a drive (`lost+found` is tolerated); refuses anything not blank. `role`:
+/// the drives a deployment begins with are voters, a replacement joins.
+///
+/// # Errors
+/// `Unsuitable` when the folder is not blank, else what the file system says.
+pub fn format(path: &Path, label: &Label, role: Role) -> Result<()> {
+    match probe(path) {
+        Probe::Blank => {}
+        Probe::Missing => return Err(Error::Unsuitable(format!("{}: no folder", path.display()))),
+        p => return Err(Error::Unsuitable(format!("{}: not blank: {p:?}", path.display()))),
+    }
+    format_folder(&Folder::real(path, None), label, role, FIRST_BYTES)?;
+    // The folder itself may be new too.
+    if let Some(parent) = path.canonicalize().ok().as_deref().and_then(Path::parent) {
+        let parent = Folder::real(parent, None);
+        if let Err(e) = parent.sync() {
+            tracing::debug!(error = %e, "the parent folder cannot be synced");
+        }
+    }
+    Ok(())
+}
+
+/// As [`format`], for any folder; `first` is the size of the first journal segment.
+#[doc(hidden)]
+pub fn format_folder(root: &Folder, label: &Label, role: Role, first: u64) -> Result<()> {
+    if probe_folder(root) != Probe::Blank {
+        return Err(Error::Unsuitable("the folder is not blank".into()));
+    }
+    let io = |e: std::io::Error| Error::io(format!("formatting {}", root.path().display()), &e);
+    root.remove(LABEL_NEW).map_err(io)?;
+    root.write_new(LABEL_NEW, &label.encode()).map_err(io)?;
+    root.sync().map_err(io)?;
+    for name in [JOURNAL, EXTENTS, INDEX] {
+        let sub = root.sub(name);
+        sub.make().map_err(io)?;
+        if name == JOURNAL {
+            sub.remove(&segment_name(1)).map_err(io)?;
+            first_segment(&sub, label, role, first).map_err(io)?;
+        }
+        sub.sync().map_err(io)?;
+    }
+    root.sync().map_err(io)?;
+    root.rename(LABEL_NEW, LABEL).map_err(io)?;
+    root.sync().map_err(io)
+}
+
+/// The first segment, with one batch that states the role.
+fn first_segment(
+    folder: &Folder,
+    label: &Label,
+    role: Role,
+    bytes: u64,
+) -> std::io::Result<()> {
+    let key = label.hash_key();
+    let pool = BufferPool::new(0);
+    let medium = folder.file_system().unwrap_or(FileSystem::Disk);
+    let zeros = pool.get_reserved((bytes as usize).min(256 << 10));
+    let file = create_segment(folder, medium, &key, 1, bytes, false, zeros)?;
+    let mut buf = pool.get_reserved(PAGE);
+    let mut out = BatchWriter::new(key, 1, PAGE as u32);
+    let mut list = codec::Writer::default();
+    journal::segments(&mut list, &[]);
+    out.push(&mut buf, kind::SEGMENTS, &[&list.into_vec()]);
+    let state = DriveState { voter: role == Role::Voter, ..DriveState::default() };
+    out.push(&mut buf, kind::STATE, &[&state.encode()]);
+    let batch = out.close(&mut buf, 1, &[0; 16]);
+    file.write_at(&buf[..batch.len as usize], PAGE as u64)?;
+    file.sync_all()
+}
+
+fn check_options(o: &Options) -> Result<()> {
+    let ok = (64 << 10..=1 << 30).contains(&o.journal_segment_bytes)
+        && (1 << 20..=1 << 36).contains(&o.segment_bytes)
+        && o.journal_segment_bytes.is_multiple_of(PAGE as u64)
+        && o.io_threads > 0
+        && !o.tick.is_zero();
+    if ok { Ok(()) } else { Err(Error::Malformed("drive options")) }
+}
+
+/// Opens a drive: recovery, then ready (but no threads yet).
+pub(crate) fn open_shared(
+    root: &Folder,
+    options: &Options,
+    threads: bool,
+) -> Result<Arc<Shared>> {
+    check_options(options)?;
+    let label = match probe_folder(root) {
+        Probe::Ours(l) => l,
+        Probe::Unreadable(e) => return Err(Error::Corrupt(e)),
+        p => return Err(Error::Unsuitable(format!("{}: {p:?}", root.path().display()))),
+    };
+    let io = |e: std::io::Error| Error::io(format!("opening {}", root.path().display()), &e);
+    let lock = lock(root)?;
+    let identity = root.identity(LABEL).map_err(io)?;
+    let medium = root.file_system().map_err(io)?;
+    let space = root.space().map_err(io)?;
+    let shared =
+        Arc::new(Shared::new(label, root.clone(), options.clone(), medium, threads, identity, lock));
+    {
+        let mut core = shared.core.lock();
+        core.free = space.free;
+        core.capacity = space.total;
+    }
+    if space.read_only {
+        shared.set_read_only();
+    }
+    let bytes = root.read(LABEL, Label::LEN as u64).map_err(io)?;
+    if !Label::is_whole(&bytes) {
+        tracing::warn!(drive = %label.drive, "one copy of the label is damaged");
+        shared.counters.read_errors.fetch_add(1, Ordering::Relaxed);
+    }
+    shared.recover()?;
+    Ok(shared)
+}
+
+fn lock(root: &Folder) -> Result<ashlar_machine::Lock> {
+    // A drive that was dropped a moment ago may still be closing.
+    for _ in 0..200 {
+        match root.lock(LABEL) {
+            Ok(Some(l)) => return Ok(l),
+            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            Err(e) => return Err(Error::io("locking the drive", &e)),
+        }
+    }
+    Err(Error::Unsuitable(format!("{} is in use", root.path().display())))
+}
+
+impl Shared {
+    fn recover(self: &Arc<Self>) -> Result<()> {
+        let sealed = match self.load_index() {
+            Ok(()) => false,
+            Err(e) => {
+                let blank = self.index_folder.list().is_ok_and(|l| l.is_empty());
+                if !blank || self.core.lock().applied.segment != 0 {
+                    tracing::warn!(drive = %self.label.drive, error = %e, "index is rebuilt");
+                }
+                self.forget_index()?;
+                self.counters.index_rebuilt.store(1, Ordering::Relaxed);
+                true
+            }
+        };
+        self.list_extents(sealed)?;
+        let found = self.replay_journal()?;
+        self.drop_unused_extents()?;
+        if !self.writable().is_ok() {
+            return Ok(());
+        }
+        self.resume(&found)?;
+        let mut core = self.core.lock();
+        if found.damage > 0 || found.position.segment == 0 {
+            core.state.voter = false;
+            core.reset_acceptor();
+            let change = StateChange::Voter(false);
+            let op = Op::State { change, done: Completion::ignored() };
+            core.enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
+        }
+        core.raise_floor_ahead(&self.journal_work);
+        drop(core);
+        if found.damage > 0 {
+            // The checkpoint then lies behind the damage.
+            while self.commit() {}
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Loads manifest and runs.
+    fn load_index(&self) -> Result<()> {
+        let m = Manifest::load(&self.index_folder, &self.key)?;
+        let mut runs = Vec::with_capacity(m.runs.len());
+        for (id, bytes) in &m.runs {
+            let r = Run::open(&self.index_folder, *id, *bytes, &self.key, &self.counters)?;
+            runs.push(Arc::new(r));
+        }
+        let mut core = self.core.lock();
+        core.runs = Arc::new(RunSet { runs });
+        core.applied = m.position;
+        core.state = m.state;
+        core.state_segment = m.state_segment;
+        core.journal = m.journal.iter().copied().collect();
+        core.extents = m.extents.iter().copied().collect();
+        core.next_extent = m.next_extent.max(1);
+        drop(core);
+        let wanted: Vec<String> = m.runs.iter().map(|(id, _)| file_name(*id)).collect();
+        let mut k = self.keeper.lock();
+        k.next_run = m.next_run;
+        k.manifest = m;
+        k.last_drain = Some(std::time::Instant::now());
+        drop(k);
+        if self.writable().is_ok() {
+            self.clean_index(&wanted)?;
+        }
+        Ok(())
+    }
+
+    fn clean_index(&self, wanted: &[String]) -> Result<()> {
+        let io = |e: std::io::Error| Error::io("index folder", &e);
+        for name in self.index_folder.list().map_err(io)? {
+            if name != MANIFEST && !wanted.contains(&name) {
+                self.index_folder.remove(&name).map_err(io)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts from nothing: everything comes from the journal.
+    fn forget_index(&self) -> Result<()> {
+        let io = |e: std::io::Error| Error::io("index folder", &e);
+        if self.writable().is_ok() {
+            self.index_folder.make().map_err(io)?;
+            self.index_folder.remove(MANIFEST).map_err(io)?;
+            self.index_folder.sync().map_err(io)?;
+            self.clean_index(&[])?;
+        }
+        let mut core = self.core.lock();
+        core.runs = Arc::new(RunSet::default());
+        core.generation += 1;
+        core.overlay = Default::default();
+        core.applied = Default::default();
+        core.state = DriveState::default();
+        core.state_segment = 0;
+        core.journal.clear();
+        for e in core.extents.values_mut() {
+            e.live = 0;
+        }
+        drop(core);
+        let mut k = self.keeper.lock();
+        k.freeze = None;
+        k.manifest = Manifest::default();
+        Ok(())
+    }
+
+    /// What extent segments there are. `sealed`: nothing is known about them, so nothing is added
+    /// to them.
+    fn list_extents(&self, sealed: bool) -> Result<()> {
+        let io = |e: std::io::Error| Error::io("extent folder", &e);
+        let names = match self.extent_folder.list() {
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            r => r.map_err(io)?,
+        };
+        let mut core = self.core.lock();
+        for n in names.iter().filter_map(|n| segment_number(n)) {
+            let bytes =
+                self.extent_folder.open_read(&segment_name(n)).and_then(|f| f.len()).map_err(io)?;
+            let e = core.extents.entry(n).or_default();
+            // One that the manifest does not know was made after it, and may be added to.
+            e.bytes = bytes;
+            e.sealed |= sealed;
+            core.next_extent = core.next_extent.max(n + 1);
+        }
+        Ok(())
+    }
+
+    /// After the replay: removes extent segments that hold nothing; the newest takes regions again.
+    fn drop_unused_extents(&self) -> Result<()> {
+        let mut gone = Vec::new();
+        {
+            let mut core = self.core.lock();
+            core.extents.retain(|n, e| {
+                let keep = e.live > 0;
+                if !keep {
+                    gone.push(*n);
+                }
+                keep
+            });
+            let last = core.extents.keys().next_back().copied().unwrap_or(0);
+            let open: Vec<u32> = core.extents.keys().copied().filter(|n| *n != last).collect();
+            for n in open {
+                core.seal_extent(n);
+            }
+            core.active_extent = last;
+        }
+        if self.writable().is_err() {
+            return Ok(());
+        }
+        for n in gone {
+            self.extent_folder
+                .remove(&segment_name(n))
+                .map_err(|e| Error::io("removing an extent segment", &e))?;
+        }
+        Ok(())
+    }
+
+    /// While running: an index file did not verify. Commits and lookups stand still meanwhile.
+    pub fn rebuild_index(self: &Arc<Self>) -> Result<()> {
+        tracing::warn!(drive = %self.label.drive, "index is rebuilt");
+        let mut w = self.writer.lock();
+        self.core.lock().rebuilding = true;
+        self.forget_index()?;
+        self.counters.index_broken.store(false, Ordering::SeqCst);
+        self.counters.index_rebuilt.fetch_add(1, Ordering::Relaxed);
+        let found = self.replay_journal()?;
+        if found.damage > 0 {
+            self.fence("the journal does not verify while the index is rebuilt");
+            return Err(Error::Corrupt("journal".into()));
+        }
+        assert!(found.position == w.position, "a rebuild ends where the journal does");
+        w.buf = None;
+        let mut core = self.core.lock();
+        core.rebuilding = false;
+        core.generation += 1;
+        Ok(())
+    }
+}

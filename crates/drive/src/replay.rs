@@ -1,0 +1,463 @@
+//! Recovery: from the manifest's position to the end of the journal, or from its very beginning.
+//!
+//! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently, anything
+//! else that does not verify is *damage*: the drive then has forgotten something and must join
+//! again (PROTOCOL.md 2.7). Recovery can be interrupted and repeated at any point.
+
+use crate::core::{Position, Segment, Shared};
+use crate::entry::Loc;
+use crate::files::{Kind, segment_name, segment_number};
+use crate::journal::{Spare, new_acceptor};
+use crate::{Error, Result};
+use ashlar_format::journal::{
+    self, BATCH_HEADER, Batch, Body, Entry, Found, PAGE, RECORD_HEADER, SECTOR, SegmentHeader,
+};
+use ashlar_machine::DiskFile;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes read at a time.
+const WINDOW: usize = 256 << 10;
+
+/// Reads a file front to back through a window.
+pub(crate) struct Window {
+    file: Arc<DiskFile>,
+    pub bytes: u64,
+    buf: Vec<u8>,
+    start: u64,
+}
+
+impl Window {
+    pub fn new(file: Arc<DiskFile>, bytes: u64) -> Window {
+        Window { file, bytes, buf: Vec::new(), start: 0 }
+    }
+
+    /// `len` bytes at `at`; fewer at the end of the file.
+    pub fn get(&mut self, at: u64, len: usize) -> std::io::Result<&[u8]> {
+        let end = (at + len as u64).min(self.bytes);
+        let len = end.saturating_sub(at) as usize;
+        let have = self.start + self.buf.len() as u64;
+        if at < self.start || end > have {
+            let want = (self.bytes.saturating_sub(at)).min(len.max(WINDOW) as u64) as usize;
+            self.buf.resize(want, 0);
+            self.start = at;
+            let r = self.file.read_at(&mut self.buf, at);
+            if r.is_err() {
+                self.buf.clear();
+            }
+            r?;
+        }
+        let from = (at - self.start) as usize;
+        Ok(&self.buf[from..from + len])
+    }
+}
+
+/// How a segment ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// By a seal that names the next one.
+    Sealed(u32),
+    /// After the last batch there is nothing, or a torn batch.
+    Open,
+}
+
+/// What recovery found out beside the index.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub position: Position,
+    /// Bytes after the position that are not zero, up to this offset of the segment.
+    pub dirty: u64,
+    /// Batches or segments that could not be read.
+    pub damage: u64,
+    /// Batches replayed.
+    pub batches: u64,
+    /// Segments that are prepared or left over, not part of the journal.
+    extra: Vec<(u32, u64)>,
+}
+
+struct Replay<'a> {
+    shared: &'a Arc<Shared>,
+    out: Recovered,
+    /// The last list of segments seen, and the segment it was in.
+    listed: Option<(u32, BTreeSet<u32>)>,
+    /// Is the chain value of the position known?
+    chained: bool,
+}
+
+impl Shared {
+    /// Replays the journal from `core.applied`; with a zero segment there, all of it.
+    pub fn replay_journal(self: &Arc<Self>) -> Result<Recovered> {
+        let names = self.journal_folder.list().map_err(|e| Error::io("journal folder", &e))?;
+        let numbers: BTreeSet<u32> = names.iter().filter_map(|n| segment_number(n)).collect();
+        let start = self.core.lock().applied;
+        let mut r = Replay {
+            shared: self,
+            out: Recovered { position: start, ..Default::default() },
+            listed: None,
+            chained: start.segment != 0,
+        };
+        r.run(&numbers)?;
+        r.check_missing(&numbers);
+        let out = r.out;
+        {
+            let mut core = self.core.lock();
+            core.journal.retain(|n, _| numbers.contains(n));
+            core.applied = out.position;
+            core.active = out.position.segment;
+            let role = if core.state.voter {
+                ashlar_commit::Role::Voter
+            } else {
+                ashlar_commit::Role::Joining
+            };
+            core.acceptor = new_acceptor(role, core.state.epoch, core.state.floor);
+            let horizon = core.state.horizon;
+            core.acceptor.restore_horizon(horizon);
+            core.floor_asked = core.state.floor;
+        }
+        self.counters.journal_damage.fetch_add(out.damage, Ordering::Relaxed);
+        Ok(out)
+    }
+}
+
+impl Replay<'_> {
+    fn run(&mut self, numbers: &BTreeSet<u32>) -> Result<()> {
+        let start = self.out.position.segment;
+        let mut expected = (start != 0).then_some(start);
+        if let Some(n) = expected
+            && !numbers.contains(&n)
+        {
+            self.damaged(n, 0, "the segment of the checkpoint is missing");
+            expected = None;
+        }
+        let mut last_open = false;
+        for &n in numbers.range(start..) {
+            let file = Arc::new(
+                self.shared
+                    .journal_folder
+                    .open(&segment_name(n), self.shared.options.direct)
+                    .map_err(|e| Error::io(segment_name(n), &e))?,
+            );
+            let bytes = file.len().map_err(|e| Error::io(segment_name(n), &e))?;
+            let mut w = Window::new(file.clone(), bytes);
+            let named = expected == Some(n);
+            if !self.header_ok(&mut w, n)? {
+                if named || self.has_batches(&mut w, n)? {
+                    self.damaged(n, 0, "the segment header does not verify");
+                } else {
+                    // Being made when the power went.
+                    self.out.extra.push((n, 0));
+                    continue;
+                }
+            }
+            let begun = self.has_batches(&mut w, n)?;
+            if !named && !begun {
+                self.out.extra.push((n, bytes));
+                continue;
+            }
+            if last_open && begun {
+                self.damaged(n - 1, 0, "the segment before ended without a seal");
+            }
+            if let Some(want) = expected
+                && want != n
+            {
+                self.damaged(want, 0, "a segment is missing");
+                self.chained = false;
+            }
+            if !named {
+                // Segments before it were compacted away, or were lost and reported.
+                self.chained = false;
+            }
+            self.shared.files.put(Kind::Journal, n, file);
+            let at = if n == start { self.out.position.at } else { PAGE as u32 };
+            self.shared.core.lock().journal.entry(n).or_insert_with(|| Segment {
+                bytes,
+                ..Default::default()
+            });
+            self.out.position.segment = n;
+            self.out.position.at = at;
+            let end = self.segment(&mut w, n)?;
+            last_open = end == End::Open;
+            expected = match end {
+                End::Sealed(next) => Some(next),
+                End::Open => None,
+            };
+        }
+        if let Some(next) = expected
+            && next > self.out.position.segment
+        {
+            self.damaged(next, 0, "the last segment is missing");
+        }
+        Ok(())
+    }
+
+    fn damaged(&mut self, segment: u32, at: u32, what: &str) {
+        self.out.damage += 1;
+        tracing::error!(drive = %self.shared.label.drive, segment, at, what, "journal damage");
+    }
+
+    fn header_ok(&self, w: &mut Window, n: u32) -> Result<bool> {
+        let page = w.get(0, PAGE).map_err(|e| Error::io(segment_name(n), &e))?;
+        let h = SegmentHeader::decode(page, &self.shared.key, n);
+        Ok(h.is_ok_and(|h| h.bytes == w.bytes))
+    }
+
+    /// Does the first batch of a segment verify? Enough to tell a used segment from a prepared one.
+    fn has_batches(&self, w: &mut Window, n: u32) -> Result<bool> {
+        let head = w.get(PAGE as u64, SECTOR).map_err(|e| Error::io(segment_name(n), &e))?;
+        if head.len() < SECTOR {
+            return Ok(false);
+        }
+        let found = journal::batch_header(head, &self.shared.key, n, PAGE as u32);
+        let Found::Header(b) = found else { return Ok(found == Found::Damaged) };
+        let bytes = w.get(PAGE as u64, b.len as usize);
+        let bytes = bytes.map_err(|e| Error::io(segment_name(n), &e))?;
+        if bytes.len() < b.len as usize {
+            return Ok(true);
+        }
+        let body = journal::batch_body(bytes, &self.shared.key, n, PAGE as u32, &b, |_, _, _| {});
+        Ok(body != Body::Torn)
+    }
+
+    /// Replays one segment from the position on.
+    fn segment(&mut self, w: &mut Window, n: u32) -> Result<End> {
+        loop {
+            let at = self.out.position.at;
+            if u64::from(at) + PAGE as u64 > w.bytes {
+                return Ok(End::Open);
+            }
+            let head = w.get(u64::from(at), SECTOR).map_err(|e| Error::io(segment_name(n), &e))?;
+            match journal::batch_header(head, &self.shared.key, n, at) {
+                Found::Header(b) => match self.batch(w, n, at, &b)? {
+                    Step::Next => {}
+                    Step::Sealed(next) => return Ok(End::Sealed(next)),
+                    Step::Torn => return self.tail(w, n, at, false),
+                },
+                Found::Unwritten => return self.tail(w, n, at, false),
+                Found::Damaged => return self.tail(w, n, at, true),
+            }
+        }
+    }
+
+    /// A batch whose header verifies.
+    fn batch(&mut self, w: &mut Window, n: u32, at: u32, b: &Batch) -> Result<Step> {
+        let bytes = w.get(u64::from(at), b.len as usize);
+        let bytes = bytes.map_err(|e| Error::io(segment_name(n), &e))?;
+        if bytes.len() < b.len as usize {
+            self.damaged(n, at, "a batch is longer than its segment");
+            self.out.position.at = w.bytes as u32;
+            return Ok(Step::Next);
+        }
+        let mut found = Vec::with_capacity(b.count as usize);
+        let body = journal::batch_body(bytes, &self.shared.key, n, at, b, |rec, kind, payload| {
+            found.push((rec, kind, payload));
+        });
+        if body == Body::Torn {
+            return Ok(Step::Torn);
+        }
+        let broken = self.chained
+            && (b.previous != self.out.position.chain || b.seq != self.out.position.seq + 1);
+        let mut seal = None;
+        let mut bad = 0;
+        {
+            let mut core = self.shared.core.lock();
+            for (rec, kind, payload) in found {
+                match Entry::decode(kind, payload) {
+                    Err(_) => bad += 1,
+                    Ok(Entry::Seal { next }) => seal = Some(next),
+                    Ok(Entry::Segments(list)) => {
+                        self.listed = Some((n, list.into_iter().collect()));
+                    }
+                    Ok(entry) => {
+                        let loc = Loc { segment: n, at: rec, len: payload.len() as u32 };
+                        bad += u32::from(core.replay(loc, entry).is_err());
+                    }
+                }
+            }
+            self.out.position =
+                Position { segment: n, at: at + b.len, seq: b.seq, chain: b.chain };
+            core.applied = self.out.position;
+        }
+        self.out.batches += 1;
+        self.chained = true;
+        if broken {
+            self.damaged(n, at, "a batch before this one is missing");
+        }
+        if body == Body::Damaged || bad > 0 {
+            self.damaged(n, at, "records do not verify");
+        }
+        self.make_room()?;
+        Ok(seal.map_or(Step::Next, Step::Sealed))
+    }
+
+    /// Keeps memory bounded while a long journal is replayed.
+    fn make_room(&self) -> Result<()> {
+        let full =
+            self.shared.core.lock().overlay.active.bytes > self.shared.options.cache_bytes;
+        if full {
+            self.shared.drain()?;
+            self.shared.merge_all()?;
+        }
+        Ok(())
+    }
+
+    /// No sound batch at `at`: the end of the journal, unless one follows.
+    fn tail(&mut self, w: &mut Window, n: u32, at: u32, damaged: bool) -> Result<End> {
+        let mut dirty = 0;
+        let mut pos = u64::from(at);
+        while pos < w.bytes {
+            let page = w.get(pos, PAGE).map_err(|e| Error::io(segment_name(n), &e))?;
+            if !journal::is_zero(page) {
+                dirty = pos + page.len() as u64;
+                let head = &page[..SECTOR.min(page.len())];
+                if pos > u64::from(at)
+                    && let Found::Header(_) =
+                        journal::batch_header(head, &self.shared.key, n, pos as u32)
+                {
+                    self.damaged(n, at, "a batch in the middle does not verify");
+                    self.chained = false;
+                    self.out.position.at = pos as u32;
+                    return self.segment(w, n);
+                }
+            }
+            pos += PAGE as u64;
+        }
+        if damaged {
+            self.damaged(n, at, "the last batch does not verify and is not torn");
+        }
+        self.out.dirty = dirty;
+        Ok(End::Open)
+    }
+
+    /// Every listed segment must be there.
+    fn check_missing(&mut self, numbers: &BTreeSet<u32>) {
+        let listed = self.listed.take().map(|(_, list)| list);
+        let core = self.shared.core.lock();
+        let known: BTreeSet<u32> = core.journal.keys().copied().collect();
+        drop(core);
+        let list = listed.unwrap_or(known);
+        for n in list {
+            if !numbers.contains(&n) {
+                self.damaged(n, 0, "a journal segment is missing");
+            }
+        }
+    }
+}
+
+enum Step {
+    Next,
+    Sealed(u32),
+    Torn,
+}
+
+impl Shared {
+    /// Puts the head in order after a replay, so that the journal can go on.
+    pub fn resume(self: &Arc<Self>, found: &Recovered) -> Result<()> {
+        let at = found.position;
+        let mut w = self.writer.lock();
+        w.position = at;
+        w.file = None;
+        for &(n, bytes) in &found.extra {
+            let usable = n == at.segment + 1 && bytes > 0 && found.damage == 0;
+            if usable && self.core.lock().spare.is_none() && self.is_blank(n, bytes)? {
+                let file = self
+                    .journal_folder
+                    .open(&segment_name(n), self.options.direct)
+                    .map_err(|e| self.failed("opening a journal segment", &e))?;
+                self.core.lock().spare = Some(Spare { number: n, bytes, file: Arc::new(file) });
+            } else {
+                let r = self.journal_folder.remove(&segment_name(n));
+                r.map_err(|e| self.failed("removing a journal segment", &e))?;
+                self.files.forget(Kind::Journal, n);
+            }
+        }
+        if found.damage > 0 || at.segment == 0 {
+            // What is damaged is left as it is; the journal goes on in a new segment.
+            let last = self.core.lock().journal.keys().next_back().copied().unwrap_or(0);
+            w.position.segment = last;
+            return Ok(());
+        }
+        let file = self
+            .journal_file(at.segment)
+            .map_err(|e| self.failed("opening the journal", &e))?;
+        let bytes = file.len().map_err(|e| self.failed("opening the journal", &e))?;
+        if found.dirty > u64::from(at.at) {
+            // The remains of a batch that nobody was told about.
+            let mut zeros = self.options.pool.get_reserved(64 << 10);
+            zeros.fill(0);
+            let mut pos = u64::from(at.at);
+            while pos < found.dirty {
+                let n = (found.dirty - pos).min(zeros.len() as u64) as usize;
+                file.write_at(&zeros[..n], pos)
+                    .map_err(|e| self.failed("clearing the journal tail", &e))?;
+                pos += n as u64;
+            }
+            file.sync_data().map_err(|e| self.failed("clearing the journal tail", &e))?;
+        }
+        w.prologue = at.at == PAGE as u32;
+        w.file = Some(file);
+        w.bytes = bytes;
+        Ok(())
+    }
+
+    /// Is everything after the header of a prepared segment zero?
+    fn is_blank(&self, n: u32, bytes: u64) -> Result<bool> {
+        let file = self.journal_file(n).map_err(|e| Error::io(segment_name(n), &e))?;
+        let mut w = Window::new(file, bytes);
+        let mut pos = PAGE as u64;
+        while pos < bytes {
+            let chunk = w.get(pos, WINDOW).map_err(|e| Error::io(segment_name(n), &e))?;
+            if !journal::is_zero(chunk) {
+                return Ok(false);
+            }
+            pos += chunk.len() as u64;
+        }
+        Ok(true)
+    }
+
+    /// Walks the sound batches of a sealed segment: (location, kind, payload, whole batch sound).
+    /// False: some batch did not verify.
+    pub fn walk_segment(
+        &self,
+        n: u32,
+        mut each: impl FnMut(Loc, u8, &[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let io = |e: std::io::Error| Error::io(segment_name(n), &e);
+        let file = self.journal_file(n).map_err(io)?;
+        let bytes = file.len().map_err(io)?;
+        let mut w = Window::new(file, bytes);
+        let mut at = PAGE as u32;
+        while u64::from(at) + PAGE as u64 <= bytes {
+            let head = w.get(u64::from(at), SECTOR).map_err(io)?;
+            let b = match journal::batch_header(head, &self.key, n, at) {
+                Found::Header(b) => b,
+                Found::Unwritten => return Ok(true),
+                Found::Damaged => return Ok(false),
+            };
+            let batch = w.get(u64::from(at), b.len as usize).map_err(io)?;
+            if batch.len() < b.len as usize {
+                return Ok(false);
+            }
+            let mut sealed = false;
+            let mut result = Ok(());
+            let body = journal::batch_body(batch, &self.key, n, at, &b, |rec, kind, payload| {
+                sealed |= kind == journal::kind::SEAL;
+                let loc = Loc { segment: n, at: rec, len: payload.len() as u32 };
+                if result.is_ok() {
+                    result = each(loc, kind, payload);
+                }
+            });
+            result?;
+            if body != Body::Sound {
+                return Ok(false);
+            }
+            if sealed {
+                return Ok(true);
+            }
+            at += b.len;
+        }
+        Ok(true)
+    }
+}
+
+const _: () = assert!(BATCH_HEADER == SECTOR && RECORD_HEADER.is_multiple_of(8));

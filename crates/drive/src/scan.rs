@@ -1,0 +1,219 @@
+//! Walking over many entries: listings, digests, the census of shards.
+//!
+//! Invariants: a page is a consistent view (overlay and index files taken under one lock); memory
+//! is bounded by the page; an index file that cannot be read is an error, never a gap.
+
+use crate::core::Shared;
+use crate::entry::{Register, Shard, ShardName, register_key, shard_key, shard_name};
+use crate::index::RunSet;
+use crate::run::{Halt, Look, Mode};
+use crate::types::{Entry, ShardInfo};
+use crate::Error;
+use ashlar_format::RegisterKey;
+use std::sync::Arc;
+
+/// Overlay entries copied at a time.
+const CHUNK: usize = 256;
+
+impl Shared {
+    /// Gives registers in `from <= key < to` in order to `each` until it says stop (false).
+    fn walk_registers(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        mode: Mode,
+        mut each: impl FnMut(RegisterKey, Register) -> bool,
+    ) -> Look<()> {
+        let mut from = from.to_vec();
+        loop {
+            let (recent, runs, done) = {
+                let core = self.core.lock();
+                core.may_look_up()?;
+                let (recent, done) = core.overlay.registers_from(&from, to, CHUNK);
+                (recent, core.runs.clone(), done)
+            };
+            // Up to here the overlay is known.
+            let until = match recent.last() {
+                Some((k, _)) if !done => {
+                    let mut next = k.as_bytes().to_vec();
+                    next.push(0);
+                    next
+                }
+                _ => to.to_vec(),
+            };
+            if !merge_chunk(recent, &runs, &from, &until, mode, &mut each)? || done {
+                return Ok(());
+            }
+            from = until;
+        }
+    }
+
+    /// See [`crate::Drive::scan`].
+    pub fn scan(&self, from: &[u8], to: &[u8], limit: usize, mode: Mode) -> Look<Vec<Entry>> {
+        let mut out = Vec::with_capacity(limit.min(1024));
+        if limit == 0 {
+            return Ok(out);
+        }
+        self.walk_registers(from, to, mode, |key, r| {
+            out.push(Entry {
+                key,
+                ballot: r.ballot,
+                hint: r.hinted(),
+                digest: r.digest,
+                summary: r.summary.into_vec().into(),
+            });
+            out.len() < limit
+        })?;
+        Ok(out)
+    }
+
+    /// See [`crate::Drive::range_digest`].
+    pub fn range_digest(&self, from: &[u8], to: &[u8]) -> Look<(u64, u64)> {
+        let (mut count, mut sum) = (0u64, 0u64);
+        let mut bytes = Vec::with_capacity(128);
+        self.walk_registers(from, to, Mode::Wait, |key, r| {
+            bytes.clear();
+            bytes.extend_from_slice(&r.ballot.to_bytes());
+            bytes.extend_from_slice(&r.digest.to_le_bytes());
+            bytes.extend_from_slice(key.as_bytes());
+            count += 1;
+            sum = sum.wrapping_add(ashlar_checksum::key_hash(&bytes));
+            true
+        })?;
+        Ok((count, sum))
+    }
+
+    /// See [`crate::Drive::shards`].
+    pub fn census(&self, after: Option<ShardName>, limit: usize) -> Look<Vec<ShardInfo>> {
+        let (mut recent, runs) = {
+            let core = self.core.lock();
+            core.may_look_up()?;
+            let mut names = std::collections::BTreeMap::new();
+            let frozen = core.overlay.frozen.as_deref();
+            for g in frozen.into_iter().chain([&core.overlay.active]) {
+                for (name, c) in &g.shards {
+                    if after.is_none_or(|a| *name > a) {
+                        names.insert(*name, c.now.clone());
+                    }
+                }
+            }
+            (names, core.runs.clone())
+        };
+        let mut out = Vec::with_capacity(limit.min(1024));
+        let from = after.map_or([b's'; 1].to_vec(), |a| shard_key(a).to_vec());
+        let mut walk = runs.walk(&from, Mode::Wait)?;
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut stored = next_shard(&mut walk, &mut key, &mut value, after)?;
+        while out.len() < limit {
+            let first = recent.first_key_value().map(|(n, _)| *n);
+            let (name, shard) = match (first, &stored) {
+                (None, None) => break,
+                (Some(n), Some((m, _))) if n > *m => take_stored(&mut stored),
+                (None, Some(_)) => take_stored(&mut stored),
+                (Some(n), s) => {
+                    let hidden = s.as_ref().is_some_and(|(m, _)| *m == n);
+                    if hidden {
+                        stored = None;
+                    }
+                    let (name, shard) = recent.pop_first().unwrap_or((n, None));
+                    if stored.is_none() && hidden {
+                        stored = next_shard(&mut walk, &mut key, &mut value, after)?;
+                    }
+                    (name, shard)
+                }
+            };
+            if stored.is_none() {
+                stored = next_shard(&mut walk, &mut key, &mut value, after)?;
+            }
+            if let Some(s) = shard {
+                out.push(ShardInfo {
+                    write_id: name.0,
+                    index: name.1,
+                    owner: s.owner,
+                    ballot: s.ballot,
+                    len: s.len,
+                    inline: s.extent.is_none(),
+                });
+            }
+        }
+        Ok(out)
+    }
+}
+
+type Stored = Option<(ShardName, Shard)>;
+
+fn take_stored(s: &mut Stored) -> (ShardName, Option<Shard>) {
+    match s.take() {
+        Some((n, s)) => (n, Some(s)),
+        None => unreachable!("matched as present"),
+    }
+}
+
+fn next_shard(
+    walk: &mut crate::index::Walk,
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+    after: Option<ShardName>,
+) -> Look<Stored> {
+    while let Some(removed) = walk.next(key, value)? {
+        let Some(name) = shard_name(key) else { continue };
+        if removed || after.is_some_and(|a| name <= a) {
+            continue;
+        }
+        let s = Shard::decode(value).map_err(|e| Halt::Failed(Error::from(e)))?;
+        return Ok(Some((name, s)));
+    }
+    Ok(None)
+}
+
+/// Merges a chunk of the overlay with the index files over `from <= key < until`; false: stopped.
+fn merge_chunk(
+    recent: Vec<(RegisterKey, Option<Register>)>,
+    runs: &Arc<RunSet>,
+    from: &[u8],
+    until: &[u8],
+    mode: Mode,
+    each: &mut impl FnMut(RegisterKey, Register) -> bool,
+) -> Look<bool> {
+    let mut recent = recent.into_iter().peekable();
+    if !runs.runs.is_empty() {
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        register_key(from, &mut start);
+        register_key(until, &mut end);
+        let mut walk = runs.walk(&start, mode)?;
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        while let Some(removed) = walk.next(&mut key, &mut value)? {
+            if key >= end {
+                break;
+            }
+            let stored = &key[1..];
+            while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() < stored) {
+                if r.is_some_and(|r| !each(k, r)) {
+                    return Ok(false);
+                }
+            }
+            if let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() == stored) {
+                if r.is_some_and(|r| !each(k, r)) {
+                    return Ok(false);
+                }
+                continue;
+            }
+            if removed {
+                continue;
+            }
+            let r = Register::decode(&value).map_err(|e| Halt::Failed(Error::from(e)))?;
+            let Some(k) = RegisterKey::from_bytes(stored) else {
+                return Err(Halt::Failed(Error::Corrupt("index key".into())));
+            };
+            if !each(k, r) {
+                return Ok(false);
+            }
+        }
+    }
+    for (k, r) in recent {
+        if r.is_some_and(|r| !each(k, r)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

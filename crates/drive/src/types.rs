@@ -1,0 +1,263 @@
+//! What goes into a drive and comes out of it.
+
+use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_machine::{BufferPool, Faults};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a drive is run. Bounds, not tuning: the defaults are meant to be kept.
+#[derive(Clone)]
+pub struct Options {
+    /// Bytes of one extent segment; also the longest shard (1 MiB..=64 GiB).
+    pub segment_bytes: u64,
+    /// Bytes of one journal segment (64 KiB..=1 GiB). Bounds the longest record.
+    pub journal_segment_bytes: u64,
+    /// Free bytes that new data may not use: kept for deletes, heals and the journal itself.
+    pub reserve_bytes: u64,
+    /// Memory for recent index changes, in bytes; drained to the index files beyond it.
+    pub cache_bytes: usize,
+    /// Where aligned buffers come from.
+    pub pool: BufferPool,
+    /// Failures injected by tests.
+    pub faults: Option<Arc<Faults>>,
+    /// True: answers wait for the flush to stable storage. False loses acknowledged writes on power
+    /// loss and is only for measurements and throw-away data.
+    pub strict: bool,
+    /// True: bypass the page cache for writes where the file system can.
+    pub direct: bool,
+    /// Threads for data of large shards and for reads that would block.
+    pub io_threads: usize,
+    /// How often the label, free space and idle work are looked at.
+    pub tick: Duration,
+}
+
+impl Options {
+    /// Defaults over a buffer pool.
+    #[must_use]
+    pub fn new(pool: BufferPool) -> Options {
+        Options {
+            segment_bytes: 128 << 20,
+            journal_segment_bytes: 16 << 20,
+            reserve_bytes: 256 << 20,
+            cache_bytes: 8 << 20,
+            pool,
+            faults: None,
+            strict: true,
+            direct: true,
+            io_threads: 4,
+            tick: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Whether the drive may vote (PROTOCOL.md 2.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Counts towards majorities.
+    Voter,
+    /// Takes writes, never counts: blank, long absent, or found damaged.
+    Joining,
+}
+
+/// Whether the drive works.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Reads and writes.
+    Online,
+    /// Out of service until it joins again; the reason is for people, except `"emptied"`: the
+    /// folder no longer holds the drive, probe the path again.
+    Fenced(String),
+    /// Reads only.
+    ReadOnly,
+    /// Closed.
+    Closed,
+}
+
+/// What a path holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Probe {
+    /// An empty folder: may be formatted.
+    Blank,
+    /// A drive of this program.
+    Ours(crate::Label),
+    /// Something else: never formatted.
+    Foreign(String),
+    /// No such folder.
+    Missing,
+    /// The path or label could not be read: never formatted.
+    Unreadable(String),
+}
+
+/// A record to be accepted.
+#[derive(Clone, Debug)]
+pub struct Accept {
+    /// Which register.
+    pub key: RegisterKey,
+    /// Under which ballot.
+    pub ballot: Ballot,
+    /// The encoded record.
+    pub record: Bytes,
+    /// At most 256 bytes kept in the index for listings; opaque here.
+    pub summary: Bytes,
+    /// One-sync mode: the shard that rides in the same journal record, so that one flush makes
+    /// both durable. Its owner and ballot are the register's.
+    pub inline: Option<Inline>,
+}
+
+/// The shard inside an [`Accept`].
+#[derive(Clone, Debug)]
+pub struct Inline {
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// The shard's bytes.
+    pub data: Bytes,
+}
+
+/// A small shard: rides in the journal.
+#[derive(Clone, Debug)]
+pub struct InlineShard {
+    /// The register that will name it; for garbage collection.
+    pub owner: RegisterKey,
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// Stage ballot (PROTOCOL.md 2.6).
+    pub ballot: Ballot,
+    /// The shard's bytes.
+    pub data: Bytes,
+}
+
+/// The answer to a prepare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// The drive promises to refuse lower ballots for this key.
+    Promised {
+        /// What it accepted last.
+        accepted: Option<Accepted>,
+    },
+    /// A ballot at least this high is promised or accepted already.
+    Refused {
+        /// The ballot to go above.
+        highest: Ballot,
+    },
+    /// The drive is joining.
+    NotVoter,
+}
+
+/// An accepted record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Under which ballot.
+    pub ballot: Ballot,
+    /// Known chosen.
+    pub hint: bool,
+    /// It came with its shard (one-sync mode), which is on this drive.
+    pub with_shard: bool,
+    /// The encoded record.
+    pub record: Bytes,
+}
+
+/// The answer to a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadReply {
+    /// The drive counts towards majorities.
+    pub voter: bool,
+    /// What it accepted last; `None` is an explicit "no record".
+    pub accepted: Option<Seen>,
+}
+
+/// An accepted record as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Under which ballot it was accepted.
+    pub ballot: Ballot,
+    /// Known chosen.
+    pub hint: bool,
+    /// It came with its shard (one-sync mode), which is on this drive.
+    pub with_shard: bool,
+    /// [`ashlar_format::Record::digest`] of the record.
+    pub digest: u64,
+    /// The encoded record, when asked for.
+    pub record: Option<Bytes>,
+}
+
+/// One register in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which register.
+    pub key: RegisterKey,
+    /// Accepted ballot.
+    pub ballot: Ballot,
+    /// Known chosen.
+    pub hint: bool,
+    /// Digest of the record.
+    pub digest: u64,
+    /// As given at the accept.
+    pub summary: Bytes,
+}
+
+/// One shard in a census.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardInfo {
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// The register that names it, or was to.
+    pub owner: RegisterKey,
+    /// Stage ballot.
+    pub ballot: Ballot,
+    /// Bytes.
+    pub len: u64,
+    /// True: in the journal.
+    pub inline: bool,
+}
+
+/// Counters of a drive since it was opened; sizes as of the last look at the file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes of the file system.
+    pub capacity: u64,
+    /// Bytes free for this program.
+    pub free: u64,
+    /// Bytes this drive's files hold (journal, live extents, index).
+    pub used: u64,
+    /// Live bytes in the journal.
+    pub journal_live: u64,
+    /// Bytes of all journal segments.
+    pub journal_bytes: u64,
+    /// Bytes of live shards in extents, with header, padding and hash table.
+    pub extent_live: u64,
+    /// Bytes of all extent segments not yet freed.
+    pub extent_bytes: u64,
+    /// Bytes of the index files.
+    pub index_bytes: u64,
+    /// Index changes held in memory, bytes.
+    pub overlay_bytes: u64,
+    /// Reads from the device or its cache.
+    pub reads: u64,
+    /// Writes to the device.
+    pub writes: u64,
+    /// Flushes.
+    pub syncs: u64,
+    /// Journal records written.
+    pub records: u64,
+    /// Group commits.
+    pub batches: u64,
+    /// Microseconds from a batch being laid out to being durable: sum over batches.
+    pub commit_us: u64,
+    /// The longest of them.
+    pub commit_us_max: u64,
+    /// Journal bytes rewritten by compaction.
+    pub compacted: u64,
+    /// Reads that failed or did not verify.
+    pub read_errors: u64,
+    /// Damage found when the drive was opened: journal batches that could not be read.
+    pub journal_damage: u64,
+    /// Index files that had to be rebuilt when the drive was opened (0 or 1).
+    pub index_rebuilt: u64,
+}

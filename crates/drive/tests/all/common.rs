@@ -1,0 +1,162 @@
+//! Helpers of the tests.
+
+use ashlar_drive::{
+    Accept, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally,
+};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+use ashlar_machine::{BufferPool, Folder, SimDisk};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// SplitMix64: small, seedable, good enough to choose test cases.
+#[derive(Clone)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n.max(1)
+    }
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        let mut v = Vec::with_capacity(n + 8);
+        while v.len() < n {
+            v.extend_from_slice(&self.next().to_le_bytes());
+        }
+        v.truncate(n);
+        v
+    }
+}
+
+pub fn label(n: u8) -> Label {
+    Label {
+        deployment: DeploymentId([7; 16]),
+        drive: DriveId([n; 16]),
+        created_ms: 1_700_000_000_000,
+    }
+}
+
+pub fn small_options() -> Options {
+    let mut o = Options::new(BufferPool::new(64 << 20));
+    o.segment_bytes = 1 << 20;
+    o.journal_segment_bytes = 64 << 10;
+    o.reserve_bytes = 1 << 20;
+    o.cache_bytes = 256 << 10;
+    o.tick = Duration::from_millis(50);
+    o
+}
+
+pub fn key(n: u64) -> RegisterKey {
+    RegisterKey::new(0, Space::Object, BucketId([1; 16]), format!("key-{n:05}").as_bytes())
+}
+
+pub fn ballot(counter: u64) -> Ballot {
+    Ballot { epoch: 0, counter, node: 1, nonce: 7 }
+}
+
+pub fn write_id(n: u64) -> WriteId {
+    let mut b = [0; 16];
+    b[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    b[8..].copy_from_slice(&n.to_le_bytes());
+    WriteId(b)
+}
+
+pub fn accept_of(k: u64, b: Ballot, record: &[u8]) -> Accept {
+    Accept {
+        key: key(k),
+        ballot: b,
+        record: Bytes::copy_from_slice(record),
+        summary: Bytes::from(format!("summary {k}")),
+        inline: None,
+    }
+}
+
+pub fn inline(id: u64, data: &[u8]) -> Inline {
+    Inline { write_id: write_id(id), index: 3, data: Bytes::copy_from_slice(data) }
+}
+
+pub fn stage_of(k: u64, id: u64, data: &[u8]) -> InlineShard {
+    InlineShard {
+        owner: key(k),
+        write_id: write_id(id),
+        index: 3,
+        ballot: ballot(1),
+        data: Bytes::copy_from_slice(data),
+    }
+}
+
+pub fn block<T>(f: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(f)
+}
+
+/// One operation and its outcome.
+pub fn one(drive: &Drive, f: impl FnOnce(&Drive, Completion)) -> (Outcome, Option<ashlar_drive::Error>) {
+    let t = Tally::new(1);
+    f(drive, t.completion(0));
+    drive.pump();
+    let o = block(t.wait_all());
+    (o, t.error())
+}
+
+pub fn sim_drive(options: &Options) -> (SimDisk, Folder, Drive) {
+    let disk = SimDisk::new(256 << 20);
+    let folder = Folder::simulated(&disk, options.faults.clone());
+    ashlar_drive::format_folder(&folder, &label(1), Role::Voter, 64 << 10).unwrap();
+    let drive = Drive::open_folder(&folder, options, false).unwrap();
+    drive.pump();
+    (disk, folder, drive)
+}
+
+/// Runs a future over a drive without threads: the crank is turned whenever it waits.
+pub fn run<T>(drive: &Drive, f: impl Future<Output = T>) -> T {
+    let d = drive.clone();
+    block(async move {
+        let mut f = std::pin::pin!(f);
+        std::future::poll_fn(move |cx| {
+            for _ in 0..100 {
+                if let std::task::Poll::Ready(v) = f.as_mut().poll(cx) {
+                    return std::task::Poll::Ready(v);
+                }
+                d.pump();
+            }
+            panic!("it waits for ever");
+        })
+        .await
+    })
+}
+
+pub fn write_large(
+    drive: &Drive,
+    k: u64,
+    id: u64,
+    data: &[u8],
+    frame: u32,
+) -> Result<(), ashlar_drive::Error> {
+    let mut w =
+        drive.begin_shard(&key(k), write_id(id), 3, ballot(1), data.len() as u64, frame)?;
+    for c in data.chunks(frame as usize) {
+        run(drive, w.write(Bytes::copy_from_slice(c)))?;
+    }
+    let (o, e) = one(drive, |_, done| w.finish(done));
+    if o.ok == 1 { Ok(()) } else { Err(e.unwrap()) }
+}
+
+pub fn read_shard(drive: &Drive, id: u64) -> Result<Vec<u8>, ashlar_drive::Error> {
+    let r = run(drive, drive.open_shard(write_id(id), 3))?;
+    let mut out = Vec::new();
+    for n in 0..r.frames() {
+        out.extend_from_slice(&run(drive, r.read(n))?);
+    }
+    assert_eq!(out.len() as u64, r.len());
+    Ok(out)
+}
+
+pub fn read_record(drive: &Drive, k: u64) -> Result<Option<(Ballot, Vec<u8>)>, ashlar_drive::Error> {
+    let r = run(drive, drive.read(&key(k), true))?;
+    Ok(r.accepted.map(|s| (s.ballot, s.record.unwrap().to_vec())))
+}

@@ -1,0 +1,11 @@
+//! Tests of a drive: what it does, what a crash leaves, what damage does, what faults do.
+#![allow(missing_docs)]
+
+mod basic;
+mod common;
+mod crash;
+mod damage;
+mod decoders;
+mod faults;
+mod golden;
+mod space;

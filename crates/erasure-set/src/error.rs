@@ -1,0 +1,34 @@
+//! What can go wrong with a placement group, by what the caller can do about it.
+
+use ashlar_format::Ballot;
+
+/// Why an operation on a placement group did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Too few drives answered: try again later (503). Never means "absent".
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// Another writer of the same key kept winning (409 or 503 SlowDown).
+    #[error("too much contention on one key")]
+    Contended,
+    /// The drives have no room for new data (507 or 503).
+    #[error("the drives are full")]
+    Full,
+    /// More shards are lost or damaged than the code can replace. The bytes before the damage may
+    /// already have left; wrong bytes never do.
+    #[error("corrupt: {0}")]
+    Corrupt(String),
+    /// The data was replaced or deleted while it was being read: read the register again.
+    #[error("the data was replaced meanwhile")]
+    Superseded,
+    /// The arguments are not acceptable: a bug in the caller.
+    #[error("not acceptable: {0}")]
+    Invalid(&'static str),
+    /// The outcome of an update is not known: it may or may not have been chosen. It will be one
+    /// of both for good as soon as the register is read again.
+    #[error("the outcome of the update at {0:?} is not known")]
+    Unknown(Ballot),
+}
+
+/// The result of an operation on a placement group.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

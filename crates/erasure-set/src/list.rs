@@ -1,0 +1,330 @@
+//! Ordered, linearizable listing (PROTOCOL.md 2.5).
+//!
+//! Of each group one drive returns the page and the other drives of a majority only a digest of the
+//! same range. Where digests differ, all of them return the page, keys they agree on are taken, and
+//! the others are resolved by reading their registers. Pages of the groups are merged by key.
+//!
+//! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a
+//! key that a majority shows all along is in exactly one page; fewer drives than a read needs is
+//! [`Error::Unavailable`], never a shorter listing.
+
+use crate::sets::{Inner, Sets};
+use crate::table::{Member, View};
+use crate::{Error, Result};
+use ashlar_commit::SlotSet;
+use ashlar_drive::Entry;
+use ashlar_format::{BucketId, RegisterKey, Space};
+use bytes::Bytes;
+use futures::future::join_all;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// One key of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The key bytes, without the register prefix.
+    pub key: Bytes,
+    /// As given at the update.
+    pub summary: Bytes,
+}
+
+/// One page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// In order of the key bytes.
+    pub entries: Vec<Listed>,
+    /// There is at least one more key behind the last entry.
+    pub truncated: bool,
+}
+
+/// The most entries a page may be asked for.
+pub const MAX_PAGE: usize = 10_000;
+
+/// A stretch of one group's registers as its drives show them.
+pub(crate) struct Stretch {
+    pub(crate) keys: Vec<Shown>,
+    /// Where the next stretch begins; `None`: the range is done.
+    pub(crate) next: Option<Vec<u8>>,
+}
+
+/// One register as the drives asked show it.
+pub(crate) enum Shown {
+    /// All show this.
+    Same(Entry),
+    /// They differ: who shows what.
+    Differ(RegisterKey, SmallVec<[(u8, Entry); 4]>),
+}
+
+impl Shown {
+    pub(crate) fn key(&self) -> &RegisterKey {
+        match self {
+            Shown::Same(e) => &e.key,
+            Shown::Differ(k, _) => k,
+        }
+    }
+}
+
+/// One group's part of a listing.
+struct Cursor {
+    view: Arc<View>,
+    from: Option<Vec<u8>>,
+    to: Vec<u8>,
+    ready: VecDeque<Listed>,
+}
+
+/// The smallest bytes above every string that starts with `prefix`; `None` if there are none.
+pub(crate) fn above(prefix: &[u8]) -> Option<Vec<u8>> {
+    let keep = prefix.iter().rposition(|b| *b != 0xff)?;
+    let mut v = prefix[..=keep].to_vec();
+    v[keep] += 1;
+    Some(v)
+}
+
+/// The first bytes of all registers of a group.
+pub(crate) fn group_range(group: u16) -> (Vec<u8>, Vec<u8>) {
+    let from = group.to_be_bytes().to_vec();
+    let to = above(&from).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
+    (from, to)
+}
+
+impl Sets {
+    /// Keys of `bucket` that start with `prefix`, at or after `from` (inclusive: for "after key X"
+    /// pass X and a zero byte), in order of bytes, at most `limit` (1..=[`MAX_PAGE`]). Registers
+    /// with an empty summary are left out.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a group lacks drives.
+    pub async fn list(
+        &self,
+        space: Space,
+        bucket: BucketId,
+        prefix: &[u8],
+        from: &[u8],
+        limit: usize,
+    ) -> Result<Page> {
+        if limit == 0 || limit > MAX_PAGE {
+            return Err(Error::Invalid("a page has 1..=10,000 entries"));
+        }
+        let longest = RegisterKey::MAX - RegisterKey::PREFIX;
+        if prefix.len() > longest || from.len() > longest + 1 {
+            return Ok(Page::default());
+        }
+        let table = self.inner.table.load_full();
+        let mut cursors: Vec<Cursor> = Vec::with_capacity(table.views.len());
+        for view in &table.views {
+            let head = RegisterKey::new(view.group, space, bucket, prefix);
+            let head = head.as_bytes();
+            let mut start = head[..RegisterKey::PREFIX].to_vec();
+            start.extend_from_slice(from.max(prefix));
+            let to = above(head).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
+            let from = (start < to).then_some(start);
+            cursors.push(Cursor { view: view.clone(), from, to, ready: VecDeque::new() });
+        }
+        let groups = cursors.len();
+        let chunk =
+            if groups == 1 { limit + 1 } else { (limit * 3 / 2 / groups + 16).min(limit + 1) };
+        self.inner.merge(&mut cursors, chunk, limit).await
+    }
+}
+
+impl Inner {
+    /// Merges the groups' parts by key.
+    async fn merge(&self, cursors: &mut [Cursor], chunk: usize, limit: usize) -> Result<Page> {
+        let mut page = Page::default();
+        loop {
+            let short = cursors.iter_mut().filter(|c| c.ready.is_empty() && c.from.is_some());
+            for r in join_all(short.map(|c| self.refill(c, chunk))).await {
+                r?;
+            }
+            if cursors.iter().any(|c| c.ready.is_empty() && c.from.is_some()) {
+                continue;
+            }
+            // Every cursor shows its next key or is done: take while no cursor runs dry.
+            loop {
+                let least = cursors
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(i, c)| Some((i, &c.ready.front()?.key)))
+                    .min_by(|a, b| a.1.cmp(b.1))
+                    .map(|(i, _)| i);
+                let Some(i) = least else { return Ok(page) };
+                if page.entries.len() == limit {
+                    page.truncated = true;
+                    return Ok(page);
+                }
+                page.entries.extend(cursors[i].ready.pop_front());
+                if cursors[i].ready.is_empty() && cursors[i].from.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
+        let Some(from) = c.from.take() else { return Ok(()) };
+        let slots = readers(&c.view)?;
+        let stretch = self.stretch(&c.view, slots, &from, &c.to, chunk).await?;
+        c.from = stretch.next;
+        for shown in stretch.keys {
+            let entry = match shown {
+                Shown::Same(e) => Some((e.key, e.summary)),
+                Shown::Differ(key, seen) => self.resolve(&c.view, key, &seen).await?,
+            };
+            if let Some((key, summary)) = entry
+                && !summary.is_empty()
+            {
+                c.ready.push_back(Listed { key: Bytes::copy_from_slice(key.key()), summary });
+            }
+        }
+        Ok(())
+    }
+
+    /// A key on which the drives differ: what its register says.
+    async fn resolve(
+        &self,
+        view: &View,
+        key: RegisterKey,
+        seen: &[(u8, Entry)],
+    ) -> Result<Option<(RegisterKey, Bytes)>> {
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let Some(now) = self.read_slowly(&key, hash).await? else { return Ok(None) };
+        if let Some((_, e)) = seen.iter().find(|(_, e)| e.ballot == now.ballot) {
+            return Ok(Some((key, e.summary.clone())));
+        }
+        match self.summary(view, &key, now.ballot).await {
+            Some(s) => Ok(Some((key, s))),
+            None => Err(Error::Unavailable("a key keeps changing".into())),
+        }
+    }
+
+    /// The registers in `from..to` as the drives of `slots` show them, about `limit` of them.
+    pub(crate) async fn stretch(
+        &self,
+        view: &View,
+        slots: SlotSet,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Stretch> {
+        let first = slots.iter().find(|s| view.member(*s).is_some_and(|m| !m.pulse.is_late()));
+        let Some(leader) = first.or_else(|| slots.iter().next()) else {
+            return Err(Error::Unavailable("no drive to list".into()));
+        };
+        let entries = self.scan(view, leader, from, to, limit).await?;
+        let (end, next) = match entries.last() {
+            Some(e) if entries.len() >= limit => {
+                let mut end = e.key.as_bytes().to_vec();
+                end.push(0);
+                (end.clone(), Some(end))
+            }
+            _ => (to.to_vec(), None),
+        };
+        if self.agree(view, slots, from, &end, &entries).await {
+            return Ok(Stretch { keys: entries.into_iter().map(Shown::Same).collect(), next });
+        }
+        let mut shown: BTreeMap<RegisterKey, SmallVec<[(u8, Entry); 4]>> = BTreeMap::new();
+        for e in entries {
+            shown.entry(e.key.clone()).or_default().push((leader, e));
+        }
+        for slot in slots.without([leader].into_iter().collect()).iter() {
+            let mut at = from.to_vec();
+            loop {
+                let part = self.scan(view, slot, &at, &end, 1024).await?;
+                let full = part.len() == 1024;
+                if let (true, Some(e)) = (full, part.last()) {
+                    at = e.key.as_bytes().to_vec();
+                    at.push(0);
+                }
+                for e in part {
+                    shown.entry(e.key.clone()).or_default().push((slot, e));
+                }
+                if !full {
+                    break;
+                }
+            }
+        }
+        let count = usize::from(slots.len());
+        let keys = shown
+            .into_iter()
+            .map(|(key, mut seen)| {
+                let same = seen.len() == count
+                    && seen.iter().all(|(_, e)| e.ballot == seen[0].1.ballot);
+                match seen.pop() {
+                    Some((_, e)) if same => Shown::Same(e),
+                    Some(last) => {
+                        seen.push(last);
+                        self.heals.push(key.clone());
+                        Shown::Differ(key, seen)
+                    }
+                    None => Shown::Differ(key, seen),
+                }
+            })
+            .collect();
+        Ok(Stretch { keys, next })
+    }
+
+    /// Whether all drives of `slots` show exactly `entries` in the range.
+    async fn agree(
+        &self,
+        view: &View,
+        slots: SlotSet,
+        from: &[u8],
+        to: &[u8],
+        entries: &[Entry],
+    ) -> bool {
+        let digests = slots.iter().filter_map(|s| view.member(s)).map(|m| async move {
+            let d = m.drive.range_digest(from, to).await;
+            d.ok()
+        });
+        let digests = join_all(digests).await;
+        digests.first().is_some_and(|first| {
+            first.is_some_and(|(count, _)| count == entries.len() as u64)
+                && digests.iter().all(|d| d == first)
+        })
+    }
+
+    pub(crate) async fn scan(
+        &self,
+        view: &View,
+        slot: u8,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let Some(m) = view.member(slot) else {
+            return Err(Error::Unavailable("a drive went away".into()));
+        };
+        let r = match m.drive.scan_now(from, to, limit) {
+            Some(r) => r,
+            None => m.drive.scan(from, to, limit).await,
+        };
+        r.map_err(|e| Error::Unavailable(format!("listing: {e}")))
+    }
+}
+
+/// The slots a listing asks: a majority of the voters; with fewer, at least half, all of them
+/// (PROTOCOL.md 2.13).
+pub(crate) fn readers(view: &View) -> Result<SlotSet> {
+    let up = view.which(|m: &Member| m.is_voter() && m.is_up());
+    let m = view.quorum.majority();
+    if up.len() < view.quorum.half() {
+        let have = up.len();
+        return Err(Error::Unavailable(format!("{have} voters of group {}", view.group)));
+    }
+    let prompt = up.and(view.which(|m| !m.pulse.is_late()));
+    Ok(prompt.iter().chain(up.without(prompt).iter()).take(usize::from(m)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(above(b"a/"), Some(b"a0".to_vec()));
+        assert_eq!(above(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(above(&[0xff]), None);
+        assert_eq!(above(b""), None);
+    }
+}

@@ -1,0 +1,555 @@
+//! One attempt on one register: the messages of a [`Proposer`] and the waiting for their answers.
+//!
+//! Invariants: the proposer is told every answer that came in time and nothing else; who does not
+//! answer within the deadline is silent. A drive that is merely late is not waited for beyond need
+//! ([`crate::table::Pulse`]).
+
+use crate::register::Register;
+use crate::sets::Inner;
+use crate::stored::{Light, Stored};
+use crate::table::View;
+use crate::tail::Drops;
+use crate::update::set_durable;
+use crate::write::Staged;
+use crate::{Error, Result};
+use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
+use ashlar_drive::{Accept, Drive, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
+use ashlar_format::{Ballot, Body, Record, RegisterKey};
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a phase waits for the answers it needs.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// How long it waits, once it has what it needs, for drives that are usually prompt.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// The base of an attempt.
+pub(crate) struct Based {
+    pub(crate) ballot: Ballot,
+    /// The encoded record, without a wrapper.
+    pub(crate) bytes: Bytes,
+    pub(crate) record: Arc<Record>,
+    /// Digest of `bytes`.
+    pub(crate) digest: u64,
+    /// Digest of what the drives hold.
+    stored_digest: u64,
+}
+
+/// See the module.
+pub(crate) struct Attempt<'a> {
+    inner: &'a Inner,
+    view: Arc<View>,
+    key: &'a RegisterKey,
+    hash: u64,
+    p: Proposer<Bytes>,
+    pub(crate) base: Option<Based>,
+    /// The base comes out of an overtaken one-sync record, with this summary.
+    overtaken: Option<Bytes>,
+    completed: bool,
+    /// The record proposed is a tombstone.
+    pub(crate) grave: bool,
+}
+
+/// Waits for `need` successes of the slots `asked`, then a short while for the rest.
+pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8, grace: Duration) -> Outcome {
+    let prompt = view.which(|m| !m.pulse.is_late()).and(asked);
+    let all = async {
+        loop {
+            let o = tally.outcome();
+            let hoped = prompt.without(SlotSet(o.failed | o.refused | o.uncounted));
+            if hoped.without(SlotSet(o.ok)).is_empty() || hoped.len() <= need {
+                return;
+            }
+            // Ends when they are there, or when one more has failed.
+            tally.wait(o.ok.count_ones() as u8 + hoped.without(SlotSet(o.ok)).len()).await;
+        }
+    };
+    if tokio::time::timeout(grace, all).await.is_err() {
+        let o = tally.outcome();
+        let answered = SlotSet(o.ok | o.failed | o.refused | o.uncounted);
+        // With too few answers it is the group that is slow, not a drive.
+        if answered.len() >= need {
+            for slot in prompt.without(answered).iter() {
+                if let Some(m) = view.member(slot) {
+                    m.pulse.strike();
+                }
+            }
+        }
+    }
+    match tokio::time::timeout(DEADLINE, tally.wait(need)).await {
+        Ok(o) => o,
+        Err(_) => tally.outcome(),
+    }
+}
+
+/// What the tally's first error means for the caller.
+pub(crate) fn shortage(tally: &Tally, what: &str, have: u32, need: u8) -> Error {
+    match tally.error() {
+        Some(DriveError::Full) => Error::Full,
+        Some(e) => Error::Unavailable(format!("{what}: {have} of {need} drives ({e})")),
+        None => Error::Unavailable(format!("{what}: {have} of {need} drives")),
+    }
+}
+
+type Reply = (u8, Result<Prepared, DriveError>);
+
+async fn ask(drive: Drive, slot: u8, key: &RegisterKey, ballot: Ballot) -> Reply {
+    (slot, drive.prepare(key, ballot).await)
+}
+
+impl<'a> Attempt<'a> {
+    /// PREPARE at all slots, until the base is known. `None`: lost to a higher ballot, or something
+    /// undecided was settled on the way: try again.
+    pub(crate) async fn prepare(
+        inner: &'a Inner,
+        view: Arc<View>,
+        key: &'a RegisterKey,
+        hash: u64,
+    ) -> Result<Option<Attempt<'a>>> {
+        let ballot = inner.ballots.next(view.epoch);
+        let p = Proposer::new(view.quorum, ballot);
+        let mut a =
+            Attempt { inner, view, key, hash, p, base: None, overtaken: None, completed: false, grave: false };
+        let mut waiting = FuturesUnordered::new();
+        let mut step = Step::Wait;
+        let view = a.view.clone();
+        for slot in 0..view.n() {
+            let new = match view.member(slot) {
+                None => a.p.on_silent(slot),
+                Some(m) => {
+                    // Most drives answer without waiting for anything: no need to queue the future.
+                    let mut f = Box::pin(ask(m.drive.clone(), slot, key, ballot));
+                    match f.as_mut().now_or_never() {
+                        Some(reply) => a.feed(reply),
+                        None => {
+                            waiting.push(f);
+                            Step::Wait
+                        }
+                    }
+                }
+            };
+            if new != Step::Wait {
+                step = new;
+            }
+        }
+        if step == Step::Wait {
+            let deadline = tokio::time::sleep(DEADLINE);
+            tokio::pin!(deadline);
+            while step == Step::Wait {
+                tokio::select! {
+                    biased;
+                    next = waiting.next() => match next {
+                        Some(reply) => step = a.feed(reply),
+                        None => unreachable!("the proposer decides when all have answered"),
+                    },
+                    () = &mut deadline => {
+                        for slot in view.quorum.all().iter() {
+                            let new = a.p.on_silent(slot);
+                            step = if step == Step::Wait { new } else { step };
+                        }
+                    }
+                }
+            }
+        }
+        drop(waiting);
+        a.based(step).await
+    }
+
+    fn feed(&mut self, (slot, reply): Reply) -> Step<Bytes> {
+        match reply {
+            Ok(Prepared::Promised { accepted: None }) => self.p.on_promise(slot, None),
+            Ok(Prepared::Promised { accepted: Some(a) }) => {
+                if a.hint {
+                    self.p.on_hint(a.ballot);
+                }
+                match Stored::parse(&a.record) {
+                    Ok(Stored { light: None, .. }) => {
+                        self.p.on_promise(slot, Some((a.ballot, a.record)))
+                    }
+                    Ok(Stored { light: Some(l), .. }) => {
+                        let pair = (a.ballot, a.record);
+                        self.p.on_promise_one_sync(slot, pair, l.one_sync, a.with_shard)
+                    }
+                    Err(_) => {
+                        self.inner.heals.push(self.key.clone());
+                        self.p.on_silent(slot)
+                    }
+                }
+            }
+            Ok(Prepared::Refused { highest }) => self.p.on_refused(slot, highest),
+            Ok(Prepared::NotVoter) => self.p.on_silent(slot),
+            Err(e) => {
+                self.inner.note(self.key, &e);
+                self.p.on_silent(slot)
+            }
+        }
+    }
+
+    async fn based(mut self, step: Step<Bytes>) -> Result<Option<Attempt<'a>>> {
+        match step {
+            Step::Base(None, _) => Ok(Some(self)),
+            Step::Base(Some((ballot, bytes)), _) => {
+                self.base = Some(self.base_of(ballot, &bytes)?);
+                Ok(Some(self))
+            }
+            Step::Recover(r) => self.recover(r).await,
+            Step::Lost { retry_above } => {
+                self.inner.ballots.pass(retry_above, self.view.epoch)?;
+                Ok(None)
+            }
+            Step::Unavailable => {
+                // A slot that refused may belong to a newer epoch: say so rather than "too few".
+                self.inner.ballots.pass(self.p.highest(), self.view.epoch)?;
+                let have = self.p.promised_by().len();
+                let need = self.view.quorum.majority();
+                Err(Error::Unavailable(format!("{have} of {need} voters answered")))
+            }
+            Step::Wait | Step::Chosen => unreachable!("not a step of the first phase"),
+        }
+    }
+
+    fn base_of(&self, ballot: Ballot, stored: &Bytes) -> Result<Based> {
+        let bad = |e| Error::Corrupt(format!("the record of {:?} at {ballot:?}: {e}", self.key));
+        let parts = Stored::parse(stored).map_err(bad)?;
+        let digest = Record::digest(&parts.record);
+        if let Some((b, stored_digest, record)) = self.inner.cache.get(self.hash, self.key)
+            && b == ballot
+        {
+            return Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest });
+        }
+        let record = Arc::new(parts.decode().map_err(bad)?);
+        let stored_digest =
+            if parts.light.is_some() { Record::digest(stored) } else { digest };
+        Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest })
+    }
+
+    /// Deals with a one-sync record that cannot simply be built upon.
+    async fn recover(mut self, r: Recovery<Bytes>) -> Result<Option<Attempt<'a>>> {
+        let bad = |e| Error::Corrupt(format!("a one-sync record: {e}"));
+        let parts = Stored::parse(&r.value).map_err(bad)?;
+        let Some(light) = parts.light.clone() else {
+            return Err(Error::Corrupt("a one-sync record without its wrapper".into()));
+        };
+        match r.footing {
+            Footing::Overtaken => {
+                self.overtaken = Some(light.parent_summary.clone());
+                if !light.parent.is_empty() {
+                    let parent = Stored { record: light.parent, light: None };
+                    let record = Arc::new(parent.decode().map_err(bad)?);
+                    let digest = Record::digest(&parent.record);
+                    let (ballot, stored_digest) = (light.parent_ballot, digest);
+                    let bytes = parent.record;
+                    self.base = Some(Based { ballot, bytes, record, digest, stored_digest });
+                }
+                Ok(Some(self))
+            }
+            Footing::Mend { holders, needed } => {
+                let base = self.base_of(r.ballot, &r.value)?;
+                self.mend(&base, &light, holders, needed).await?;
+                // The data is safe now: the record goes on as a plain one.
+                self.complete(Some(&base)).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes the missing shards of a one-sync record durable.
+    async fn mend(&mut self, base: &Based, light: &Light, holders: SlotSet, needed: u8) -> Result<()> {
+        let part = base.record.data().find(|p| p.data.write_id == light.write_id);
+        let Some(part) = part else {
+            return Err(Error::Corrupt("a one-sync record that does not name its data".into()));
+        };
+        let wanted = self.view.which(|_| true).without(holders);
+        let (data, size, ballot) = (part.data, part.size, self.p.ballot());
+        let Some(inner) = self.inner.me.upgrade() else {
+            return Err(Error::Unavailable("stopping".into()));
+        };
+        let made =
+            inner.make_shards(&self.view, self.key, &data, size, wanted, ballot).await?;
+        for slot in made.iter() {
+            self.p.on_mended(slot);
+        }
+        if holders.or(made).len() < needed {
+            return Err(Error::Unavailable("an unfinished write lacks drives to be finished".into()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+    pub(crate) fn ballot(&self) -> Ballot {
+        self.p.ballot()
+    }
+    pub(crate) fn promised(&self) -> SlotSet {
+        self.p.promised_by()
+    }
+    pub(crate) fn chosen_known(&self) -> bool {
+        self.overtaken.is_none() && self.p.chosen_known()
+    }
+
+    /// The base as a register: as it was, or as it was completed.
+    pub(crate) fn register(&self, base: Based) -> Register {
+        if self.completed {
+            Register { ballot: self.ballot(), digest: base.digest, record: base.record }
+        } else {
+            Register { ballot: base.ballot, digest: base.stored_digest, record: base.record }
+        }
+    }
+
+    /// The identity round: the base itself (a tombstone, where there is none) under this ballot.
+    /// `None`: lost.
+    pub(crate) async fn complete(&mut self, base: Option<&Based>) -> Result<Option<()>> {
+        let summary = self.summary_of(base).await?;
+        self.grave = base.is_none_or(|b| matches!(b.record.body, Body::Tombstone));
+        let bytes = match base {
+            Some(b) => b.bytes.clone(),
+            None => Bytes::from(Record { seq: 1, parent: 0, body: Body::Tombstone }.encode()),
+        };
+        let len = bytes.len();
+        let chosen = self.accept(bytes, summary, 0, Drops::new()).await?;
+        if chosen.is_some() {
+            self.completed = true;
+            if let Some(b) = base {
+                let (ballot, key) = (self.ballot(), self.key);
+                self.inner.cache.put(self.hash, key, ballot, b.digest, &b.record, len);
+            }
+        }
+        Ok(chosen.map(|_| ()))
+    }
+
+    /// The summary that stands beside the base on the drives.
+    pub(crate) async fn summary_of(&self, base: Option<&Based>) -> Result<Bytes> {
+        let Some(base) = base else { return Ok(Bytes::new()) };
+        if matches!(base.record.body, Body::Tombstone) {
+            return Ok(Bytes::new());
+        }
+        if let Some(s) = &self.overtaken {
+            return Ok(s.clone());
+        }
+        // Without it the key would vanish from listings.
+        let found = self.inner.summary(&self.view, self.key, base.ballot).await;
+        found.ok_or_else(|| Error::Unavailable("no drive shows the summary of a record".into()))
+    }
+
+    /// Makes the data `named` durable, fills that into `body`, and returns how many durable shards
+    /// the proposal needs.
+    pub(crate) async fn stage(&mut self, named: &[&Staged], body: &mut Body) -> Result<u8> {
+        let mut common = self.view.quorum.all();
+        let mut most = 0;
+        for s in named {
+            let durable = if s.is_pending() { self.stage_one(s).await? } else { s.durable() };
+            // I4, for each piece of data by itself.
+            if durable.len() < s.needed {
+                let have = durable.len();
+                return Err(Error::Unavailable(format!("{have} of {} shards durable", s.needed)));
+            }
+            set_durable(body, &s.data, durable);
+            common = common.and(durable);
+            most = most.max(s.needed);
+        }
+        if named.is_empty() {
+            return Ok(0);
+        }
+        for slot in common.iter() {
+            self.p.on_stage_durable(slot);
+        }
+        Ok(most.min(common.len()))
+    }
+
+    async fn stage_one(&self, s: &Staged) -> Result<SlotSet> {
+        let asked = self.view.which(|_| true);
+        let tally = Tally::new(asked.len());
+        for (slot, m) in self.view.members() {
+            let done = tally.completion(slot);
+            if !self.inner.allowed(true, slot) {
+                continue;
+            }
+            let shard = InlineShard {
+                owner: self.key.clone(),
+                write_id: s.data.write_id,
+                index: s.data.shard_of(slot),
+                ballot: self.p.ballot(),
+                data: s.row(s.data.shard_of(slot)),
+            };
+            m.drive.stage(shard, done);
+        }
+        s.staged_as(tally.clone());
+        let o = gather(&tally, &self.view, asked, s.needed, GRACE).await;
+        if o.ok.count_ones() < u32::from(s.needed) {
+            return Err(shortage(&tally, "staging", o.ok.count_ones(), s.needed));
+        }
+        Ok(SlotSet(o.ok))
+    }
+
+    /// ACCEPT at all slots. `Some`: chosen; the digest and length of what the drives hold. `None`:
+    /// lost. `drops` go where the record was accepted.
+    pub(crate) async fn accept(
+        &mut self,
+        record: Bytes,
+        summary: Bytes,
+        needed: u8,
+        drops: Drops,
+    ) -> Result<Option<(u64, usize)>> {
+        self.p.propose(needed);
+        let bar = self.view.quorum.majority();
+        self.send(record, summary, None, bar, drops).await
+    }
+
+    /// ACCEPT of a one-sync record, each with its shard.
+    pub(crate) async fn accept_light(
+        &mut self,
+        record: Bytes,
+        summary: Bytes,
+        light: &Light,
+        staged: &Staged,
+        drops: Drops,
+    ) -> Result<Option<(u64, usize)>> {
+        self.p.one_sync(light.one_sync);
+        let bar = light.one_sync.bar(self.view.quorum);
+        self.send(Stored::wrap(&record, light), summary, Some(staged), bar, drops).await
+    }
+
+    async fn send(
+        &mut self,
+        record: Bytes,
+        summary: Bytes,
+        inline: Option<&Staged>,
+        bar: u8,
+        drops: Drops,
+    ) -> Result<Option<(u64, usize)>> {
+        let view = self.view.clone();
+        let asked = view.which(|_| true);
+        let tally = Tally::new(asked.len());
+        for (slot, m) in view.members() {
+            let done = tally.completion(slot);
+            if !self.inner.allowed(false, slot) {
+                continue;
+            }
+            let inline = inline.map(|s| {
+                let index = s.data.shard_of(slot);
+                Inline { write_id: s.data.write_id, index, data: s.row(index) }
+            });
+            let (key, record, summary) = (self.key.clone(), record.clone(), summary.clone());
+            let accept = Accept { key, ballot: self.p.ballot(), record, summary, inline };
+            m.drive.accept(accept, done);
+        }
+        let o = gather(&tally, &view, asked, bar, GRACE).await;
+        let step = self.count(&o, &view);
+        self.inner.ballots.pass(self.p.highest().max(o.highest), view.epoch)?;
+        match step {
+            Step::Chosen => {
+                self.after(&o, tally, asked, drops);
+                Ok(Some((Record::digest(&record), record.len())))
+            }
+            Step::Lost { .. } => Ok(None),
+            _ => Err(shortage(&tally, "accepting", o.ok.count_ones(), bar)),
+        }
+    }
+
+    /// Tells the proposer what came of the ACCEPTs.
+    fn count(&mut self, o: &Outcome, view: &View) -> Step<Bytes> {
+        let mut step = Step::Wait;
+        for slot in view.quorum.all().iter() {
+            let bit = 1u64 << slot;
+            let new = if o.ok & bit != 0 {
+                self.p.on_accepted(slot)
+            } else if o.refused & bit != 0 {
+                self.p.on_accept_refused(slot, o.highest)
+            } else {
+                // Failed, joining, without a drive, or not in time.
+                self.p.on_accept_silent(slot)
+            };
+            if new != Step::Wait {
+                step = new;
+            }
+        }
+        step
+    }
+
+    /// What follows from a record that was chosen: old data goes, stragglers are followed, a
+    /// tombstone is buried.
+    fn after(&self, o: &Outcome, tally: Arc<Tally>, asked: SlotSet, drops: Drops) {
+        let view = &self.view;
+        let has = SlotSet(o.ok | o.uncounted);
+        self.inner.drop_on(view, has, &drops);
+        let failed = SlotSet(o.failed | o.refused).without(has);
+        let waiting = asked.without(has).without(failed);
+        if !failed.is_empty() {
+            self.inner.heals.push(self.key.clone());
+        }
+        if !waiting.is_empty() {
+            self.inner.follow(self.key, view, tally, waiting, drops);
+        }
+        if self.grave && SlotSet(o.ok) == view.quorum.all() {
+            self.inner.bury(self.key, self.p.ballot(), view);
+        }
+    }
+}
+
+impl Inner {
+    /// Decides an undecided register; the caller holds its key's turn.
+    pub(crate) async fn settle(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+        for _ in 0..8 {
+            let view = self.view(key.group())?;
+            let Some(mut a) = Attempt::prepare(self, view, key, hash).await? else { continue };
+            let base = a.base.take();
+            if base.is_none() && a.chosen_known() {
+                return Ok(None);
+            }
+            if a.chosen_known() || a.complete(base.as_ref()).await?.is_some() {
+                return Ok(base.map(|b| a.register(b)));
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// As [`Inner::settle`], and the record is accepted anew at all slots, decided or not.
+    pub(crate) async fn renew(&self, key: &RegisterKey, hash: u64) -> Result<()> {
+        for _ in 0..8 {
+            let view = self.view(key.group())?;
+            let Some(mut a) = Attempt::prepare(self, view, key, hash).await? else { continue };
+            let base = a.base.take();
+            if base.is_none() && a.chosen_known() {
+                return Ok(());
+            }
+            if a.complete(base.as_ref()).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// The summary some slot keeps beside the record of `ballot`.
+    pub(crate) async fn summary(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Bytes> {
+        let from = key.as_bytes();
+        let mut to = from.to_vec();
+        to.push(0);
+        for (_, m) in view.members() {
+            let entries = match m.drive.scan_now(from, &to, 1) {
+                Some(r) => r,
+                None => m.drive.scan(from, &to, 1).await,
+            };
+            if let Some(e) = entries.ok().and_then(|e| e.into_iter().next())
+                && e.ballot == ballot
+            {
+                return Some(e.summary);
+            }
+        }
+        None
+    }
+
+    /// Whether a message may be sent: always, except where a test stops an update half-way.
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self)]
+    pub(crate) fn allowed(&self, _stage: bool, _slot: u8) -> bool {
+        true
+    }
+    #[cfg(test)]
+    pub(crate) fn allowed(&self, stage: bool, slot: u8) -> bool {
+        self.gate.allows(stage, slot)
+    }
+}

@@ -1,0 +1,485 @@
+//! Filling a drive that joins (PROTOCOL.md 2.7, 2.13): records first, then its vote, then shards.
+//!
+//! Invariants: other voters are fenced in the layout's epoch before they are read (I7): a majority
+//! of them, or, with fewer left, every survivor and at least half; a key is copied by the rules of
+//! [`ashlar_commit::Resync`]; the drive gets its vote only after every register of every group it
+//! serves was seen on it. Interrupted, it starts again from the beginning: keys that are there
+//! already cost one look.
+
+use crate::list::{Shown, group_range, readers};
+use crate::register::Register;
+use crate::sets::{Inner, Sets};
+use crate::stored::Stored;
+use crate::table::{Member, View};
+use crate::{Error, Result};
+use ashlar_commit::{Copy, Resync, SlotSet};
+use ashlar_drive::{Accept, Error as DriveError, Role, Seen, State, Tally};
+use ashlar_format::{Ballot, DriveId, RegisterKey};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Registers looked at per stretch.
+const STRETCH: usize = 512;
+/// Copies, and heals, under way at once.
+const WIDTH: usize = 16;
+/// How often a drive that could not be filled is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What a rebuild is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waits for enough other drives.
+    Waiting,
+    /// Copies records; the drive has no vote yet.
+    Records,
+    /// Makes its shards; the drive votes.
+    Shards,
+    /// Done.
+    Done,
+}
+
+/// How far a rebuild is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Which drive.
+    pub drive: DriveId,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Registers to look at in this phase, as counted at its start, and how many were.
+    pub registers: u64,
+    /// See `registers`.
+    pub looked: u64,
+    /// Records copied.
+    pub copied: u64,
+    /// Shards made, and their bytes.
+    pub shards: u64,
+    /// See `shards`.
+    pub bytes: u64,
+    /// Pieces of data that could not be made: lost or not yet.
+    pub missing: u64,
+    /// Registers per second in this phase.
+    pub rate: f64,
+    /// Seconds to the end of this phase at this rate.
+    pub eta_s: Option<u64>,
+    /// Why it waits.
+    pub why: Option<String>,
+}
+
+struct Job {
+    progress: Progress,
+    since: Instant,
+}
+
+pub(crate) struct Rebuilds {
+    jobs: Mutex<HashMap<DriveId, Job>>,
+    work: Notify,
+}
+
+impl Rebuilds {
+    pub(crate) fn new() -> Rebuilds {
+        Rebuilds { jobs: Mutex::default(), work: Notify::new() }
+    }
+
+    /// The drives changed.
+    pub(crate) fn look(&self) {
+        self.work.notify_one();
+    }
+
+    fn begin(&self, drive: DriveId, phase: Phase, registers: u64) {
+        let mut jobs = self.jobs.lock();
+        let old = jobs.get(&drive).map(|j| j.progress.clone());
+        let mut progress = old.unwrap_or(Progress {
+            drive,
+            phase,
+            registers,
+            looked: 0,
+            copied: 0,
+            shards: 0,
+            bytes: 0,
+            missing: 0,
+            rate: 0.0,
+            eta_s: None,
+            why: None,
+        });
+        (progress.phase, progress.registers, progress.looked) = (phase, registers, 0);
+        progress.why = None;
+        jobs.insert(drive, Job { progress, since: Instant::now() });
+    }
+
+    fn note(&self, drive: DriveId, f: impl FnOnce(&mut Progress)) {
+        if let Some(j) = self.jobs.lock().get_mut(&drive) {
+            f(&mut j.progress);
+            let p = &mut j.progress;
+            p.rate = p.looked as f64 / j.since.elapsed().as_secs_f64().max(1e-3);
+            let left = p.registers.saturating_sub(p.looked) as f64;
+            p.eta_s = (p.rate > 0.0).then(|| (left / p.rate).ceil() as u64);
+        }
+    }
+}
+
+impl Sets {
+    /// How far the rebuilds are; finished ones stay until the process ends.
+    #[must_use]
+    pub fn rebuilds(&self) -> Vec<Progress> {
+        self.inner.rebuilds.jobs.lock().values().map(|j| j.progress.clone()).collect()
+    }
+
+    /// Fills a joining drive now, in this task: records, vote, shards. The background does the same.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when too few other drives can be fenced and read.
+    pub async fn rebuild(&self, drive: DriveId) -> Result<Progress> {
+        self.inner.rebuild(drive).await?;
+        let jobs = self.inner.rebuilds.jobs.lock();
+        jobs.get(&drive).map(|j| j.progress.clone()).ok_or(Error::Invalid("not a drive of this pool"))
+    }
+}
+
+impl Inner {
+    pub(crate) async fn rebuild(self: &Arc<Self>, drive: DriveId) -> Result<()> {
+        let table = self.table.load_full();
+        let Some(member) = table.members.get(&drive).cloned() else {
+            return Err(Error::Invalid("not attached"));
+        };
+        let views: Vec<_> =
+            table.views.iter().filter(|v| slot_of(v, drive).is_some()).cloned().collect();
+        if member.drive.role() == Role::Joining {
+            self.rebuilds.begin(drive, Phase::Waiting, 0);
+            let mut sources = Vec::new();
+            for view in &views {
+                match self.fence(view).await {
+                    Ok(s) => sources.push(s),
+                    Err(e) => {
+                        self.rebuilds.note(drive, |p| p.why = Some(e.to_string()));
+                        return Err(e);
+                    }
+                }
+            }
+            let total = self.count(&views).await;
+            self.rebuilds.begin(drive, Phase::Records, total);
+            for (view, from) in views.iter().zip(sources) {
+                self.copy_group(view, &member, from).await?;
+            }
+            member.drive.joined().await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
+            tracing::info!(drive = %drive, "all records copied: the drive votes");
+        }
+        let total = self.count(&views).await;
+        self.rebuilds.begin(drive, Phase::Shards, total);
+        for view in &views {
+            self.heal_group(view, false, |h, looked| {
+                self.rebuilds.note(drive, |p| {
+                    p.looked += looked;
+                    p.shards += u64::from(h.shards);
+                    p.bytes += h.bytes;
+                    p.missing += u64::from(h.missing + h.lost);
+                });
+            })
+            .await?;
+        }
+        self.rebuilds.note(drive, |p| (p.phase, p.eta_s) = (Phase::Done, Some(0)));
+        Ok(())
+    }
+
+    async fn count(&self, views: &[Arc<View>]) -> u64 {
+        let mut total = 0;
+        for v in views {
+            let (from, to) = group_range(v.group);
+            if let Some(m) = readers(v).ok().and_then(|s| s.iter().next()).and_then(|s| v.member(s)) {
+                total += m.drive.range_digest(&from, &to).await.map_or(0, |d| d.0);
+            }
+        }
+        total
+    }
+
+    /// Fences the drives that may be read for a copy, and returns their slots.
+    async fn fence(&self, view: &View) -> Result<SlotSet> {
+        let joining = view.which(|m| !m.is_voter());
+        let voters = view.which(|m| m.is_voter() && m.is_up());
+        let mut fenced = SlotSet::EMPTY;
+        for slot in voters.iter() {
+            if let Some(m) = view.member(slot)
+                && m.drive.fence_epoch(view.epoch).await.is_ok()
+            {
+                fenced.insert(slot);
+            }
+        }
+        if fenced.len() >= view.quorum.majority() {
+            return Ok(fenced);
+        }
+        // Less than a majority is left. Every slot that is not being filled must be there: a voter
+        // that is merely away may know a record that those present do not (2.13).
+        let rest = view.quorum.all().without(joining);
+        if fenced == rest && fenced.len() >= view.quorum.half() {
+            return Ok(fenced);
+        }
+        let (have, need) = (fenced.len(), view.quorum.majority());
+        Err(Error::Unavailable(format!(
+            "group {}: {have} of {need} voters, and {} slots are neither voting nor being filled",
+            view.group,
+            rest.without(fenced).len()
+        )))
+    }
+
+    /// Copies every record of a group to the joining drive.
+    async fn copy_group(self: &Arc<Self>, view: &Arc<View>, to: &Arc<Member>, sources: SlotSet) -> Result<()> {
+        // With more than a majority fenced, a majority is read.
+        let most = usize::from(view.quorum.majority());
+        let sources: SlotSet = sources.iter().take(most).collect();
+        let (mut from, end) = group_range(view.group);
+        loop {
+            let began = Instant::now();
+            let stretch = self.stretch(view, sources, &from, &end, STRETCH).await?;
+            let mut copies = FuturesUnordered::new();
+            let mut keys = stretch.keys.iter();
+            let mut looked = 0;
+            loop {
+                while copies.len() < WIDTH {
+                    let Some(shown) = keys.next() else { break };
+                    copies.push(self.copy_key(view, to, sources, shown));
+                }
+                let Some(copied) = copies.next().await else { break };
+                let copied = copied?;
+                looked += 1;
+                self.rebuilds.note(to.id, |p| {
+                    p.looked += 1;
+                    p.copied += u64::from(copied);
+                });
+            }
+            drop(copies);
+            self.pacer.pace(looked, began.elapsed()).await;
+            match stretch.next {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Brings one register of the joining drive up; true if something was copied.
+    async fn copy_key(
+        self: &Arc<Self>,
+        view: &Arc<View>,
+        to: &Arc<Member>,
+        sources: SlotSet,
+        shown: &Shown,
+    ) -> Result<bool> {
+        let key = shown.key();
+        if sources.len() < view.quorum.majority() {
+            return self.copy_survivors(view, to, sources, key).await;
+        }
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let want = match shown {
+            // A majority shows it: it is chosen.
+            Shown::Same(e) if holds(to, key, e.ballot).await? => return Ok(false),
+            Shown::Same(e) => self.register_at(view, key, e.ballot).await?,
+            // A round settles it, and its ACCEPT reaches the joining drive too.
+            Shown::Differ(..) => self.read_slowly(key, hash).await?,
+        };
+        // If it moved on, whatever it is now was sent to the joining drive as well.
+        let Some(want) = want else { return Ok(true) };
+        let _turn = self.locks.lock(hash).await;
+        if holds(to, key, want.ballot).await? {
+            return Ok(true);
+        }
+        if self.copy_to(view, to, key, &want, true).await.is_err()
+            || !holds(to, key, want.ballot).await?
+        {
+            // The record moved on between the look and the copy, or cannot be copied: a round.
+            self.renew(key, hash).await?;
+        }
+        if holds(to, key, want.ballot).await? {
+            return Ok(true);
+        }
+        Err(Error::Unavailable(format!("the joining drive does not take {key:?}")))
+    }
+
+    async fn copy_to(
+        &self,
+        view: &View,
+        to: &Member,
+        key: &RegisterKey,
+        want: &Register,
+        chosen: bool,
+    ) -> Result<()> {
+        let Some(slot) = slot_of(view, to.id) else { return Ok(()) };
+        let only: SlotSet = [slot].into_iter().collect();
+        self.copy_record(view, key, want, only, chosen).await.map(|_| ())
+    }
+
+    /// As [`Inner::copy_key`] when less than a majority is left: every survivor is read, and
+    /// [`Resync`] says what their records amount to (2.13).
+    async fn copy_survivors(
+        self: &Arc<Self>,
+        view: &Arc<View>,
+        to: &Arc<Member>,
+        sources: SlotSet,
+        key: &RegisterKey,
+    ) -> Result<bool> {
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        // No write can be under way: there is no majority. A second rebuild can.
+        let _turn = self.locks.lock(hash).await;
+        let dead = view.quorum.all().without(sources);
+        let mut rule: Resync<Bytes> = Resync::dead(view.quorum, view.epoch, dead)
+            .ok_or_else(|| Error::Unavailable("less than half of a group is left".into()))?;
+        for slot in sources.iter() {
+            rule.on_fenced(slot);
+            let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
+            let reply = m.drive.read(key, true).await;
+            let reply = reply.map_err(|e| Error::Unavailable(format!("a survivor: {e}")))?;
+            let Some(Seen { ballot, hint, with_shard, record: Some(bytes), .. }) = reply.accepted
+            else {
+                rule.on_record(slot, None);
+                continue;
+            };
+            match Stored::parse(&bytes).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?.light {
+                Some(l) if !hint => {
+                    rule.on_record_one_sync(slot, (ballot, bytes), l.one_sync, with_shard);
+                }
+                _ => rule.on_record(slot, Some((ballot, bytes))),
+            }
+        }
+        match rule.copy() {
+            Copy::Wait => Err(Error::Unavailable("not every survivor was read".into())),
+            Copy::Nothing => Ok(false),
+            Copy::Record((ballot, _)) if holds(to, key, *ballot).await? => Ok(false),
+            Copy::Record((ballot, _)) => {
+                let want = self.register_at(view, key, *ballot).await?;
+                let want = want.ok_or_else(|| Error::Unavailable("a survivor changed".into()))?;
+                self.copy_to(view, to, key, &want, false).await?;
+                self.must_hold(to, key, *ballot).await
+            }
+            Copy::Parent { of: (ballot, bytes), maybe_lost } => {
+                if maybe_lost {
+                    tracing::error!(?key, ?ballot, "a write may have been lost with the dead drives");
+                    self.rebuilds.note(to.id, |p| p.missing += 1);
+                }
+                self.copy_parent(to, key, bytes).await
+            }
+        }
+    }
+
+    async fn must_hold(&self, to: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
+        if holds(to, key, ballot).await? {
+            return Ok(true);
+        }
+        Err(Error::Unavailable(format!("the joining drive does not take {key:?}")))
+    }
+
+    /// Copies the parent inside a one-sync record that was never chosen.
+    async fn copy_parent(&self, to: &Member, key: &RegisterKey, of: &Bytes) -> Result<bool> {
+        let parts = Stored::parse(of).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?;
+        let Some(light) = parts.light.filter(|l| !l.parent.is_empty()) else { return Ok(false) };
+        let (ballot, tally) = (light.parent_ballot, Tally::new(1));
+        let (key, record, summary) = (key.clone(), light.parent, light.parent_summary);
+        let accept = Accept { key: key.clone(), ballot, record, summary, inline: None };
+        to.drive.copy(accept, false, tally.completion(0));
+        tally.wait_all().await;
+        self.must_hold(to, &key, ballot).await
+    }
+
+    /// The record some slot shows under `ballot`.
+    async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
+        for (_, m) in view.members() {
+            let Ok(r) = m.drive.read(key, true).await else { continue };
+            if let Some(seen) = r.accepted
+                && seen.ballot == ballot
+                && let Some(bytes) = &seen.record
+            {
+                let record = Stored::parse(bytes).and_then(|s| s.decode());
+                let record = record.map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?;
+                let (digest, record) = (seen.digest, Arc::new(record));
+                return Ok(Some(Register { ballot, digest, record }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Heals every register of a group; `told` hears of each.
+    pub(crate) async fn heal_group(
+        self: &Arc<Self>,
+        view: &Arc<View>,
+        deep: bool,
+        told: impl Fn(crate::heal::Healed, u64),
+    ) -> Result<()> {
+        let (mut from, end) = group_range(view.group);
+        loop {
+            let began = Instant::now();
+            let view = self.view(view.group)?;
+            let stretch = self.stretch(&view, readers(&view)?, &from, &end, STRETCH).await?;
+            let mut heals = FuturesUnordered::new();
+            let mut keys = stretch.keys.iter();
+            let mut bytes = 0;
+            loop {
+                while heals.len() < WIDTH {
+                    let Some(shown) = keys.next() else { break };
+                    heals.push(self.heal(shown.key(), deep));
+                }
+                let Some(healed) = heals.next().await else { break };
+                match healed {
+                    Ok(h) => {
+                        bytes += h.bytes;
+                        told(h, 1);
+                    }
+                    Err(e) => {
+                        tracing::debug!("heal of a group: {e}");
+                        let h = crate::heal::Healed { missing: 1, ..Default::default() };
+                        told(h, 1);
+                    }
+                }
+            }
+            drop(heals);
+            self.pacer.pace(bytes, began.elapsed()).await;
+            match stretch.next {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn slot_of(view: &View, drive: DriveId) -> Option<u8> {
+    view.members().find(|(_, m)| m.id == drive).map(|(s, _)| s)
+}
+
+/// Whether the drive shows a record of at least `ballot`.
+async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
+    let r = match m.drive.read_now(key, false) {
+        Some(r) => r,
+        None => m.drive.read(key, false).await,
+    };
+    match r {
+        Ok(r) => Ok(r.accepted.is_some_and(|s| s.ballot >= ballot)),
+        Err(DriveError::Corrupt(_)) => Ok(false),
+        Err(e) => Err(Error::Unavailable(format!("the joining drive: {e}"))),
+    }
+}
+
+/// The background task: fills drives that join.
+pub(crate) async fn run(of: Weak<Inner>) {
+    loop {
+        let Some(inner) = of.upgrade() else { return };
+        let joining: Vec<DriveId> = inner
+            .table
+            .load()
+            .members
+            .values()
+            .filter(|m| m.drive.role() == Role::Joining && m.drive.state() == State::Online)
+            .map(|m| m.id)
+            .collect();
+        let mut failed = false;
+        for drive in joining {
+            if let Err(e) = inner.rebuild(drive).await {
+                tracing::info!(drive = %drive, "cannot fill the drive yet: {e}");
+                failed = true;
+            }
+        }
+        let wait = if failed { AGAIN } else { Duration::from_secs(1) };
+        let _ = tokio::time::timeout(wait, inner.rebuilds.work.notified()).await;
+    }
+}
+

@@ -1,0 +1,222 @@
+//! Reading a register (PROTOCOL.md 2.4 and 2.13).
+//!
+//! The usual read asks a majority in the caller's own task, without waiting for any device, and
+//! decodes nothing when the record is cached. Only a drive that would have to wait, or answers
+//! that differ, lead to the slow way: all slots at once, then, if need be, an identity round.
+//!
+//! Invariants: what is served was shown irrevocable by [`ashlar_commit::Reader`]; too few answers are
+//! [`Error::Unavailable`], never "absent"; a corrupt register is silence, not absence.
+
+use crate::sets::{Inner, Sets};
+use crate::stored::Stored;
+use crate::table::View;
+use crate::{Error, Result};
+use ashlar_commit::{ReadStep, Reader};
+use ashlar_drive::{Error as DriveError, ReadReply};
+use ashlar_format::{Ballot, Record, RegisterKey};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a read waits for drives before those that did not answer count as silent.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A register as read.
+#[derive(Clone, Debug)]
+pub struct Register {
+    /// Under which ballot it was chosen.
+    pub ballot: Ballot,
+    /// [`Record::digest`] of the bytes the drives hold.
+    pub digest: u64,
+    /// The state; may be a tombstone.
+    pub record: Arc<Record>,
+}
+
+/// The answers of drives to one read.
+struct Answers {
+    reader: Reader,
+    /// Records seen, by ballot, with the digest. More than two only in a duel.
+    records: SmallVec<[(Ballot, u64, Bytes); 2]>,
+}
+
+impl Answers {
+    fn new(view: &View) -> Answers {
+        Answers { reader: Reader::new(view.quorum), records: SmallVec::new() }
+    }
+
+    fn take(&mut self, slot: u8, reply: &ReadReply) -> ReadStep {
+        let seen = reply.accepted.as_ref();
+        if let Some(s) = seen
+            && let Some(bytes) = &s.record
+            && !self.records.iter().any(|r| r.0 == s.ballot)
+        {
+            self.records.push((s.ballot, s.digest, bytes.clone()));
+        }
+        // One-sync records are written only where a majority is enough to choose them (update.rs),
+        // so they need no other count here.
+        let hint = seen.is_some_and(|s| s.hint);
+        self.reader.on_answer(slot, seen.map(|s| s.ballot), hint, reply.voter)
+    }
+
+    fn silent(&mut self, slot: u8) -> ReadStep {
+        self.reader.on_silent(slot)
+    }
+}
+
+impl Sets {
+    /// Reads a register. `None`: it has no record (a tombstone is a record).
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when too few drives answer to be certain.
+    pub async fn read_register(&self, key: &RegisterKey) -> Result<Option<Register>> {
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        if let Some(done) = self.inner.read_now(key, hash) {
+            return done;
+        }
+        self.inner.read_slowly(key, hash).await
+    }
+}
+
+impl Inner {
+    /// The fast path; `None`: go the slow way.
+    fn read_now(&self, key: &RegisterKey, hash: u64) -> Option<Result<Option<Register>>> {
+        let table = self.table.load();
+        let view = match table.view(key.group()) {
+            Ok(v) => v,
+            Err(e) => return Some(Err(e)),
+        };
+        let cached = self.cache.get(hash, key);
+        let n = view.n();
+        let first = (hash % u64::from(n)) as u8;
+        let mut answers = Answers::new(view);
+        let mut want = cached.is_none();
+        for i in 0..n {
+            let slot = (first + i) % n;
+            let step = match view.member(slot) {
+                None => answers.silent(slot),
+                Some(m) => match m.drive.read_now(key, want)? {
+                    Ok(reply) => {
+                        // One copy of the record is enough while the drives agree.
+                        want &= reply.accepted.is_none();
+                        answers.take(slot, &reply)
+                    }
+                    Err(e) => {
+                        self.note(key, &e);
+                        answers.silent(slot)
+                    }
+                },
+            };
+            match step {
+                ReadStep::Wait => {}
+                ReadStep::Absent { .. } => return Some(Ok(None)),
+                ReadStep::Serve { ballot, .. } => {
+                    if let Some((b, digest, record)) = cached
+                        && b == ballot
+                    {
+                        return Some(Ok(Some(Register { ballot, digest, record })));
+                    }
+                    let found = answers.records.iter().find(|r| r.0 == ballot)?;
+                    return self.decoded(key, hash, found).map(|r| Ok(Some(r)));
+                }
+                // A write of this process may be under way: the slow way waits for it.
+                ReadStep::NeedIdentityRound | ReadStep::Unavailable => return None,
+            }
+        }
+        None
+    }
+
+    fn decoded(&self, key: &RegisterKey, hash: u64, r: &(Ballot, u64, Bytes)) -> Option<Register> {
+        let (ballot, digest, bytes) = r;
+        let record = Stored::parse(bytes).and_then(|s| s.decode()).ok().map(Arc::new)?;
+        self.cache.put(hash, key, *ballot, *digest, &record, bytes.len());
+        Some(Register { ballot: *ballot, digest: *digest, record })
+    }
+
+    /// A drive failed to show a register.
+    pub(crate) fn note(&self, key: &RegisterKey, e: &DriveError) {
+        if matches!(e, DriveError::Corrupt(_)) {
+            self.heals.push(key.clone());
+        }
+    }
+
+    /// Asks all slots at once; settles what is undecided.
+    pub(crate) async fn read_slowly(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+        match self.ask_all(key, hash).await? {
+            Asked::Known(r) => return Ok(r),
+            Asked::Undecided => {}
+        }
+        // Wait for a write of this process, which usually decides it; else decide it here.
+        let _turn = self.locks.lock(hash).await;
+        match self.ask_all(key, hash).await? {
+            Asked::Known(r) => Ok(r),
+            Asked::Undecided => self.settle(key, hash).await,
+        }
+    }
+
+    /// What is known without deciding anything; `None`: undecided. The caller holds the turn.
+    pub(crate) async fn ask_all_again(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+    ) -> Result<Option<Option<Register>>> {
+        Ok(match self.ask_all(key, hash).await? {
+            Asked::Known(r) => Some(r),
+            Asked::Undecided => None,
+        })
+    }
+
+    async fn ask_all(&self, key: &RegisterKey, hash: u64) -> Result<Asked> {
+        let view = self.view(key.group())?;
+        let mut answers = Answers::new(&view);
+        let mut waiting = FuturesUnordered::new();
+        let mut step = ReadStep::Wait;
+        for slot in 0..view.n() {
+            match view.member(slot) {
+                None => step = answers.silent(slot),
+                Some(m) => {
+                    let drive = m.drive.clone();
+                    waiting.push(async move { (slot, drive.read(key, true).await) });
+                }
+            }
+        }
+        let deadline = tokio::time::sleep(DEADLINE);
+        tokio::pin!(deadline);
+        while step == ReadStep::Wait {
+            tokio::select! {
+                biased;
+                next = waiting.next() => match next {
+                    None => step = answers.reader.on_deadline(),
+                    Some((slot, Ok(reply))) => step = answers.take(slot, &reply),
+                    Some((slot, Err(e))) => {
+                        self.note(key, &e);
+                        step = answers.silent(slot);
+                    }
+                },
+                () = &mut deadline => step = answers.reader.on_deadline(),
+            }
+        }
+        match step {
+            ReadStep::Absent { .. } => Ok(Asked::Known(None)),
+            ReadStep::Serve { ballot, .. } => {
+                let found = answers.records.iter().find(|r| r.0 == ballot);
+                let register = found.and_then(|r| self.decoded(key, hash, r));
+                register.map(|r| Asked::Known(Some(r))).ok_or_else(|| {
+                    Error::Corrupt(format!("the record of {key:?} at {ballot:?} cannot be decoded"))
+                })
+            }
+            ReadStep::NeedIdentityRound => Ok(Asked::Undecided),
+            ReadStep::Unavailable => {
+                Err(Error::Unavailable("too few drives answered to read a record".into()))
+            }
+            ReadStep::Wait => unreachable!("the loop ends with a step"),
+        }
+    }
+}
+
+enum Asked {
+    Known(Option<Register>),
+    Undecided,
+}

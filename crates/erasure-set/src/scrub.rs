@@ -1,0 +1,390 @@
+//! Looking at everything, again and again: is every shard where its record says, does it verify,
+//! and is there data that no record names?
+//!
+//! Two kinds of pass. A *look* walks all registers and heals what is behind or missing; it runs soon
+//! after the start and after every change of drives, and so also finishes what an interrupted
+//! rebuild left. A *full* pass verifies every shard and record against its hashes and then walks
+//! the shards of every drive for orphans.
+//!
+//! Invariants: an orphan is dropped only when [`ashlar_commit::Sweep`] says that no record naming it can
+//! ever be chosen (PROTOCOL.md 2.6); writes of this process in flight are left alone; age is only a
+//! politeness; passes are paced.
+
+use crate::heal::Healed;
+use crate::sets::{Inner, Sets};
+use crate::stored::Stored;
+use crate::table::View;
+use crate::{Error, Result};
+use ashlar_commit::{Sweep, SweepStep};
+use ashlar_drive::{Prepared, ShardInfo, Tally};
+use ashlar_format::{Ballot, Record, RegisterKey, Space, WriteId};
+use bytes::Bytes;
+use futures::future::join_all;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Orphans remembered until they are old enough; further ones wait for the next pass.
+const SUSPECTS: usize = 65_536;
+/// Shards looked at per page.
+const PAGE: usize = 1024;
+/// Bytes of upload id and separator behind the object key in [`Space::Upload`] keys.
+const UPLOAD_TAIL: usize = 17;
+/// Bytes of a part number behind that in [`Space::Part`] keys.
+const PART_TAIL: usize = 2;
+
+/// What a pass found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Registers looked at.
+    pub registers: u64,
+    /// What was healed.
+    pub healed: Healed,
+    /// Shards looked at in the census of the drives.
+    pub shards: u64,
+    /// Shards that no record names, and how many of them were dropped.
+    pub orphans: u64,
+    /// See `orphans`.
+    pub dropped: u64,
+}
+
+pub(crate) struct ScrubState {
+    suspects: Mutex<HashMap<WriteId, Instant>>,
+    last: Mutex<Option<Scrubbed>>,
+    soon: Notify,
+}
+
+impl ScrubState {
+    pub(crate) fn new() -> ScrubState {
+        ScrubState { suspects: Mutex::default(), last: Mutex::new(None), soon: Notify::new() }
+    }
+
+    pub(crate) fn look_soon(&self) {
+        self.soon.notify_one();
+    }
+}
+
+impl Sets {
+    /// One pass over everything, now. `deep`: a full pass, else a look.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a group lacks drives.
+    pub async fn scrub(&self, deep: bool) -> Result<Scrubbed> {
+        self.inner.scrub(deep).await
+    }
+
+    /// The result of the last pass.
+    #[must_use]
+    pub fn last_scrub(&self) -> Option<Scrubbed> {
+        *self.inner.scrub.last.lock()
+    }
+}
+
+/// Whether any register names a piece of data.
+enum Named {
+    Yes,
+    No,
+    /// Cannot be said now.
+    Unknown,
+}
+
+impl Inner {
+    pub(crate) async fn scrub(self: &Arc<Self>, deep: bool) -> Result<Scrubbed> {
+        let found = Mutex::new(Scrubbed::default());
+        let table = self.table.load_full();
+        for view in &table.views {
+            self.heal_group(view, deep, |h, looked| {
+                let mut f = found.lock();
+                f.registers += looked;
+                f.healed.add(h);
+            })
+            .await?;
+        }
+        let mut found = found.into_inner();
+        if deep {
+            for m in table.members.values() {
+                self.census(&m.drive, &mut found).await;
+            }
+        }
+        *self.scrub.last.lock() = Some(found);
+        Ok(found)
+    }
+
+    /// Walks the shards of one drive for orphans.
+    async fn census(self: &Arc<Self>, drive: &ashlar_drive::Drive, found: &mut Scrubbed) {
+        let mut after = None;
+        loop {
+            let began = Instant::now();
+            let page = match drive.shards(after, PAGE).await {
+                Ok(p) => p,
+                Err(e) => {
+                    tracing::warn!("census: {e}");
+                    return;
+                }
+            };
+            let Some(last) = page.last() else { return };
+            after = Some((last.write_id, last.index));
+            for shard in &page {
+                found.shards += 1;
+                match self.look_at(shard).await {
+                    Ok(None) => {}
+                    Ok(Some(dropped)) => {
+                        found.orphans += 1;
+                        found.dropped += u64::from(dropped);
+                    }
+                    Err(e) => tracing::debug!("census: {e}"),
+                }
+            }
+            self.pacer.pace(0, began.elapsed()).await;
+        }
+    }
+
+    /// `Some(dropped?)` for an orphan.
+    async fn look_at(self: &Arc<Self>, shard: &ShardInfo) -> Result<Option<bool>> {
+        if self.live.lock().contains(&shard.write_id) {
+            return Ok(None);
+        }
+        match self.named(&shard.owner, shard.write_id).await? {
+            Named::Yes | Named::Unknown => {
+                self.scrub.suspects.lock().remove(&shard.write_id);
+                return Ok(None);
+            }
+            Named::No => {}
+        }
+        let old = {
+            let mut suspects = self.scrub.suspects.lock();
+            if suspects.len() >= SUSPECTS && !suspects.contains_key(&shard.write_id) {
+                return Ok(Some(false));
+            }
+            let since = *suspects.entry(shard.write_id).or_insert_with(Instant::now);
+            since.elapsed() >= self.options.orphan_age
+        };
+        if !old {
+            return Ok(Some(false));
+        }
+        let dropped = self.collect(shard).await?;
+        if dropped {
+            self.scrub.suspects.lock().remove(&shard.write_id);
+        }
+        Ok(Some(dropped))
+    }
+
+    /// Whether a register names the write: its owner, or, for a part, the upload that is being
+    /// completed with it or the object it became. Looked up in the order in which a part moves, so
+    /// that one that moves meanwhile is met.
+    async fn named(&self, owner: &RegisterKey, id: WriteId) -> Result<Named> {
+        let mut keys = vec![owner.clone()];
+        if owner.space() == Space::Part as u8 {
+            let Some(upload_len) = owner.key().len().checked_sub(PART_TAIL) else {
+                return Ok(Named::Unknown);
+            };
+            let Some(object_len) = upload_len.checked_sub(UPLOAD_TAIL) else {
+                return Ok(Named::Unknown);
+            };
+            let (group, bucket) = (owner.group(), owner.bucket());
+            keys.push(RegisterKey::new(group, Space::Upload, bucket, &owner.key()[..upload_len]));
+            keys.push(RegisterKey::new(group, Space::Object, bucket, &owner.key()[..object_len]));
+        }
+        for key in keys {
+            let hash = ashlar_checksum::key_hash(key.as_bytes());
+            if let Some(r) = self.read_slowly(&key, hash).await?
+                && names(&r.record, id)
+            {
+                return Ok(Named::Yes);
+            }
+        }
+        Ok(Named::No)
+    }
+
+    /// Drops a write's shards everywhere, if nothing that names it can be chosen any more.
+    async fn collect(self: &Arc<Self>, shard: &ShardInfo) -> Result<bool> {
+        let key = &shard.owner;
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let view = self.view(key.group())?;
+        let ballot = {
+            let _turn = self.locks.lock(hash).await;
+            if self.live.lock().contains(&shard.write_id) {
+                return Ok(false);
+            }
+            self.ballots.pass(shard.ballot, view.epoch)?;
+            let mut won = None;
+            for _ in 0..4 {
+                match self.sweep(&view, key, shard.write_id).await? {
+                    Swept::Drop(b) => {
+                        won = Some(b);
+                        break;
+                    }
+                    Swept::Keep => return Ok(false),
+                    Swept::Again => {}
+                }
+            }
+            match won {
+                Some(b) => b,
+                None => return Ok(false),
+            }
+        };
+        // The owner can name it no more; a part may have moved on before.
+        if !matches!(self.named(key, shard.write_id).await?, Named::No) {
+            return Ok(false);
+        }
+        tracing::info!(?key, write = %shard.write_id, "dropping data that no record names");
+        for (_, m) in view.members() {
+            // A drive whose own record names it keeps it until it has the newer record.
+            let own = match m.drive.read(key, true).await {
+                Ok(r) => r.accepted.and_then(|s| s.record),
+                Err(_) => continue,
+            };
+            if own.is_some_and(|b| stored_names(&b, shard.write_id)) {
+                self.heals.push(key.clone());
+                continue;
+            }
+            for index in 0..view.n() {
+                if let Err(e) = m.drive.drop_orphan(shard.write_id, index, ballot).await {
+                    tracing::debug!("an orphan stays for now: {e}");
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// One round of [`Sweep`].
+    async fn sweep(&self, view: &Arc<View>, key: &RegisterKey, id: WriteId) -> Result<Swept> {
+        let ballot = self.ballots.next(view.epoch);
+        let mut sweep: Sweep<Bytes> = Sweep::new(view.quorum, ballot);
+        let asks = (0..view.n()).map(|slot| async move {
+            match view.member(slot) {
+                Some(m) => (slot, Some(m.drive.prepare(key, ballot).await)),
+                None => (slot, None),
+            }
+        });
+        let mut step = SweepStep::Wait;
+        for (slot, reply) in join_all(asks).await {
+            let new = match reply {
+                Some(Ok(Prepared::Promised { accepted: None })) => {
+                    sweep.on_promise(slot, None, false, false)
+                }
+                Some(Ok(Prepared::Promised { accepted: Some(a) })) => {
+                    match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
+                        Ok((_, light)) => {
+                            let named = stored_names(&a.record, id);
+                            let undecided = light.is_some() && !a.hint;
+                            sweep.on_promise(slot, Some((a.ballot, a.record)), named, undecided)
+                        }
+                        Err(_) => sweep.on_silent(slot),
+                    }
+                }
+                Some(Ok(Prepared::Refused { highest })) => {
+                    self.ballots.pass(highest, view.epoch)?;
+                    sweep.on_refused(slot, highest)
+                }
+                _ => sweep.on_silent(slot),
+            };
+            if new != SweepStep::Wait {
+                step = new;
+            }
+        }
+        match step {
+            SweepStep::Drop => Ok(Swept::Drop(ballot)),
+            SweepStep::Keep => Ok(Swept::Keep),
+            // An undecided one-sync record, a lost race, or a slot away: a round of its own settles
+            // what is there, and the next sweep finds it so.
+            SweepStep::Later { .. } => {
+                let hash = ashlar_checksum::key_hash(key.as_bytes());
+                self.renew(key, hash).await?;
+                Ok(Swept::Again)
+            }
+            SweepStep::Round(base) => self.sweep_round(view, key, sweep, base, ballot).await,
+            SweepStep::Wait => Ok(Swept::Again),
+        }
+    }
+
+    /// The base itself, accepted again under the sweep's ballot.
+    async fn sweep_round(
+        &self,
+        view: &Arc<View>,
+        key: &RegisterKey,
+        mut sweep: Sweep<Bytes>,
+        base: Option<(Ballot, Bytes)>,
+        ballot: Ballot,
+    ) -> Result<Swept> {
+        let tombstone = Record { seq: 1, parent: 0, body: ashlar_format::Body::Tombstone };
+        let (record, summary) = match base {
+            None => (Bytes::from(tombstone.encode()), Bytes::new()),
+            Some((b, stored)) => {
+                let bad = |e| Error::Corrupt(format!("{key:?}: {e}"));
+                let record = Stored::parse(&stored).map_err(bad)?.record;
+                (record, self.summary(view, key, b).await.unwrap_or_default())
+            }
+        };
+        sweep.propose();
+        let members: Vec<_> = view.members().collect();
+        let tally = Tally::new(members.len() as u8);
+        for (slot, m) in &members {
+            let (key, record, summary) = (key.clone(), record.clone(), summary.clone());
+            let accept = ashlar_drive::Accept { key, ballot, record, summary, inline: None };
+            m.drive.accept(accept, tally.completion(*slot));
+        }
+        let o = tokio::time::timeout(Duration::from_secs(20), tally.wait_all()).await;
+        let o = o.unwrap_or_else(|_| tally.outcome());
+        let mut dropped = false;
+        for slot in view.quorum.all().iter() {
+            let step = if o.ok >> slot & 1 == 1 {
+                sweep.on_accepted(slot)
+            } else if o.refused >> slot & 1 == 1 {
+                sweep.on_accept_refused(slot, o.highest)
+            } else {
+                sweep.on_accept_silent(slot)
+            };
+            dropped |= step == SweepStep::Drop;
+        }
+        Ok(if dropped { Swept::Drop(ballot) } else { Swept::Again })
+    }
+}
+
+enum Swept {
+    /// Nothing that names the data can be chosen any more: under this ballot.
+    Drop(Ballot),
+    Keep,
+    Again,
+}
+
+fn names(record: &Record, id: WriteId) -> bool {
+    record.data().any(|p| p.data.write_id == id)
+}
+
+/// Whether the stored bytes, or the parent inside them, name the write. What cannot be decoded may
+/// name anything.
+fn stored_names(bytes: &Bytes, id: WriteId) -> bool {
+    let Ok(stored) = Stored::parse(bytes) else { return true };
+    let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id));
+    says(&stored.record)
+        || stored.light.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
+}
+
+/// The background task.
+pub(crate) async fn run(of: Weak<Inner>) {
+    // A start under load should not begin with a scrub.
+    let mut wait = Duration::from_secs(5);
+    let mut full = Instant::now();
+    loop {
+        let every = {
+            let Some(inner) = of.upgrade() else { return };
+            let looking = tokio::time::timeout(wait, inner.scrub.soon.notified()).await.is_ok();
+            let every = inner.options.scrub_every;
+            let deep = full.elapsed() >= every;
+            if deep || looking || wait == Duration::from_secs(5) {
+                match inner.scrub(deep).await {
+                    Ok(s) => tracing::debug!(deep, "scrub: {s:?}"),
+                    Err(e) => tracing::debug!(deep, "scrub: {e}"),
+                }
+                if deep {
+                    full = Instant::now();
+                }
+            }
+            every
+        };
+        wait = (every / 8).clamp(Duration::from_millis(100), Duration::from_secs(60));
+    }
+}

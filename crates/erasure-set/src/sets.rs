@@ -1,0 +1,271 @@
+//! The shared state: layout, attached drives, caches, background queues.
+//!
+//! Invariants: everything here is bounded (each bound stands beside its field); the table of drives
+//! is replaced whole, never changed in place; dropping the last handle ends the background work.
+
+use crate::ballots::Ballots;
+use crate::cache::RecordCache;
+use crate::heal::HealQueue;
+use crate::keylock::KeyLocks;
+use crate::layout::Layout;
+use crate::rebuild::Rebuilds;
+use crate::scrub::ScrubState;
+use crate::table::{Member, Table, View};
+use crate::tail::Tails;
+use crate::{Error, Result};
+use arc_swap::ArcSwap;
+use ashlar_drive::Drive;
+use ashlar_engine::Engine;
+use ashlar_format::{BucketId, DriveId, WriteId};
+use ashlar_machine::BufferPool;
+use ashlar_pacer::{Foreground, Limits, Pacer};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// How the sets are run.
+#[derive(Clone)]
+pub struct Options {
+    /// Where buffers come from; its ceiling bounds the bodies in flight.
+    pub pool: BufferPool,
+    /// Number of this node in ballots.
+    pub node: u16,
+    /// Shards up to this many bytes ride in the drives' journals.
+    pub inline_shard: u32,
+    /// Small bodies use fewer data shards, so that a shard has at least this many bytes.
+    pub min_shard: u32,
+    /// Bound on the cache of decoded records, in bytes.
+    pub record_cache: usize,
+    /// Small bodies of healthy groups are written with one flush instead of two (2.3 a).
+    pub one_sync: bool,
+    /// One of so many encoded stripes is decoded again; 1: every stripe.
+    pub recheck: u64,
+    /// Limits of heal, rebuild and scrub.
+    pub background: Limits,
+    /// How often everything is scrubbed: presence of all shards, and their hashes.
+    pub scrub_every: Duration,
+    /// Data that no register names is dropped after it was seen so for this long.
+    pub orphan_age: Duration,
+}
+
+impl Options {
+    /// Defaults over a buffer pool.
+    #[must_use]
+    pub fn new(pool: BufferPool) -> Options {
+        Options {
+            pool,
+            node: 0,
+            inline_shard: 128 << 10,
+            min_shard: 1024,
+            record_cache: 32 << 20,
+            one_sync: true,
+            recheck: ashlar_engine::SAMPLE,
+            background: Limits::default(),
+            scrub_every: Duration::from_secs(7 * 86_400),
+            orphan_age: Duration::from_secs(86_400),
+        }
+    }
+}
+
+/// All placement groups of a pool over the attached drives. Cloning gives another handle.
+#[derive(Clone)]
+pub struct Sets {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    /// This very value, for work that outlives a call.
+    pub(crate) me: std::sync::Weak<Inner>,
+    pub(crate) options: Options,
+    pub(crate) engine: Engine,
+    pub(crate) table: ArcSwap<Table>,
+    /// Serialises changes of the table.
+    changes: Mutex<()>,
+    pub(crate) ballots: Ballots,
+    /// Bound: `Options::record_cache`.
+    pub(crate) cache: RecordCache,
+    pub(crate) locks: Arc<KeyLocks>,
+    pub(crate) tails: Tails,
+    pub(crate) heals: HealQueue,
+    pub(crate) rebuilds: Rebuilds,
+    pub(crate) scrub: ScrubState,
+    /// Writes whose shards no record names yet; one entry per body in flight.
+    pub(crate) live: Mutex<HashSet<WriteId>>,
+    /// Bytes that readers may hold, in units of [`READ_UNIT`]: half the pool, so that writers
+    /// always find memory.
+    pub(crate) read_budget: Arc<Semaphore>,
+    pub(crate) read_units: u32,
+    pub(crate) foreground: Arc<Foreground>,
+    pub(crate) pacer: Pacer,
+    pub(crate) tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    #[cfg(test)]
+    pub(crate) gate: crate::tests::Gate,
+}
+
+/// Grain of the readers' budget.
+pub(crate) const READ_UNIT: usize = 64 << 10;
+
+impl Sets {
+    /// The groups of `layout` over `drives`; drives in no slot are kept aside for a later layout.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a layout that is no layout; [`Error::Unavailable`] without randomness.
+    pub fn new(layout: Layout, drives: Vec<Drive>, options: Options) -> Result<Sets> {
+        layout.check()?;
+        let mut nonce = [0; 4];
+        getrandom::fill(&mut nonce).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
+        let members: HashMap<DriveId, Arc<Member>> =
+            drives.into_iter().map(|d| (d.label().drive, Arc::new(Member::new(d)))).collect();
+        let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
+        let foreground = Arc::new(Foreground::new());
+        let inner = Arc::new_cyclic(|me| Inner {
+            me: me.clone(),
+            engine: Engine::with_sample(options.recheck),
+            table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::new())),
+            changes: Mutex::new(()),
+            ballots: Ballots::new(options.node, u32::from_le_bytes(nonce)),
+            cache: RecordCache::new(options.record_cache),
+            locks: KeyLocks::new(),
+            tails: Tails::new(),
+            heals: HealQueue::new(),
+            rebuilds: Rebuilds::new(),
+            scrub: ScrubState::new(),
+            live: Mutex::new(HashSet::new()),
+            read_budget: Arc::new(Semaphore::new(read_units as usize)),
+            read_units,
+            pacer: Pacer::new(foreground.clone(), options.background),
+            foreground,
+            tasks: Mutex::new(Vec::new()),
+            #[cfg(test)]
+            gate: crate::tests::Gate::default(),
+            options,
+        });
+        let sets = Sets { inner };
+        sets.change(|_, m| *m = members);
+        Ok(sets)
+    }
+
+    /// Starts the background work (tails of writes, heal, rebuild, scrub) on this tokio runtime.
+    pub fn start(&self) {
+        let mut tasks = self.inner.tasks.lock();
+        if !tasks.is_empty() {
+            return;
+        }
+        tasks.push(tokio::spawn(crate::tail::run(Arc::downgrade(&self.inner))));
+        tasks.push(tokio::spawn(crate::heal::run(Arc::downgrade(&self.inner))));
+        tasks.push(tokio::spawn(crate::rebuild::run(Arc::downgrade(&self.inner))));
+        tasks.push(tokio::spawn(crate::scrub::run(Arc::downgrade(&self.inner))));
+    }
+
+    /// Ends the background work and waits for it. Drives are the caller's to close.
+    pub async fn stop(&self) {
+        let tasks = std::mem::take(&mut *self.inner.tasks.lock());
+        for t in &tasks {
+            t.abort();
+        }
+        for t in tasks {
+            // Aborted or ended: both are what is wanted.
+            let _ = t.await;
+        }
+    }
+
+    fn change(&self, f: impl FnOnce(&mut Arc<Layout>, &mut HashMap<DriveId, Arc<Member>>)) {
+        let _one = self.inner.changes.lock();
+        let old = self.inner.table.load_full();
+        let (mut layout, mut members) = (old.layout.clone(), old.members.clone());
+        f(&mut layout, &mut members);
+        for m in members.values() {
+            // A floor of a later epoch shows in the first prepare; nothing to do here.
+            let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
+        }
+        self.inner.table.store(Arc::new(Table::new(layout, members)));
+        self.inner.rebuilds.look();
+    }
+
+    /// Puts a drive in service (or another handle in place of one with the same id). A drive that
+    /// is joining is rebuilt in the background.
+    pub fn attach(&self, drive: Drive) {
+        let member = Arc::new(Member::new(drive));
+        self.change(|_, m| {
+            m.insert(member.id, member.clone());
+        });
+        self.inner.scrub.look_soon();
+    }
+
+    /// Takes a drive out of service. Its slot counts as silent from now on.
+    pub fn detach(&self, drive: DriveId) -> Option<Drive> {
+        let mut gone = None;
+        self.change(|_, m| gone = m.remove(&drive));
+        gone.map(|m| m.drive.clone())
+    }
+
+    /// Follows the map: a new epoch, other drives in slots.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a layout that is no layout, has another code or fewer groups, or is
+    /// older than the one in force.
+    pub fn set_layout(&self, layout: Layout) -> Result<()> {
+        layout.check()?;
+        let now = self.layout();
+        if layout.epoch < now.epoch {
+            return Err(Error::Invalid("an older layout"));
+        }
+        if layout.code != now.code || layout.groups.len() != now.groups.len() {
+            return Err(Error::Invalid("code and number of groups are for life"));
+        }
+        self.change(|l, _| *l = Arc::new(layout));
+        Ok(())
+    }
+
+    /// The layout in force.
+    #[must_use]
+    pub fn layout(&self) -> Arc<Layout> {
+        self.inner.table.load().layout.clone()
+    }
+
+    /// The group of a key.
+    #[must_use]
+    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> u16 {
+        self.inner.table.load().layout.group_of(bucket, key)
+    }
+
+    /// The drives in the slots of a group.
+    #[must_use]
+    pub fn slots(&self, group: u16) -> Vec<DriveId> {
+        let table = self.inner.table.load();
+        table.layout.groups.get(usize::from(group)).map(|g| g.slots.clone()).unwrap_or_default()
+    }
+
+    /// The drives attached.
+    #[must_use]
+    pub fn drives(&self) -> Vec<Drive> {
+        self.inner.table.load().members.values().map(|m| m.drive.clone()).collect()
+    }
+
+    /// What clients feel; the doors note their requests here, background work yields to it.
+    #[must_use]
+    pub fn foreground(&self) -> Arc<Foreground> {
+        self.inner.foreground.clone()
+    }
+
+    /// Limits of background work, changed while it runs.
+    pub fn set_background(&self, limits: Limits) {
+        self.inner.pacer.set(limits);
+    }
+}
+
+impl Inner {
+    pub(crate) fn view(&self, group: u16) -> Result<Arc<View>> {
+        self.table.load().view(group).cloned()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for t in self.tasks.get_mut().drain(..) {
+            t.abort();
+        }
+    }
+}

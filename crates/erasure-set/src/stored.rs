@@ -1,0 +1,120 @@
+//! The bytes a drive keeps as "the record" of a register.
+//!
+//! Usually they are the encoded record itself. A one-sync write (PROTOCOL.md 2.3 a) wraps it: beside
+//! the record stand what a recoverer needs to judge it and, whole, the record it was built on (one
+//! level deep). Layout of the wrapper: docs/formats.md, "One-sync record".
+//!
+//! Invariants: one encoding per value; the first byte tells which form it is; a decoder never
+//! panics. Must never know: drives, ballots.
+
+use ashlar_commit::{OneSync, SlotSet};
+use ashlar_format::codec::{Reader, Writer};
+use ashlar_format::{Ballot, Error, Record, WriteId};
+use bytes::Bytes;
+
+/// First byte of the wrapped form; encoded records begin with a small format number.
+const ONE_SYNC: u8 = 0xE1;
+
+/// What stands beside a one-sync record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Light {
+    /// What decides whether it is chosen.
+    pub(crate) one_sync: OneSync,
+    /// The write whose shards ride in the same ACCEPT.
+    pub(crate) write_id: WriteId,
+    /// The record it was built on, without a wrapper; empty when there was none.
+    pub(crate) parent: Bytes,
+    /// The ballot of that record; zero when there was none.
+    pub(crate) parent_ballot: Ballot,
+    /// Its summary.
+    pub(crate) parent_summary: Bytes,
+}
+
+/// The two forms, taken apart without copying.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// The encoded record.
+    pub(crate) record: Bytes,
+    /// Present for a one-sync record.
+    pub(crate) light: Option<Light>,
+}
+
+impl Stored {
+    /// Whether the bytes are a wrapped record.
+    pub(crate) fn is_light(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&ONE_SYNC)
+    }
+
+    /// Takes the bytes of a drive apart.
+    pub(crate) fn parse(bytes: &Bytes) -> Result<Stored, Error> {
+        if !Stored::is_light(bytes) {
+            return Ok(Stored { record: bytes.clone(), light: None });
+        }
+        let mut r = Reader::new(bytes);
+        r.u8()?;
+        let (k, needed, targets) = (r.u8()?, r.u8()?, SlotSet(r.u64()?));
+        let write_id = WriteId(r.array()?);
+        let parent_ballot = Ballot::from_bytes(&r.array()?);
+        let parent = bytes.slice_ref(r.bytes()?);
+        let parent_summary = bytes.slice_ref(r.bytes()?);
+        let record = bytes.slice_ref(r.bytes()?);
+        r.end()?;
+        if k == 0 || needed < k || record.is_empty() {
+            return Err(Error::Malformed("one-sync record"));
+        }
+        let one_sync = OneSync { k, needed, targets };
+        let light = Light { one_sync, write_id, parent, parent_ballot, parent_summary };
+        Ok(Stored { record, light: Some(light) })
+    }
+
+    /// The bytes for a drive.
+    pub(crate) fn wrap(record: &[u8], light: &Light) -> Bytes {
+        let mut w = Writer::with_capacity(48 + record.len() + light.parent.len());
+        w.u8(ONE_SYNC);
+        w.u8(light.one_sync.k);
+        w.u8(light.one_sync.needed);
+        w.u64(light.one_sync.targets.0);
+        w.raw(&light.write_id.0);
+        w.raw(&light.parent_ballot.to_bytes());
+        w.bytes(&light.parent);
+        w.bytes(&light.parent_summary);
+        w.bytes(record);
+        Bytes::from(w.into_vec())
+    }
+
+    /// The record itself.
+    pub(crate) fn decode(&self) -> Result<Record, Error> {
+        Record::decode(&self.record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_format::Body;
+
+    #[test]
+    fn both_forms_come_back() {
+        let plain = Bytes::from(Record { seq: 3, parent: 9, body: Body::Tombstone }.encode());
+        let s = Stored::parse(&plain).unwrap();
+        assert_eq!((s.record.clone(), s.light.is_none()), (plain.clone(), true));
+        let light = Light {
+            one_sync: OneSync { k: 2, needed: 3, targets: SlotSet(15) },
+            write_id: WriteId([7; 16]),
+            parent: Bytes::from_static(b"parent"),
+            parent_ballot: Ballot { epoch: 1, counter: 5, node: 2, nonce: 9 },
+            parent_summary: Bytes::from_static(b"s"),
+        };
+        let wrapped = Stored::wrap(&plain, &light);
+        let s = Stored::parse(&wrapped).unwrap();
+        assert_eq!(s.record, plain);
+        assert_eq!(s.light.as_ref(), Some(&light));
+        assert_eq!(s.decode().unwrap().seq, 3);
+        for cut in 0..wrapped.len() {
+            let part = wrapped.slice(..cut);
+            if !part.is_empty() {
+                assert!(Stored::parse(&part).is_err(), "{cut} bytes");
+            }
+        }
+    }
+}

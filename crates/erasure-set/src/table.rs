@@ -1,0 +1,200 @@
+//! Which drive is in which slot now, and how it has been behaving.
+//!
+//! Invariants: a table is immutable; a change makes a new one, and whoever holds the old one
+//! finishes with it. A slot without a drive is `None` and counts as silent. Being late never takes
+//! a drive's vote or its shards away: it only means that nobody waits for it beyond need.
+
+use crate::layout::Layout;
+use crate::{Error, Result};
+use ashlar_commit::{Quorum, SlotSet};
+use ashlar_drive::{Drive, Role, State};
+use ashlar_format::DriveId;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A drive that is attached.
+pub(crate) struct Member {
+    pub(crate) id: DriveId,
+    pub(crate) drive: Drive,
+    pub(crate) pulse: Pulse,
+}
+
+/// How quickly a drive answers lately.
+pub(crate) struct Pulse {
+    start: Instant,
+    /// Milliseconds after `start` until which nobody waits for the drive beyond need.
+    late_until: AtomicU64,
+    /// How often in a row it was late: each time doubles the span, up to 64 s.
+    strikes: AtomicU32,
+    /// Moving average and mean deviation of the time to read a frame, microseconds.
+    read_us: AtomicU32,
+    read_dev: AtomicU32,
+}
+
+/// The shortest span of being late, milliseconds.
+const LATE_MS: u64 = 1000;
+/// Bounds on how long a read waits before another shard is asked too.
+const HEDGE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(500));
+
+impl Pulse {
+    fn new() -> Pulse {
+        Pulse {
+            start: Instant::now(),
+            late_until: AtomicU64::new(0),
+            strikes: AtomicU32::new(0),
+            read_us: AtomicU32::new(0),
+            read_dev: AtomicU32::new(0),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The drive let somebody wait too long.
+    pub(crate) fn strike(&self) {
+        let strikes = self.strikes.fetch_add(1, Ordering::Relaxed).min(6);
+        let until = self.now_ms().saturating_add(LATE_MS << strikes);
+        self.late_until.store(until, Ordering::Relaxed);
+    }
+
+    /// Nobody should wait for it beyond need.
+    pub(crate) fn is_late(&self) -> bool {
+        let until = self.late_until.load(Ordering::Relaxed);
+        until != 0 && self.now_ms() < until
+    }
+
+    /// The drive answered in time.
+    pub(crate) fn in_time(&self) {
+        if self.strikes.load(Ordering::Relaxed) != 0 && !self.is_late() {
+            self.strikes.store(0, Ordering::Relaxed);
+            self.late_until.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A frame was read in this time.
+    pub(crate) fn note_read(&self, took: Duration) {
+        let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).min(60_000_000);
+        let mean = self.read_us.load(Ordering::Relaxed);
+        let dev = self.read_dev.load(Ordering::Relaxed);
+        let (mean_now, dev_now) = if mean == 0 {
+            (us, us / 2)
+        } else {
+            ((mean * 7).saturating_add(us) / 8, (dev * 3).saturating_add(mean.abs_diff(us)) / 4)
+        };
+        self.read_us.store(mean_now, Ordering::Relaxed);
+        self.read_dev.store(dev_now, Ordering::Relaxed);
+        self.in_time();
+    }
+
+    /// How long to wait for a frame before another shard is asked too: twice the estimated 95th
+    /// percentile (mean + 2 mean deviations), within bounds.
+    pub(crate) fn hedge_after(&self) -> Duration {
+        let us = self.read_us.load(Ordering::Relaxed).saturating_add(
+            self.read_dev.load(Ordering::Relaxed).saturating_mul(2),
+        );
+        Duration::from_micros(u64::from(us) * 2).clamp(HEDGE.0, HEDGE.1)
+    }
+}
+
+impl Member {
+    pub(crate) fn new(drive: Drive) -> Member {
+        Member { id: drive.label().drive, drive, pulse: Pulse::new() }
+    }
+
+    pub(crate) fn is_voter(&self) -> bool {
+        self.drive.role() == Role::Voter
+    }
+
+    /// It answers reads.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.drive.state(), State::Online | State::ReadOnly)
+    }
+}
+
+/// One group with the drives in its slots.
+pub(crate) struct View {
+    pub(crate) group: u16,
+    pub(crate) epoch: u32,
+    pub(crate) quorum: Quorum,
+    pub(crate) k: u8,
+    pub(crate) m: u8,
+    pub(crate) slots: SmallVec<[Option<Arc<Member>>; 16]>,
+}
+
+impl View {
+    pub(crate) fn n(&self) -> u8 {
+        self.quorum.n
+    }
+
+    pub(crate) fn member(&self, slot: u8) -> Option<&Arc<Member>> {
+        self.slots.get(usize::from(slot)).and_then(Option::as_ref)
+    }
+
+    /// The slots with a drive, and the drive.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (u8, &Arc<Member>)> {
+        self.slots.iter().enumerate().filter_map(|(s, m)| Some((s as u8, m.as_ref()?)))
+    }
+
+    /// The slots whose drive fits.
+    pub(crate) fn which(&self, fits: impl Fn(&Member) -> bool) -> SlotSet {
+        self.members().filter(|(_, m)| fits(m)).map(|(s, _)| s).collect()
+    }
+}
+
+/// Everything about where things are, at one moment.
+pub(crate) struct Table {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) members: HashMap<DriveId, Arc<Member>>,
+    pub(crate) views: Vec<Arc<View>>,
+}
+
+impl Table {
+    pub(crate) fn new(layout: Arc<Layout>, members: HashMap<DriveId, Arc<Member>>) -> Table {
+        let views = layout
+            .groups
+            .iter()
+            .map(|g| {
+                Arc::new(View {
+                    group: g.id,
+                    epoch: layout.epoch,
+                    quorum: Quorum::new(layout.code.n()),
+                    k: layout.code.k,
+                    m: layout.code.m,
+                    slots: g.slots.iter().map(|d| members.get(d).cloned()).collect(),
+                })
+            })
+            .collect();
+        Table { layout, members, views }
+    }
+
+    pub(crate) fn view(&self, group: u16) -> Result<&Arc<View>> {
+        self.views.get(usize::from(group)).ok_or(Error::Invalid("no such placement group"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_ends_and_hedges_are_bounded() {
+        let p = Pulse::new();
+        assert!(!p.is_late());
+        assert_eq!(p.hedge_after(), HEDGE.0);
+        for _ in 0..100 {
+            p.note_read(Duration::from_millis(10));
+        }
+        let hedge = p.hedge_after();
+        assert!(hedge >= Duration::from_millis(19) && hedge <= Duration::from_millis(25), "{hedge:?}");
+        p.note_read(Duration::from_secs(30));
+        assert_eq!(p.hedge_after(), HEDGE.1);
+        p.strike();
+        assert!(p.is_late());
+        p.in_time();
+        assert!(p.is_late(), "one quick answer does not end it");
+    }
+}

@@ -1,0 +1,213 @@
+//! T9 and T10 at this level: drives that are full, failing, lying, slow.
+
+use super::*;
+use ashlar_machine::{Fault, Operation};
+use std::time::Instant;
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failing_drives_cost_nothing_up_to_the_code() {
+    let rig = Rig::new(2, 2).await;
+    for i in 0..4u64 {
+        rig.put(&format!("a{i}"), &noise(i, 3000 + 200_000 * i as usize)).await.unwrap();
+    }
+    // A failed flush fences the drive; the write goes through on the others.
+    rig.faults[2].set(Operation::Sync, Fault::Error(EIO));
+    for i in 4..8u64 {
+        rig.put(&format!("a{i}"), &noise(i, 3000 + 200_000 * i as usize)).await.unwrap();
+    }
+    assert_eq!(rig.sets.health()[0].voters, 3);
+    // A second one cannot be read.
+    rig.faults[1].set(Operation::Read, Fault::Error(EIO));
+    for i in 0..8u64 {
+        let got = rig.get(&format!("a{i}")).await.unwrap().unwrap();
+        assert!(got == noise(i, 3000 + 200_000 * i as usize), "a{i}");
+    }
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_drives_are_told_before_the_body() {
+    let rig = Rig::new(2, 2).await;
+    rig.put("before", b"small").await.unwrap();
+    rig.faults[0].set(Operation::Allocate, Fault::Error(ENOSPC));
+    for i in 0..3u64 {
+        rig.put(&format!("one{i}"), &noise(i, 3_000_000)).await.unwrap();
+        assert!(rig.get(&format!("one{i}")).await.unwrap().unwrap() == noise(i, 3_000_000));
+    }
+    for f in &rig.faults {
+        f.set(Operation::Allocate, Fault::Error(ENOSPC));
+    }
+    let mut full = None;
+    for i in 0..20u64 {
+        match rig.sets.write(&rig.key("big"), 3_000_000).await {
+            Ok(mut w) => {
+                if let Err(e) = w.write(noise(i, 3_000_000)).await {
+                    full = Some(e);
+                    break;
+                }
+                match w.finish().await {
+                    Ok(s) => s.keep(),
+                    Err(e) => {
+                        full = Some(e);
+                        break;
+                    }
+                }
+            }
+            Err(e) => {
+                full = Some(e);
+                break;
+            }
+        }
+    }
+    assert_eq!(full, Some(Error::Full));
+    for f in &rig.faults {
+        f.clear();
+    }
+    rig.delete("one0").await.unwrap();
+    assert_eq!(rig.get("before").await.unwrap().unwrap(), b"small");
+    rig.close().await;
+}
+
+/// Flips one byte of a shard where it lies: finds the row's bytes in the drive's files.
+fn damage(rig: &Rig, slot: u8, needle: &[u8]) -> bool {
+    fn walk(dir: &std::path::Path, needle: &[u8]) -> bool {
+        use std::os::unix::fs::FileExt;
+        for e in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            if e.file_type().unwrap().is_dir() {
+                if walk(&e.path(), needle) {
+                    return true;
+                }
+                continue;
+            }
+            let bytes = std::fs::read(e.path()).unwrap();
+            if let Some(at) = bytes.windows(needle.len()).position(|w| w == needle) {
+                let f = std::fs::OpenOptions::new().write(true).open(e.path()).unwrap();
+                f.write_all_at(&[needle[0] ^ 1], at as u64).unwrap();
+                return true;
+            }
+        }
+        false
+    }
+    walk(&rig.path(slot, 0), needle)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_shards_are_read_around_and_healed() {
+    let rig = Rig::new(2, 2).await;
+    for (name, size) in [("inline", 40_000usize), ("extent", 900_000)] {
+        let want = noise(size as u64, size);
+        let reg = rig.put(name, &want).await.unwrap();
+        let part = reg.record.data().next().unwrap().clone();
+        let key = rig.key(name);
+        // Both data shards: everything has to come from parity.
+        let row = part.data.row_len(u64::from(part.data.stripe).min(part.size)) as usize;
+        for shard in 0..2u8 {
+            let needle = &want[usize::from(shard) * row..][..64];
+            assert!(damage(&rig, part.data.slot_of(shard), needle), "{name}: shard {shard}");
+        }
+        let mut r = rig.sets.read(&key, &part.data, part.size, 0..part.size).await.unwrap();
+        let mut got = Vec::new();
+        while let Some(b) = r.next().await {
+            got.extend_from_slice(&b.unwrap());
+        }
+        assert!(got == want, "{name}");
+        assert_eq!(r.damage(), 0b11, "{name}");
+        assert_eq!(rig.sets.heal_backlog(), 1);
+        drop(r);
+        let h = rig.sets.heal_register(&key, true).await.unwrap();
+        assert_eq!((h.shards, h.missing, h.lost), (2, 0, 0), "{name}");
+        rig.sets.heal_queued().await;
+        // The other two away: only the healed ones are left.
+        let away: Vec<u8> = (2..4).map(|s| part.data.slot_of(s)).collect();
+        let kept: Vec<Drive> =
+            away.iter().map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap()).collect();
+        assert!(rig.get(name).await.unwrap().unwrap() == want);
+        for d in kept {
+            rig.sets.attach(d);
+        }
+    }
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_damage_than_the_code_bears_is_an_error() {
+    let rig = Rig::new(2, 2).await;
+    let want = noise(1, 900_000);
+    let reg = rig.put("x", &want).await.unwrap();
+    let part = reg.record.data().next().unwrap().clone();
+    for shard in [0u8, 2, 3] {
+        let (slot, id) = (part.data.slot_of(shard), part.data.write_id);
+        let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0));
+        d.unwrap().discard(&[(id, shard)]);
+    }
+    let e = rig.get("x").await.unwrap_err();
+    assert!(matches!(e, Error::Corrupt(_)), "{e}");
+    let h = rig.sets.heal_register(&rig.key("x"), true).await.unwrap();
+    assert_eq!((h.shards, h.lost), (0, 1), "told, not hidden");
+    assert!(rig.sets.read_register(&rig.key("x")).await.unwrap().is_some(), "and still there");
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replaced_data_is_told_from_lost_data() {
+    let rig = Rig::new(2, 2).await;
+    for size in [2000usize, 900_000] {
+        let reg = rig.put("s", &noise(1, size)).await.unwrap();
+        let part = reg.record.data().next().unwrap().clone();
+        rig.put("s", b"newer").await.unwrap();
+        let key = rig.key("s");
+        let mut r = rig.sets.read(&key, &part.data, part.size, 0..part.size).await.unwrap();
+        assert_eq!(r.next().await, Some(Err(Error::Superseded)));
+        assert_eq!(r.next().await, None);
+    }
+    rig.close().await;
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+/// Drives with the latency of a disk; one of them a hundred times slower.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_slow_drive_does_not_show() {
+    let rig = Rig::new(2, 2).await;
+    let count = 250u64;
+    let delay = Duration::from_millis(2);
+    for f in &rig.faults {
+        f.set(Operation::Sync, Fault::Delay(delay));
+        f.set(Operation::Read, Fault::Delay(delay));
+    }
+    let mut results = Vec::new();
+    for slow in [false, true] {
+        if slow {
+            rig.faults[1].clear();
+            rig.faults[1].set(Operation::Sync, Fault::Delay(delay * 100));
+            rig.faults[1].set(Operation::Read, Fault::Delay(delay * 100));
+        }
+        let (mut puts, mut gets) = (Vec::new(), Vec::new());
+        for i in 0..count {
+            let size = if i % 25 == 0 { 600_000 } else { 3000 };
+            let began = Instant::now();
+            rig.put(&format!("p{}", i % 50), &noise(i, size)).await.unwrap();
+            puts.push(began.elapsed());
+            let began = Instant::now();
+            assert!(rig.get(&format!("p{}", i % 50)).await.unwrap().unwrap() == noise(i, size));
+            gets.push(began.elapsed());
+        }
+        results.push((p99(puts), p99(gets)));
+    }
+    for f in &rig.faults {
+        f.clear();
+    }
+    let [(put, get), (slow_put, slow_get)] = results[..] else { unreachable!() };
+    println!("p99 put {put:?} -> {slow_put:?}, get {get:?} -> {slow_get:?}");
+    // A loaded test machine adds a few milliseconds of its own.
+    let noise = Duration::from_millis(15);
+    assert!(slow_put <= put * 2 + noise, "put {put:?} -> {slow_put:?}");
+    assert!(slow_get <= get * 2 + noise, "get {get:?} -> {slow_get:?}");
+    rig.close().await;
+}

@@ -1,0 +1,328 @@
+//! T15 and PROTOCOL.md 2.7, 2.13: drives that are replaced, emptied, away for a while.
+
+use super::*;
+use crate::Phase;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The layout in which the given slots have their second drive.
+fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
+    let mut layout = rig.layout.clone();
+    layout.epoch += 1;
+    for g in &mut layout.groups {
+        for d in &mut g.slots {
+            if slots.contains(&d.0[0]) {
+                d.0[1] = 1;
+            }
+        }
+    }
+    layout
+}
+
+/// Looks at the drives themselves: every record on every drive under one ballot, every shard that a
+/// record names on its slot and sound, and nothing else. Returns records and shards.
+async fn census(sets: &Sets) -> (usize, usize) {
+    let layout = sets.layout();
+    let (mut records, mut named) = (0, HashSet::new());
+    for g in &layout.groups {
+        let (from, to) = crate::list::group_range(g.id);
+        let mut first: Option<Vec<ashlar_drive::Entry>> = None;
+        for (slot, id) in g.slots.iter().enumerate() {
+            let d = sets.drives().into_iter().find(|d| d.label().drive == *id).unwrap();
+            assert_eq!(d.role(), Role::Voter);
+            let entries = d.scan(&from, &to, 1_000_000).await.unwrap();
+            for e in &entries {
+                let r = d.read(&e.key, true).await.unwrap().accepted.unwrap();
+                let stored = crate::stored::Stored::parse(&r.record.unwrap()).unwrap();
+                for p in stored.decode().unwrap().data() {
+                    let shard = p.data.shard_of(slot as u8);
+                    d.verify_shard(p.data.write_id, shard).await.unwrap_or_else(|x| {
+                        panic!("{:?}: shard {shard} on slot {slot}: {x}", e.key)
+                    });
+                    named.insert((*id, p.data.write_id, shard));
+                }
+            }
+            let pairs = |v: &[ashlar_drive::Entry]| -> Vec<_> {
+                v.iter().map(|e| (e.key.clone(), e.ballot)).collect()
+            };
+            match &first {
+                None => first = Some(entries),
+                Some(f) => assert_eq!(pairs(f), pairs(&entries), "slot {slot} of group {}", g.id),
+            }
+        }
+        records += first.map_or(0, |f| f.len());
+    }
+    for d in sets.drives() {
+        d.flush().await.unwrap();
+        for s in d.shards(None, 1_000_000).await.unwrap() {
+            let id = d.label().drive;
+            assert!(named.contains(&(id, s.write_id, s.index)), "{:?}: an orphan", s.owner);
+        }
+    }
+    (records, named.len())
+}
+
+async fn fill(rig: &Rig, count: u64) {
+    for i in 0..count {
+        let size = [100, 5000, 300_000, 1_200_000][i as usize % 4];
+        rig.put(&format!("f{i}"), &noise(i, size)).await.unwrap();
+    }
+}
+
+async fn check(rig: &Rig, count: u64) {
+    for i in 0..count {
+        let size = [100, 5000, 300_000, 1_200_000][i as usize % 4];
+        assert!(rig.get(&format!("f{i}")).await.unwrap().unwrap() == noise(i, size), "f{i}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blank_drive_joins_under_load() {
+    let rig = Rig::with(2, 2, 2, |_| {}).await;
+    fill(&rig, 40).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let puts = Arc::new(AtomicU64::new(0));
+    let load = {
+        let (sets, stop, puts) = (rig.sets.clone(), stop.clone(), puts.clone());
+        tokio::spawn(async move {
+            let mut i = 0u64;
+            while !stop.load(Ordering::SeqCst) {
+                let name = format!("load{}", i % 25);
+                let size = if i % 10 == 0 { 400_000 } else { 2000 };
+                put(&sets, &name, &noise(i, size)).await.unwrap();
+                assert!(get(&sets, &name).await.unwrap().unwrap() == noise(i, size));
+                if i % 7 == 0 {
+                    delete(&sets, &name).await.unwrap();
+                }
+                i += 1;
+                puts.store(i, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+    };
+    rig.unplug(1, 0).await;
+    while puts.load(Ordering::SeqCst) < 20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    rig.format(1, 1, Role::Joining);
+    rig.sets.set_layout(replaced(&rig, &[1])).unwrap();
+    rig.plug(1, 1).await;
+    let done = rig.sets.rebuild(drive_id(1, 1)).await.unwrap();
+    assert_eq!((done.phase, done.missing), (Phase::Done, 0));
+    assert!(done.copied >= 40 && done.shards >= 40, "{done:?}");
+    stop.store(true, Ordering::SeqCst);
+    load.await.unwrap();
+    rig.sets.inner.sweep_tails();
+    rig.sets.heal_queued().await;
+    rig.sets.scrub(false).await.unwrap();
+    rig.sets.inner.purge_graves(Duration::ZERO);
+    let (records, shards) = census(&rig.sets).await;
+    assert!(records >= 40 && shards >= 160, "{records} records, {shards} shards");
+    // The new drive and one old one are enough.
+    for slot in [2, 3] {
+        rig.sets.detach(drive_id(slot, 0));
+    }
+    check(&rig, 40).await;
+    rig.close().await;
+}
+
+async fn two_of_four_emptied(one_sync: bool) {
+    let rig = Rig::with(2, 2, 1, |o| o.one_sync = one_sync).await;
+    fill(&rig, 24).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = {
+        let (sets, stop) = (rig.sets.clone(), stop.clone());
+        tokio::spawn(async move {
+            let mut reads = 0u64;
+            while !stop.load(Ordering::SeqCst) {
+                let i = reads % 24;
+                let size = [100, 5000, 300_000, 1_200_000][i as usize % 4];
+                let got = get(&sets, &format!("f{i}")).await;
+                assert!(got.expect("reads never fail").unwrap() == noise(i, size));
+                reads += 1;
+                tokio::task::yield_now().await;
+            }
+            reads
+        })
+    };
+    for slot in [2, 3] {
+        rig.unplug(slot, 0).await;
+    }
+    let health = rig.sets.health()[0].clone();
+    assert!(health.readable && !health.writable, "{health:?}");
+    for size in [10usize, 400_000] {
+        let e = rig.put("new", &noise(1, size)).await.unwrap_err();
+        assert!(matches!(e, Error::Unavailable(_)), "{e}");
+    }
+    assert!(matches!(rig.delete("f1").await, Err(Error::Unavailable(_))));
+    assert_eq!(rig.get("new").await.unwrap(), None, "half the drives can say so");
+    // One more gone: nothing can be said any more.
+    let d = rig.sets.detach(drive_id(1, 0)).unwrap();
+    let alone = rig.sets.read_register(&rig.key("nothing")).await;
+    assert!(matches!(alone, Err(Error::Unavailable(_))), "503, never 404: {alone:?}");
+    rig.sets.attach(d);
+    for slot in [2, 3] {
+        rig.format(slot, 1, Role::Joining);
+    }
+    rig.sets.set_layout(replaced(&rig, &[2, 3])).unwrap();
+    rig.plug(2, 1).await;
+    let early = rig.sets.rebuild(drive_id(2, 1)).await;
+    assert!(matches!(early, Err(Error::Unavailable(_))), "slot 3 might know more: {early:?}");
+    rig.plug(3, 1).await;
+    for slot in [2, 3] {
+        let done = rig.sets.rebuild(drive_id(slot, 1)).await.unwrap();
+        assert_eq!((done.phase, done.missing), (Phase::Done, 0), "{done:?}");
+    }
+    rig.put("new", b"works again").await.unwrap();
+    rig.delete("f3").await.unwrap();
+    rig.put("f3", &noise(3, 1_200_000)).await.unwrap();
+    rig.sets.heal_queued().await;
+    rig.sets.scrub(false).await.unwrap();
+    stop.store(true, Ordering::SeqCst);
+    assert!(load.await.unwrap() > 0);
+    let (records, shards) = census(&rig.sets).await;
+    assert_eq!((records, shards), (25, 100));
+    for slot in [0, 1] {
+        rig.sets.detach(drive_id(slot, 0));
+    }
+    check(&rig, 24).await;
+    assert_eq!(rig.get("new").await.unwrap().unwrap(), b"works again");
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_four_emptied_two_syncs() {
+    two_of_four_emptied(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_four_emptied_one_sync() {
+    two_of_four_emptied(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drive_that_was_away_catches_up() {
+    let rig = Rig::new(4, 2).await;
+    fill(&rig, 12).await;
+    for slot in [4, 5] {
+        rig.sets.detach(drive_id(slot, 0)).unwrap().close().await;
+    }
+    // Written narrower while two are away.
+    for i in 0..12u64 {
+        rig.put(&format!("w{i}"), &noise(i, 40_000 + 90_000 * i as usize)).await.unwrap();
+    }
+    rig.put("f0", b"changed").await.unwrap();
+    rig.delete("f1").await.unwrap();
+    let r = rig.sets.read_register(&rig.key("w3")).await.unwrap().unwrap();
+    assert_eq!(r.record.data().next().unwrap().data.k, 3);
+    for slot in [4, 5] {
+        rig.plug(slot, 0).await;
+    }
+    // Nothing stale is ever shown, healed or not.
+    assert_eq!(rig.get("f0").await.unwrap().unwrap(), b"changed");
+    assert_eq!(rig.get("f1").await.unwrap(), None);
+    let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await.unwrap();
+    assert_eq!(page.entries.len(), 23);
+    let s = rig.sets.scrub(false).await.unwrap();
+    assert!(s.healed.records >= 14 && s.healed.lost == 0, "{s:?}");
+    rig.sets.heal_queued().await;
+    rig.sets.inner.purge_graves(Duration::ZERO);
+    let r = rig.sets.read_register(&rig.key("w3")).await.unwrap().unwrap();
+    let data = r.record.data().next().unwrap().data;
+    assert_eq!((data.k, data.durable), (4, 0b11_1111), "back to full width");
+    // Old shards of what changed while they were away are orphans there.
+    let s = rig.sets.scrub(true).await.unwrap();
+    assert!(s.orphans > 0 && s.dropped == 0, "too young: {s:?}");
+    for slot in [0, 1] {
+        rig.sets.detach(drive_id(slot, 0));
+    }
+    for i in 0..12u64 {
+        let want = noise(i, 40_000 + 90_000 * i as usize);
+        assert!(rig.get(&format!("w{i}")).await.unwrap().unwrap() == want, "w{i}");
+    }
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orphans_are_collected_and_nothing_else() {
+    let rig = Rig::with(2, 2, 1, |o| {
+        o.orphan_age = Duration::ZERO;
+        o.one_sync = false;
+    })
+    .await;
+    fill(&rig, 8).await;
+    // Coordinators that died after staging, for a new key and for an old one.
+    for name in ["never", "f1"] {
+        for size in [2000u64, 500_000] {
+            let key = rig.key(name);
+            let mut w = rig.sets.write(&key, size).await.unwrap();
+            w.write(noise(9, size as usize)).await.unwrap();
+            let staged = w.finish().await.unwrap();
+            rig.sets.inner.gate.set(Some((u64::MAX, 0)));
+            let done = rig
+                .sets
+                .update_register::<(), ()>(&key, &[&staged], |_| {
+                    let body = body(size, Some(staged.data()));
+                    Decision::Write { body, summary: summary(size), moved: false, out: () }
+                })
+                .await;
+            rig.sets.inner.gate.set(None);
+            assert!(done.is_err());
+            staged.keep();
+        }
+    }
+    // One that is still being written.
+    let mut live = rig.sets.write(&rig.key("live"), 600_000).await.unwrap();
+    live.write(noise(5, 600_000)).await.unwrap();
+    let live = live.finish().await.unwrap();
+    let s = rig.sets.scrub(true).await.unwrap();
+    assert_eq!(s.healed.lost, 0);
+    assert!(s.dropped >= 4, "{s:?}");
+    let key = rig.key("live");
+    rig.sets
+        .update_register::<(), ()>(&key, &[&live], |_| {
+            let body = body(600_000, Some(live.data()));
+            Decision::Write { body, summary: summary(600_000), moved: false, out: () }
+        })
+        .await
+        .unwrap();
+    drop(live);
+    check(&rig, 8).await;
+    assert!(rig.get("live").await.unwrap().unwrap() == noise(5, 600_000));
+    assert_eq!(rig.get("never").await.unwrap(), None);
+    rig.sets.scrub(true).await.unwrap();
+    rig.sets.inner.purge_graves(Duration::ZERO);
+    assert_eq!(census(&rig.sets).await, (9, 36));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_rebuild_goes_on_by_itself() {
+    let mut rig = Rig::new(2, 2).await;
+    fill(&rig, 16).await;
+    rig.unplug(0, 0).await;
+    rig.format(0, 1, Role::Joining);
+    rig.layout = replaced(&rig, &[0]);
+    rig.sets.set_layout(rig.layout.clone()).unwrap();
+    let d = rig.plug(0, 1).await;
+    // Cut off somewhere in the middle, several times.
+    for us in [50, 500, 3000] {
+        let cut = Duration::from_micros(us);
+        let _ = tokio::time::timeout(cut, rig.sets.rebuild(drive_id(0, 1))).await;
+    }
+    drop(d);
+    rig.restart(|s| u8::from(s == 0)).await;
+    rig.sets.start();
+    let began = std::time::Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(0, 1)).unwrap();
+        if d.role() == Role::Voter && d.shards(None, 1000).await.unwrap().len() == 16 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", rig.sets.rebuilds());
+    }
+    rig.sets.stop().await;
+    assert_eq!(census(&rig.sets).await, (16, 64));
+    rig.close().await;
+}

@@ -1,0 +1,145 @@
+//! T13 and concurrent histories.
+
+use super::history::{Call, Event, History, linearizable};
+use super::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exactly_one_of_a_hundred_wins() {
+    let rig = Rig::new(2, 2).await;
+    for round in 0..5 {
+        let wins = Arc::new(AtomicU32::new(0));
+        let mut tasks = Vec::new();
+        for i in 0..100u32 {
+            let (sets, wins) = (rig.sets.clone(), wins.clone());
+            tasks.push(tokio::spawn(async move {
+                let mine = format!("racer {i}");
+                let name = format!("prize{round}");
+                if put_if(&sets, &name, mine.as_bytes(), |r| r.is_none()).await.unwrap().is_some() {
+                    wins.fetch_add(1, Ordering::SeqCst);
+                    Some(mine)
+                } else {
+                    None
+                }
+            }));
+        }
+        let mut winner = None;
+        for t in tasks {
+            winner = t.await.unwrap().or(winner);
+        }
+        assert_eq!(wins.load(Ordering::SeqCst), 1);
+        let got = rig.get(&format!("prize{round}")).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8(got).unwrap(), winner.unwrap());
+    }
+    rig.close().await;
+}
+
+/// Two processes over the same drives: their ballots duel, and still exactly one wins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_coordinators_duel() {
+    let rig = Rig::new(2, 2).await;
+    let mut options = Options::new(BufferPool::new(16 << 20));
+    options.node = 2;
+    let other = Sets::new(rig.layout.clone(), rig.sets.drives(), options).unwrap();
+    for round in 0..20 {
+        let name = format!("duel{round}");
+        let mut tasks = Vec::new();
+        for i in 0..6u32 {
+            let sets = if i % 2 == 0 { rig.sets.clone() } else { other.clone() };
+            let name = name.clone();
+            tasks.push(tokio::spawn(async move {
+                put_if(&sets, &name, format!("{i}").as_bytes(), |r| r.is_none()).await
+            }));
+        }
+        let (mut wins, mut unknown) = (0, 0);
+        for t in tasks {
+            match t.await.unwrap() {
+                Ok(Some(_)) => wins += 1,
+                Ok(None) => {}
+                Err(Error::Contended) => {}
+                Err(Error::Unknown(_)) => unknown += 1,
+                Err(e) => panic!("{e}"),
+            }
+        }
+        assert!(wins <= 1 && wins + unknown >= 1, "{wins} won, {unknown} do not know");
+        assert!(rig.get(&name).await.unwrap().is_some());
+    }
+    rig.close().await;
+}
+
+async fn one_history(seed: u64, coordinators: usize, disturb: bool) {
+    let rig = Rig::new(2, 2).await;
+    let mut all = vec![rig.sets.clone()];
+    for i in 1..coordinators {
+        let mut options = Options::new(BufferPool::new(16 << 20));
+        options.node = i as u16 + 1;
+        all.push(Sets::new(rig.layout.clone(), rig.sets.drives(), options).unwrap());
+    }
+    let history = Arc::new(History::default());
+    let mut tasks = Vec::new();
+    for client in 0..4u64 {
+        let sets = all[client as usize % all.len()].clone();
+        let history = history.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut dice = Dice::new(seed * 31 + client);
+            for step in 0..12u64 {
+                let key = dice.roll(2) as usize;
+                let name = format!("h{key}");
+                let value = client * 1000 + step + 1;
+                let bytes = value.to_le_bytes();
+                // Large bodies now and then: their shards take another way.
+                let body = match dice.roll(8) {
+                    0 => [bytes.to_vec(), vec![0; 300_000]].concat(),
+                    _ => bytes.to_vec(),
+                };
+                match dice.roll(5) {
+                    0 | 1 => {
+                        let id = history.call(key, Call::Put(value));
+                        history.end(id, put(&sets, &name, &body).await.map(|_| Event::Done));
+                    }
+                    2 => {
+                        let id = history.call(key, Call::Create(value));
+                        let absent = |r: Option<&Record>| r.is_none_or(|r| r.body == Body::Tombstone);
+                        let r = put_if(&sets, &name, &body, absent).await;
+                        history.end(id, r.map(|u| Event::Created(u.is_some())));
+                    }
+                    3 => {
+                        let id = history.call(key, Call::Delete);
+                        history.end(id, delete(&sets, &name).await.map(|()| Event::Done));
+                    }
+                    _ => {
+                        let id = history.call(key, Call::Get);
+                        let r = get(&sets, &name).await;
+                        let read = |b: Vec<u8>| u64::from_le_bytes(b[..8].try_into().unwrap());
+                        history.end(id, r.map(|v| Event::Read(v.map(read))));
+                    }
+                }
+            }
+        }));
+    }
+    if disturb {
+        // One drive at a time goes and comes back.
+        let mut dice = Dice::new(seed);
+        for _ in 0..6 {
+            let slot = dice.roll(4) as u8;
+            let Some(d) = rig.sets.detach(drive_id(slot, 0)) else { continue };
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            rig.sets.attach(d);
+        }
+    }
+    for t in tasks {
+        t.await.unwrap();
+    }
+    for key in 0..2 {
+        let events = history.of(key);
+        assert!(linearizable(&events), "seed {seed}, key {key}: {events:#?}");
+    }
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn histories_are_linearizable() {
+    for seed in 1..=12 {
+        one_history(seed, 1 + seed as usize % 2, seed % 3 == 0).await;
+    }
+}

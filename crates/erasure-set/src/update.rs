@@ -1,0 +1,315 @@
+//! Changing a register (PROTOCOL.md 2.3): prepare, decide, stage, accept.
+//!
+//! [`ashlar_commit::Proposer`] says what may be done; this file sends the messages and waits. One
+//! update of a key runs at a time inside this process (`keylock`), so its own requests never duel.
+//!
+//! Invariants: a decision that does not write is answered only from a state known chosen; a record
+//! that names data is sent only after k' + f of its shards are durable (I4), except in one-sync mode,
+//! where shard and record become durable together; after an ACCEPT was sent, staged data is never
+//! dropped here, because somebody may complete the record.
+
+use crate::propose::{Attempt, Based};
+use crate::register::Register;
+use crate::sets::{Inner, Sets};
+use crate::stored::Light;
+use crate::write::Staged;
+use crate::{Error, Result};
+use ashlar_commit::{OneSync, SlotSet};
+use ashlar_format::{Ballot, Body, Data, Record, RegisterKey};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Attempts before an update gives up. One is usual, one more after a drive came back.
+const ATTEMPTS: u32 = 8;
+
+/// What to do with a register.
+#[derive(Debug)]
+pub enum Decision<R, E> {
+    /// Make `body` the new state.
+    Write {
+        /// The new state. Where it names staged data, `durable` is filled in.
+        body: Body,
+        /// What listings return for the key, at most 256 bytes; empty: the key is not listed
+        /// (always so for a tombstone).
+        summary: Bytes,
+        /// Data that the old state names and the new one does not: false: it is dropped; true:
+        /// another register names it now.
+        moved: bool,
+        /// The answer.
+        out: R,
+    },
+    /// Leave it, and answer.
+    Keep(R),
+    /// Leave it, and fail.
+    Refuse(E),
+}
+
+/// An update that went through.
+#[derive(Debug)]
+pub struct Updated<R> {
+    /// What the decision gave.
+    pub out: R,
+    /// The register after the update; `None`: it has no record.
+    pub register: Option<Register>,
+}
+
+/// Why an update did not go through.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError<E> {
+    /// The decision refused.
+    #[error("refused")]
+    Refused(E),
+    /// The drives could not do it.
+    #[error(transparent)]
+    Set(#[from] Error),
+}
+
+/// A record that was sent to drives by an earlier attempt.
+struct Sent<R> {
+    seq: u64,
+    /// [`Record::digest`] of the record without wrapper.
+    digest: u64,
+    ballot: Ballot,
+    out: R,
+}
+
+/// What became of a record sent earlier, seen from a later base.
+enum Fate {
+    /// It is the base.
+    Base,
+    /// The base was made from it.
+    Ancestor,
+    /// It was never chosen and never will be.
+    Gone,
+    /// Too far back to tell.
+    Untold,
+}
+
+impl<R> Sent<R> {
+    fn fate(&self, base: Option<&Based>) -> Fate {
+        let Some(base) = base else { return Fate::Gone };
+        if base.digest == self.digest {
+            Fate::Base
+        } else if base.record.seq <= self.seq {
+            Fate::Gone
+        } else if base.record.seq == self.seq + 1 {
+            if base.record.parent == self.digest { Fate::Ancestor } else { Fate::Gone }
+        } else {
+            Fate::Untold
+        }
+    }
+}
+
+impl Sets {
+    /// Changes a register by a function of its state. `decide` may be called several times; of a
+    /// call that keeps or refuses, the state it saw is known chosen before its answer is given.
+    /// `staged`: data that the new state may name.
+    ///
+    /// # Errors
+    /// [`UpdateError::Refused`] from `decide`; [`Error::Unavailable`], [`Error::Contended`],
+    /// [`Error::Full`]; [`Error::Unknown`] when the change may or may not have happened.
+    pub async fn update_register<R, E>(
+        &self,
+        key: &RegisterKey,
+        staged: &[&Staged],
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R, E>,
+    ) -> Result<Updated<R>, UpdateError<E>> {
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let _turn = self.inner.locks.lock(hash).await;
+        let mut sent: Option<Sent<R>> = None;
+        for round in 0..ATTEMPTS {
+            if round > 0 {
+                self.inner.back_off(round).await;
+            }
+            match self.inner.attempt(key, hash, staged, &mut decide, &mut sent).await {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) => {}
+                Err(UpdateError::Set(Error::Unavailable(_) | Error::Contended)) if sent.is_some() => {
+                    let ballot = sent.map_or(Ballot::ZERO, |s| s.ballot);
+                    return Err(Error::Unknown(ballot).into());
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Err(sent.map_or(Error::Contended, |s| Error::Unknown(s.ballot)).into())
+    }
+}
+
+impl Inner {
+    async fn back_off(&self, round: u32) {
+        // The first loss is usually a floor to be passed: again at once.
+        if round == 1 {
+            return;
+        }
+        let most = 1u64 << round.min(7);
+        tokio::time::sleep(Duration::from_micros(self.ballots.jitter() % (most * 1000))).await;
+    }
+
+    /// One attempt; `None`: try again.
+    async fn attempt<R, E>(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        staged: &[&Staged],
+        decide: &mut impl FnMut(Option<&Record>) -> Decision<R, E>,
+        sent: &mut Option<Sent<R>>,
+    ) -> Result<Option<Updated<R>>, UpdateError<E>> {
+        let view = self.view(key.group())?;
+        let Some(mut attempt) = Attempt::prepare(self, view, key, hash).await? else {
+            return Ok(None);
+        };
+        let base = attempt.base.take();
+        // A record sent earlier that is not the base may still sit on a few slots, and whoever
+        // meets it there builds on it. Nothing is answered before a later ballot rules that out.
+        let mut settled = attempt.chosen_known() && sent.is_none();
+        if let Some(s) = sent.take() {
+            match s.fate(base.as_ref()) {
+                Fate::Base => {
+                    settled = attempt.chosen_known();
+                    *sent = Some(s);
+                    if !settled && attempt.complete(base.as_ref()).await?.is_none() {
+                        return Ok(None);
+                    }
+                    let Some(s) = sent.take() else { unreachable!("put there above") };
+                    let register = base.map(|b| attempt.register(b));
+                    return Ok(Some(Updated { out: s.out, register }));
+                }
+                Fate::Ancestor => {
+                    let register = base.map(|b| attempt.register(b));
+                    return Ok(Some(Updated { out: s.out, register }));
+                }
+                Fate::Gone => {}
+                Fate::Untold => return Err(Error::Unknown(s.ballot).into()),
+            }
+        }
+        let decision = decide(base.as_ref().map(|b| &*b.record));
+        let (mut body, summary, moved, out) = match decision {
+            Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
+            Decision::Keep(out) => {
+                if !settled && attempt.complete(base.as_ref()).await?.is_none() {
+                    return Ok(None);
+                }
+                let register = base.map(|b| attempt.register(b));
+                return Ok(Some(Updated { out, register }));
+            }
+            Decision::Refuse(e) => {
+                if !settled && attempt.complete(base.as_ref()).await?.is_none() {
+                    return Ok(None);
+                }
+                return Err(UpdateError::Refused(e));
+            }
+        };
+        if summary.len() > 256 {
+            return Err(Error::Invalid("a summary has at most 256 bytes").into());
+        }
+        attempt.grave = matches!(body, Body::Tombstone);
+        let summary = if attempt.grave { Bytes::new() } else { summary };
+        let named: SmallVec<[&Staged; 2]> =
+            staged.iter().copied().filter(|s| names(&body, &s.data)).collect();
+        let seq = base.as_ref().map_or(1, |b| b.record.seq + 1);
+        let parent = base.as_ref().map_or(0, |b| b.digest);
+
+        let light = self.one_sync(&attempt, &named);
+        let needed = if let Some(one) = &light {
+            set_durable(&mut body, &named[0].data, one.targets);
+            0
+        } else {
+            attempt.stage(&named, &mut body).await?
+        };
+        let record = Record { seq, parent, body };
+        let bytes = Bytes::from(record.encode());
+        let digest = Record::digest(&bytes);
+        for s in &named {
+            s.keep();
+        }
+        *sent = Some(Sent { seq, digest, ballot: attempt.ballot(), out });
+        let drops = dropped(base.as_ref().map(|b| &*b.record), &record, moved);
+        let chosen = match light {
+            None => attempt.accept(bytes, summary, needed, drops).await?,
+            Some(one_sync) => {
+                let staged = named[0];
+                let parent_summary = attempt.summary_of(base.as_ref()).await?;
+                let light = Light {
+                    one_sync,
+                    write_id: staged.data.write_id,
+                    parent: base.as_ref().map(|b| b.bytes.clone()).unwrap_or_default(),
+                    parent_ballot: base.as_ref().map_or(Ballot::ZERO, |b| b.ballot),
+                    parent_summary,
+                };
+                attempt.accept_light(bytes, summary, &light, staged, drops).await?
+            }
+        };
+        let Some((stored_digest, len)) = chosen else { return Ok(None) };
+        let Some(Sent { out, .. }) = sent.take() else { unreachable!("put there above") };
+        let record = Arc::new(record);
+        let ballot = attempt.ballot();
+        self.cache.put(hash, key, ballot, stored_digest, &record, len);
+        let register = Some(Register { ballot, digest: stored_digest, record });
+        Ok(Some(Updated { out, register }))
+    }
+
+    /// Whether the write can be made with one flush: one small body, every slot a voter that
+    /// promised, and a majority is enough to choose it (so that reads need no other count).
+    fn one_sync(&self, attempt: &Attempt<'_>, named: &[&Staged]) -> Option<OneSync> {
+        let [staged] = named else { return None };
+        let view = attempt.view();
+        let all = view.quorum.all();
+        let fits = self.options.one_sync
+            && staged.is_pending()
+            && staged.needed <= view.quorum.majority()
+            && attempt.promised() == all;
+        fits.then_some(OneSync { k: staged.data.k, needed: staged.needed, targets: all })
+    }
+}
+
+/// Every piece of data of a body, for changing.
+pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
+    use ashlar_format::UploadState;
+    let versions: &mut [ashlar_format::Version] = match body {
+        Body::Tombstone => &mut [],
+        Body::Versions(v) => v,
+        Body::Part(p) => {
+            f(&mut p.data);
+            &mut []
+        }
+        Body::Upload(u) => match &mut u.state {
+            UploadState::Completing(v) | UploadState::Done(v) => std::slice::from_mut(v),
+            _ => &mut [],
+        },
+    };
+    for v in versions {
+        for p in &mut v.parts {
+            f(&mut p.data);
+        }
+    }
+}
+
+/// Notes which slots hold the data.
+pub(crate) fn set_durable(body: &mut Body, data: &Data, slots: SlotSet) {
+    each_data(body, |d| {
+        if d.write_id == data.write_id {
+            d.durable = slots.0;
+        }
+    });
+}
+
+fn names(body: &Body, data: &Data) -> bool {
+    let versions: &[ashlar_format::Version] = match body {
+        Body::Versions(v) => v,
+        Body::Part(p) => return p.data.write_id == data.write_id,
+        _ => return false,
+    };
+    versions.iter().any(|v| v.parts.iter().any(|p| p.data.write_id == data.write_id))
+}
+
+/// Data that `old` names and `new` does not.
+fn dropped(old: Option<&Record>, new: &Record, moved: bool) -> crate::tail::Drops {
+    let Some(old) = old else { return SmallVec::new() };
+    if moved {
+        return SmallVec::new();
+    }
+    let kept = |d: &Data| new.data().any(|p| p.data.write_id == d.write_id);
+    old.data().map(|p| p.data).filter(|d| !kept(d)).collect()
+}

@@ -1,0 +1,471 @@
+//! Bytes -> stripes -> shards.
+//!
+//! A body is collected into a stripe buffer (its only copy), which has room for the parity rows
+//! behind the data rows; the encoded buffer is frozen and its rows are handed to the drives as
+//! slices. Small bodies stay in memory until the update that names them stages them.
+//!
+//! Invariants: enough drives have reserved space before the first byte is taken; a drive that fails
+//! or lags in the middle is left out as long as k' + f remain; memory is one or a few stripe buffers
+//! per body, from the pool, so a full pool holds writers back; a body is as long as was announced.
+
+use crate::layout::{rotation, stripe_len, width};
+use crate::propose::{gather, shortage};
+use crate::sets::{Inner, Sets};
+use crate::table::View;
+use crate::{Error, Result};
+use ashlar_commit::{SlotSet, lower_k};
+use ashlar_drive::{Error as DriveError, ShardWriter, Tally};
+use ashlar_engine::{Code, Error as EngineError};
+use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
+use ashlar_machine::Buf;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest inline stripe: a small body is one stripe.
+const INLINE_MAX: u64 = 2 << 20;
+/// Once enough drives took a stripe: how long the others are waited for, at least, and as a
+/// multiple of what the quick ones took.
+const STALL: (Duration, u32) = (Duration::from_millis(30), 8);
+/// How long a stripe may take in all.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long, after enough shards are durable, the others are waited for.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Writes one body.
+pub struct DataWriter {
+    inner: Arc<Inner>,
+    view: Arc<View>,
+    owner: RegisterKey,
+    data: Data,
+    size: u64,
+    needed: u8,
+    code: Code,
+    /// Bytes taken so far.
+    taken: u64,
+    stripe: Option<Stripe>,
+    sink: Sink,
+    live: Option<Live>,
+}
+
+/// A stripe being filled.
+struct Stripe {
+    buf: Buf,
+    /// Bytes of each row.
+    row: usize,
+    /// Object bytes of the stripe, and how many are there.
+    bytes: usize,
+    filled: usize,
+}
+
+enum Sink {
+    /// The encoded stripe, once it is there, and its row length.
+    Inline(Option<(Bytes, usize)>),
+    /// One writer per slot; `None`: left out.
+    Extents(Vec<Option<ShardWriter>>),
+}
+
+/// While it exists, the collector leaves the write alone.
+struct Live {
+    inner: Arc<Inner>,
+    id: WriteId,
+}
+
+impl Live {
+    fn new(inner: &Arc<Inner>, id: WriteId) -> Live {
+        inner.live.lock().insert(id);
+        Live { inner: inner.clone(), id }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.inner.live.lock().remove(&self.id);
+    }
+}
+
+/// Bytes written and waiting for a record that names them. Dropping it without such a record drops
+/// the bytes.
+pub struct Staged {
+    pub(crate) data: Data,
+    pub(crate) size: u64,
+    pub(crate) needed: u8,
+    view: Arc<View>,
+    /// The rows of a small body, and their length.
+    rows: Option<(Bytes, usize)>,
+    /// Who holds a shard; `None`: nobody was asked yet.
+    tally: Mutex<Option<Arc<Tally>>>,
+    kept: AtomicBool,
+    _live: Option<Live>,
+}
+
+impl std::fmt::Debug for Staged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Staged({}, {} bytes)", self.data.write_id, self.size)
+    }
+}
+
+impl Staged {
+    /// What the record must say; `durable` is filled in by the update.
+    #[must_use]
+    pub fn data(&self) -> Data {
+        self.data
+    }
+    /// Bytes of the body.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+    /// Not sent to any drive yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.rows.is_some() && self.tally.lock().is_none()
+    }
+    /// One shard of a small body.
+    pub(crate) fn row(&self, shard: u8) -> Bytes {
+        match &self.rows {
+            Some((rows, len)) => rows.slice(usize::from(shard) * len..(usize::from(shard) + 1) * len),
+            None => unreachable!("only small bodies are staged by the update"),
+        }
+    }
+    pub(crate) fn staged_as(&self, tally: Arc<Tally>) {
+        *self.tally.lock() = Some(tally);
+    }
+    /// Slots whose shard is durable now.
+    pub(crate) fn durable(&self) -> SlotSet {
+        self.tally.lock().as_ref().map_or(SlotSet::EMPTY, |t| SlotSet(t.outcome().ok))
+    }
+    /// A record that names it is about to be sent: from here on it belongs to the register.
+    pub(crate) fn keep(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if self.kept.load(Ordering::Acquire) || self.tally.get_mut().is_none() {
+            return;
+        }
+        for (slot, m) in self.view.members() {
+            m.drive.discard(&[(self.data.write_id, self.data.shard_of(slot))]);
+        }
+    }
+}
+
+/// A random write id.
+pub(crate) fn write_id() -> Result<WriteId> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
+    Ok(WriteId(id))
+}
+
+impl Sets {
+    /// Begins a body of exactly `size` bytes, at least 1 (an empty object has no data). `owner`:
+    /// the register that will name it first.
+    ///
+    /// # Errors
+    /// [`Error::Full`] or [`Error::Unavailable`] before any byte is taken.
+    pub async fn write(&self, owner: &RegisterKey, size: u64) -> Result<DataWriter> {
+        self.inner.begin(owner, size, u8::MAX).await
+    }
+
+    /// Whether a body of `size` bytes could be begun now. No I/O.
+    ///
+    /// # Errors
+    /// [`Error::Full`] or [`Error::Unavailable`].
+    pub fn check_room(&self, group: u16, size: u64) -> Result<()> {
+        let table = self.inner.table.load();
+        plan(table.view(group)?, size, self.inner.options.min_shard, u8::MAX).map(|_| ())
+    }
+}
+
+/// The slots that take a shard, k' and k' + f.
+struct Plan {
+    slots: SlotSet,
+    k: u8,
+    needed: u8,
+}
+
+/// Lowers k' until enough drives have room.
+fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
+    let k = width(view.k, size, min_shard).min(most).max(1);
+    let mut full = false;
+    let mut slots = SlotSet::EMPTY;
+    let mut voters = 0;
+    // The length of a shard depends on k', which depends on who has room: an estimate with the
+    // usual k' is close enough, since begin_shard reserves the real length.
+    let share = size.div_ceil(u64::from(k));
+    for (slot, m) in view.members() {
+        match m.drive.check_room(share) {
+            Ok(()) => {
+                slots.insert(slot);
+                voters += u8::from(m.is_voter());
+            }
+            Err(DriveError::Full) => {
+                full = true;
+                // Records still have room there, so it votes.
+                voters += u8::from(m.is_voter());
+            }
+            Err(_) => {}
+        }
+    }
+    let need = view.quorum.majority();
+    if voters < need {
+        return Err(Error::Unavailable(format!("{voters} of {need} voters can be written to")));
+    }
+    match lower_k(view.k, view.m, slots.len()) {
+        // f stays that of the configured code.
+        Some((lowered, needed)) => {
+            let f = needed - lowered;
+            let k = lowered.min(k);
+            Ok(Plan { slots, k, needed: k + f })
+        }
+        None if full => Err(Error::Full),
+        None => Err(Error::Unavailable(format!("{} drives have room", slots.len()))),
+    }
+}
+
+impl Inner {
+    /// Begins a body with at most `most` data shards.
+    pub(crate) async fn begin(self: &Arc<Self>, owner: &RegisterKey, size: u64, most: u8) -> Result<DataWriter> {
+        if size == 0 {
+            return Err(Error::Invalid("an empty body has no data"));
+        }
+        let view = self.view(owner.group())?;
+        let plan = plan(&view, size, self.options.min_shard, most)?;
+        let n = view.n();
+        let hash = ashlar_checksum::key_hash(owner.as_bytes());
+        let inline = size.div_ceil(u64::from(plan.k)) <= u64::from(self.options.inline_shard)
+            && size <= INLINE_MAX;
+        let stripe = if inline { size as u32 } else { stripe_len(plan.k) };
+        let data = Data {
+            write_id: write_id()?,
+            k: plan.k,
+            m: n - plan.k,
+            rotate: rotation(hash, n),
+            stripe,
+            durable: 0,
+            inline,
+        };
+        let code = self.code(&data)?;
+        let mut w = DataWriter {
+            inner: self.clone(),
+            // A small body is staged and named within one update, which holds the key's turn.
+            live: (!inline).then(|| Live::new(self, data.write_id)),
+            owner: owner.clone(),
+            data,
+            size,
+            needed: plan.needed,
+            code,
+            taken: 0,
+            stripe: None,
+            sink: Sink::Inline(None),
+            view,
+        };
+        if !inline {
+            w.reserve(plan.slots)?;
+        }
+        Ok(w)
+    }
+
+    pub(crate) fn code(&self, data: &Data) -> Result<Code> {
+        self.engine.code(data.k, data.m).map_err(|e| Error::Corrupt(format!("the code: {e}")))
+    }
+}
+
+impl DataWriter {
+    /// Reserves the shards.
+    fn reserve(&mut self, slots: SlotSet) -> Result<()> {
+        let len = self.data.shard_len(self.size);
+        let frame = self.data.row_len(u64::from(self.data.stripe)) as u32;
+        let ballot: Ballot = self.inner.ballots.next(self.view.epoch);
+        let mut full = false;
+        let mut have = 0;
+        let mut writers: Vec<Option<ShardWriter>> = (0..self.view.n()).map(|_| None).collect();
+        for slot in slots.iter() {
+            let Some(m) = self.view.member(slot) else { continue };
+            let (id, shard) = (self.data.write_id, self.data.shard_of(slot));
+            match m.drive.begin_shard(&self.owner, id, shard, ballot, len, frame) {
+                Ok(w) => {
+                    writers[usize::from(slot)] = Some(w);
+                    have += 1;
+                }
+                Err(e) => full |= e == DriveError::Full,
+            }
+        }
+        self.sink = Sink::Extents(writers);
+        match have {
+            h if h >= self.needed => Ok(()),
+            _ if full => Err(Error::Full),
+            h => Err(Error::Unavailable(format!("{h} of {} drives took the write", self.needed))),
+        }
+    }
+
+    /// The next bytes. Waits while memory is short or the drives are behind.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more bytes than announced; [`Error::Unavailable`] or [`Error::Full`]
+    /// when too few drives are left.
+    pub async fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let mut bytes = bytes.as_ref();
+        if bytes.len() as u64 > self.size - self.taken {
+            return Err(Error::Invalid("more bytes than announced"));
+        }
+        while !bytes.is_empty() {
+            if self.stripe.is_none() {
+                self.stripe = Some(self.next_stripe().await);
+            }
+            let Some(s) = &mut self.stripe else { unreachable!("made above") };
+            let take = bytes.len().min(s.bytes - s.filled);
+            s.buf[s.filled..s.filled + take].copy_from_slice(&bytes[..take]);
+            s.filled += take;
+            self.taken += take as u64;
+            bytes = &bytes[take..];
+            if s.filled == s.bytes {
+                self.close_stripe().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn next_stripe(&self) -> Stripe {
+        let bytes = u64::from(self.data.stripe).min(self.size - self.taken);
+        let row = self.data.row_len(bytes) as usize;
+        let len = row * usize::from(self.data.k + self.data.m);
+        let buf = match self.inner.options.pool.try_get(len) {
+            Some(b) => b,
+            None => self.inner.options.pool.get(len).await,
+        };
+        Stripe { buf, row, bytes: bytes as usize, filled: 0 }
+    }
+
+    /// Encodes the stripe and hands its rows out.
+    async fn close_stripe(&mut self) -> Result<()> {
+        let Some(Stripe { mut buf, row, bytes, .. }) = self.stripe.take() else { return Ok(()) };
+        // The last data row is padded with zeros; the buffer held something else before.
+        buf[bytes..row * usize::from(self.data.k)].fill(0);
+        self.inner.engine.encode(&self.code, &mut buf, row).map_err(|e| match e {
+            EngineError::Miscalculated { .. } => {
+                tracing::error!("{e}");
+                Error::Unavailable(e.to_string())
+            }
+            EngineError::Code(e) => Error::Corrupt(e.to_string()),
+        })?;
+        let rows = buf.freeze();
+        match &mut self.sink {
+            Sink::Inline(done) => {
+                *done = Some((rows, row));
+                Ok(())
+            }
+            Sink::Extents(_) => self.hand_out(&rows, row).await,
+        }
+    }
+
+    /// One row to each drive, side by side. Who stalls while enough others went on is left out.
+    async fn hand_out(&mut self, rows: &Bytes, row: usize) -> Result<()> {
+        let Sink::Extents(writers) = &mut self.sink else { return Ok(()) };
+        let began = Instant::now();
+        let (mut taken, mut gone) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        let mut error = None;
+        {
+            let mut waiting = FuturesUnordered::new();
+            let mut count = 0u8;
+            for (slot, w) in writers.iter_mut().enumerate() {
+                let Some(w) = w else { continue };
+                let slot = slot as u8;
+                let at = usize::from(self.data.shard_of(slot)) * row;
+                let frame = rows.slice(at..at + row);
+                waiting.push(async move { (slot, w.write(frame).await) });
+                count += 1;
+            }
+            while taken.len() + gone.len() < count {
+                // A fixed span while there is no choice; then as long as the quick ones took.
+                let patience = if taken.len() >= self.needed {
+                    (began.elapsed() * STALL.1).max(STALL.0)
+                } else {
+                    DEADLINE
+                };
+                match tokio::time::timeout(patience, waiting.next()).await {
+                    Ok(Some((slot, Ok(())))) => {
+                        taken.insert(slot);
+                    }
+                    Ok(Some((slot, Err(e)))) => {
+                        gone.insert(slot);
+                        error.get_or_insert(e);
+                    }
+                    Ok(None) | Err(_) => break,
+                }
+            }
+        }
+        for (slot, w) in writers.iter_mut().enumerate() {
+            let slot = slot as u8;
+            if w.is_some() && !taken.contains(slot) {
+                // Dropping the writer abandons the shard; heal makes it later.
+                *w = None;
+                if !gone.contains(slot)
+                    && let Some(m) = self.view.member(slot)
+                {
+                    m.pulse.strike();
+                }
+            }
+        }
+        if taken.len() >= self.needed {
+            return Ok(());
+        }
+        Err(match error {
+            Some(DriveError::Full) => Error::Full,
+            Some(e) => Error::Unavailable(format!("{} drives went on writing: {e}", taken.len())),
+            None => Error::Unavailable(format!("{} drives went on writing", taken.len())),
+        })
+    }
+
+    /// Ends the body: waits until enough shards of a large one are durable.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when bytes are missing; [`Error::Unavailable`] or [`Error::Full`].
+    pub async fn finish(mut self) -> Result<Staged> {
+        if self.taken != self.size {
+            return Err(Error::Invalid("fewer bytes than announced"));
+        }
+        let mut staged = Staged {
+            data: self.data,
+            size: self.size,
+            needed: self.needed,
+            view: self.view.clone(),
+            rows: None,
+            tally: Mutex::new(None),
+            kept: AtomicBool::new(false),
+            _live: None,
+        };
+        match std::mem::replace(&mut self.sink, Sink::Inline(None)) {
+            Sink::Inline(rows) => staged.rows = rows,
+            Sink::Extents(writers) => {
+                let tally = Tally::new(writers.iter().flatten().count() as u8);
+                let mut asked = SlotSet::EMPTY;
+                for (slot, w) in writers.into_iter().enumerate() {
+                    if let Some(w) = w {
+                        asked.insert(slot as u8);
+                        w.finish(tally.completion(slot as u8));
+                    }
+                }
+                staged.staged_as(tally.clone());
+                let o = gather(&tally, &self.view, asked, self.needed, GRACE).await;
+                let have = o.ok.count_ones();
+                if have < u32::from(self.needed) {
+                    return Err(shortage(&tally, "finishing", have, self.needed));
+                }
+            }
+        }
+        staged._live = self.live;
+        Ok(staged)
+    }
+
+    /// The rows a stripe buffer of this body has, for tests and figures.
+    #[must_use]
+    pub fn code(&self) -> (u8, u8) {
+        (self.data.k, self.data.m)
+    }
+}

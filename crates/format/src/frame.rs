@@ -1,0 +1,212 @@
+//! The bytes of a large shard in an extent segment: a header page, frames, a table of hashes.
+//!
+//! A region starts at a multiple of 4096: one header page that says whose shard this is, then
+//! frames back to back, each starting at a multiple of 4096, then the table: 32 bytes of
+//! HighwayHash-256 per frame and one more over the table, padded with zeros to 4096. Layout:
+//! docs/formats.md, "Extents".
+//!
+//! Invariants: every hash is keyed with the deployment and the write, and covers shard index and
+//! frame number, so that a frame of another shard, or another frame of this one, never verifies.
+//! The hash does not depend on the drive: a reader across the network can check it again.
+
+use crate::codec::{Reader, Writer};
+use crate::journal::{ExtentEntry, HashKey, is_zero};
+use crate::{Ballot, DeploymentId, Error, RegisterKey, WriteId};
+use highway::{HighwayHash, HighwayHasher, Key};
+
+/// Alignment of everything in an extent segment.
+pub const PAGE: u64 = 4096;
+/// Longest frame, in bytes.
+pub const MAX_FRAME: u32 = 8 << 20;
+const MAGIC: &[u8; 8] = b"ASHSHARD";
+const FORMAT: u16 = 1;
+
+/// Where the pieces of a shard lie in its region, all in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Bytes of the shard.
+    pub len: u64,
+    /// Bytes of a frame but the last.
+    pub frame: u32,
+}
+
+impl Layout {
+    /// Number of frames.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.len.div_ceil(u64::from(self.frame))
+    }
+    /// Bytes of frame `n`; 0 past the end.
+    #[must_use]
+    pub fn frame_len(&self, n: u64) -> usize {
+        let f = u64::from(self.frame);
+        self.len.saturating_sub(n.saturating_mul(f)).min(f) as usize
+    }
+    /// Offset of frame `n` in the region.
+    #[must_use]
+    pub fn frame_at(&self, n: u64) -> u64 {
+        PAGE + n * u64::from(self.frame).next_multiple_of(PAGE)
+    }
+    /// Offset of the table in the region.
+    #[must_use]
+    pub fn table_at(&self) -> u64 {
+        let last = self.frames() - 1;
+        self.frame_at(last) + (self.frame_len(last) as u64).next_multiple_of(PAGE)
+    }
+    /// Bytes of the table with its own hash and padding.
+    #[must_use]
+    pub fn table_len(&self) -> u64 {
+        ((self.frames() + 1) * 32).next_multiple_of(PAGE)
+    }
+    /// Bytes of the region.
+    #[must_use]
+    pub fn region(&self) -> u64 {
+        self.table_at() + self.table_len()
+    }
+}
+
+/// The identity that frame hashes are bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShardId {
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+}
+
+impl ShardId {
+    fn key(&self) -> HashKey {
+        let mut key = [0; 4];
+        let ids = [self.deployment.0, self.write_id.0].concat();
+        for (k, b) in key.iter_mut().zip(ids.chunks_exact(8)) {
+            let mut w = [0; 8];
+            w.copy_from_slice(b);
+            *k = u64::from_le_bytes(w);
+        }
+        key
+    }
+
+    /// The hash of frame `n`.
+    #[must_use]
+    pub fn frame_hash(&self, n: u32, bytes: &[u8]) -> [u8; 32] {
+        let mut place = [0; 32];
+        place[0] = b'f';
+        place[1] = self.index;
+        place[4..8].copy_from_slice(&n.to_le_bytes());
+        place[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.hash(&place, bytes)
+    }
+
+    fn table_hash(&self, table: &[u8]) -> [u8; 32] {
+        let mut place = [0; 32];
+        place[0] = b't';
+        place[1] = self.index;
+        place[8..16].copy_from_slice(&(table.len() as u64).to_le_bytes());
+        self.hash(&place, table)
+    }
+
+    /// 32 bytes of place first: HighwayHash takes packets of 32, so the content stays unshifted.
+    fn hash(&self, place: &[u8; 32], bytes: &[u8]) -> [u8; 32] {
+        let mut h = HighwayHasher::new(Key(self.key()));
+        h.append(place);
+        h.append(bytes);
+        let mut out = [0; 32];
+        for (o, w) in out.chunks_exact_mut(8).zip(h.finalize256()) {
+            o.copy_from_slice(&w.to_le_bytes());
+        }
+        out
+    }
+
+    /// The table of `hashes` as it lies on the drive.
+    #[must_use]
+    pub fn table(&self, hashes: &[[u8; 32]]) -> Vec<u8> {
+        let mut t: Vec<u8> = hashes.concat();
+        let sum = self.table_hash(&t);
+        t.extend_from_slice(&sum);
+        t.resize(t.len().next_multiple_of(PAGE as usize), 0);
+        t
+    }
+
+    /// Checks a table of `frames` hashes and returns the hashes' bytes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] or [`Error::Checksum`].
+    pub fn check_table<'a>(&self, bytes: &'a [u8], frames: u64) -> Result<&'a [u8], Error> {
+        let n = usize::try_from(frames * 32).map_err(|_| Error::Malformed("frames"))?;
+        if bytes.len() < n + 32 {
+            return Err(Error::Malformed("hash table length"));
+        }
+        let (table, rest) = bytes.split_at(n);
+        if self.table_hash(table) != rest[..32] || !is_zero(&rest[32..]) {
+            return Err(Error::Checksum("hash table"));
+        }
+        Ok(table)
+    }
+}
+
+/// The header page of a region.
+///
+/// `key` is the drive's ([`crate::label::Label::hash_key`]); segment and offset are covered, so a
+/// region that was written to the wrong place or drive is noticed.
+#[must_use]
+pub fn header(e: &ExtentEntry<'_>, key: &HashKey) -> Vec<u8> {
+    let mut w = Writer::with_capacity(PAGE as usize);
+    w.raw(MAGIC);
+    w.u16(FORMAT);
+    w.raw(&e.write_id.0);
+    w.u8(e.index);
+    w.raw(&e.ballot.to_bytes());
+    w.u64(e.len);
+    w.u32(e.frame);
+    w.u32(e.segment);
+    w.u64(e.offset);
+    w.bytes(e.owner);
+    let mut page = w.into_vec();
+    page.resize(PAGE as usize - 32, 0);
+    let sum = page_hash(&page, key);
+    page.extend_from_slice(&sum);
+    page
+}
+
+fn page_hash(body: &[u8], key: &HashKey) -> [u8; 32] {
+    let mut h = HighwayHasher::new(Key(*key));
+    h.append(b"extent header");
+    h.append(body);
+    let mut out = [0; 32];
+    for (o, w) in out.chunks_exact_mut(8).zip(h.finalize256()) {
+        o.copy_from_slice(&w.to_le_bytes());
+    }
+    out
+}
+
+/// Checks a header page and decodes it.
+///
+/// # Errors
+/// [`Error::Malformed`], [`Error::Version`], [`Error::Checksum`].
+pub fn decode_header<'a>(page: &'a [u8], key: &HashKey) -> Result<ExtentEntry<'a>, Error> {
+    if page.len() != PAGE as usize {
+        return Err(Error::Malformed("extent header length"));
+    }
+    let (body, sum) = page.split_at(PAGE as usize - 32);
+    if page_hash(body, key) != sum {
+        return Err(Error::Checksum("extent header"));
+    }
+    let mut r = Reader::new(body);
+    if r.raw(8)? != MAGIC {
+        return Err(Error::Malformed("extent magic"));
+    }
+    let format = r.u16()?;
+    if format != FORMAT {
+        return Err(Error::Version { what: "extent", found: u32::from(format) });
+    }
+    let (write_id, index) = (WriteId(r.array()?), r.u8()?);
+    let ballot = Ballot::from_bytes(&r.array()?);
+    let (len, frame, segment, offset) = (r.u64()?, r.u32()?, r.u32()?, r.u64()?);
+    let owner = r.bytes()?;
+    if owner.len() > RegisterKey::MAX || frame == 0 || len == 0 || frame > MAX_FRAME {
+        return Err(Error::Malformed("extent header fields"));
+    }
+    Ok(ExtentEntry { write_id, index, ballot, owner, len, frame, segment, offset })
+}

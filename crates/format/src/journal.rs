@@ -1,0 +1,733 @@
+//! The bytes of a drive's journal: segments, batches, records.
+//!
+//! A segment is a file that was written full of zeros before use. Its first page names it; then
+//! follow *batches*, each what one group commit wrote with one write: a header sector, records,
+//! padding to 4096 bytes. A batch is valid as a whole or not at all. Layout: docs/formats.md,
+//! "Journal".
+//!
+//! What makes a torn batch different from a damaged one: a device writes whole 512-byte sectors,
+//! and an unwritten sector still holds zeros. The header carries a bitmap of the sectors that are
+//! all zero *by content*; a batch that does not verify is torn only if some other sector reads as
+//! zeros. Anything else is damage, even in the very last batch.
+//!
+//! Invariants: every bit of a valid batch is covered by a checksum or has a fixed value; checksums
+//! are keyed with deployment and drive and cover segment and offset, so that nothing verifies in
+//! another place; headers are chained, so that a lost batch in the middle shows.
+
+use crate::codec::{Reader, Writer};
+use crate::{Ballot, Error, RegisterKey, WriteId};
+use highway::{HighwayHash, HighwayHasher, Key};
+
+/// Page size: batches start and end on it, and the segment header takes one.
+pub const PAGE: usize = 4096;
+/// What a device writes whole.
+pub const SECTOR: usize = 512;
+/// Bytes before the payload of a record.
+pub const RECORD_HEADER: usize = 24;
+/// Bytes before the records of a batch.
+pub const BATCH_HEADER: usize = SECTOR;
+/// Longest payload of one record, in bytes.
+pub const MAX_PAYLOAD: usize = 8 << 20;
+
+const SEGMENT_MAGIC: &[u8; 8] = b"ASHLJRNL";
+const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"AJB1");
+const FORMAT: u16 = 1;
+/// Padding inside a batch: never zero, so that padding sectors are not mistaken for unwritten ones.
+const PAD: u8 = 0xa5;
+const BITMAP: usize = 400;
+const BITMAP_AT: usize = 80;
+const SUM_AT: usize = SECTOR - 32;
+
+/// A checksum key: see [`crate::label::Label::hash_key`].
+pub type HashKey = [u64; 4];
+
+fn hash256(key: &HashKey, parts: &[&[u8]]) -> [u8; 32] {
+    let mut h = HighwayHasher::new(Key(*key));
+    for p in parts {
+        h.append(p);
+    }
+    let mut out = [0; 32];
+    for (o, w) in out.chunks_exact_mut(8).zip(h.finalize256()) {
+        o.copy_from_slice(&w.to_le_bytes());
+    }
+    out
+}
+
+/// The first page of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentHeader {
+    /// Number of the segment; never used twice on one drive.
+    pub number: u32,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+}
+
+impl SegmentHeader {
+    /// The page.
+    #[must_use]
+    pub fn encode(&self, key: &HashKey) -> Vec<u8> {
+        let mut w = Writer::with_capacity(PAGE);
+        w.raw(SEGMENT_MAGIC);
+        w.u16(FORMAT);
+        w.u32(self.number);
+        w.u64(self.bytes);
+        let mut page = w.into_vec();
+        page.resize(PAGE - 32, 0);
+        let sum = hash256(key, &[b"segment", &page]);
+        page.extend_from_slice(&sum);
+        page
+    }
+
+    /// The inverse of [`SegmentHeader::encode`]; `number` is what the file's name says.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], [`Error::Version`], [`Error::Checksum`] (also for another drive's
+    /// segment), [`Error::Identity`] for a segment with another number.
+    pub fn decode(page: &[u8], key: &HashKey, number: u32) -> Result<SegmentHeader, Error> {
+        if page.len() != PAGE {
+            return Err(Error::Malformed("segment header length"));
+        }
+        let (body, sum) = page.split_at(PAGE - 32);
+        if hash256(key, &[b"segment", body]) != sum {
+            return Err(Error::Checksum("journal segment header"));
+        }
+        let mut r = Reader::new(body);
+        if r.raw(8)? != SEGMENT_MAGIC {
+            return Err(Error::Malformed("segment magic"));
+        }
+        let format = r.u16()?;
+        if format != FORMAT {
+            return Err(Error::Version { what: "journal segment", found: u32::from(format) });
+        }
+        let h = SegmentHeader { number: r.u32()?, bytes: r.u64()? };
+        if h.number != number {
+            return Err(Error::Identity("journal segment"));
+        }
+        Ok(h)
+    }
+}
+
+/// A batch header, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// Bytes of the whole batch, a multiple of [`PAGE`].
+    pub len: u32,
+    /// Records in it.
+    pub count: u32,
+    /// Bytes of the records with their headers and alignment, after the batch header.
+    pub used: u32,
+    /// 1 for the first batch of a drive, then one more each.
+    pub seq: u64,
+    /// Chain value of the previous batch; zero before the first.
+    pub previous: [u8; 16],
+    /// Chain value of this batch.
+    pub chain: [u8; 16],
+}
+
+/// Lays records one after another into a batch.
+///
+/// The caller gives a buffer that starts at the batch; nothing is allocated.
+pub struct BatchWriter {
+    key: HashKey,
+    segment: u32,
+    /// Offset of the batch in the segment.
+    at: u32,
+    used: usize,
+    count: u32,
+    content: u64,
+}
+
+impl BatchWriter {
+    /// A batch at offset `at` of `segment`.
+    #[must_use]
+    pub fn new(key: HashKey, segment: u32, at: u32) -> BatchWriter {
+        BatchWriter { key, segment, at, used: 0, count: 0, content: 0 }
+    }
+
+    /// Bytes the batch takes when closed now.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (BATCH_HEADER + self.used).next_multiple_of(PAGE)
+    }
+
+    /// No record yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes the batch takes with one more record of `payload` bytes.
+    #[must_use]
+    pub fn len_with(&self, payload: usize) -> usize {
+        (BATCH_HEADER + self.used + record_len(payload)).next_multiple_of(PAGE)
+    }
+
+    /// Appends a record whose payload is `parts` one after another; returns its offset in the
+    /// segment. The caller has made sure of [`BatchWriter::len_with`].
+    pub fn push(&mut self, buf: &mut [u8], kind: u8, parts: &[&[u8]]) -> u32 {
+        let payload: usize = parts.iter().map(|p| p.len()).sum();
+        assert!(payload <= MAX_PAYLOAD);
+        let start = BATCH_HEADER + self.used;
+        let at = self.at + start as u32;
+        let total = record_len(payload);
+        let head = record_head(self.segment, at, kind, payload);
+        let mut h = HighwayHasher::new(Key(self.key));
+        h.append(&head);
+        let rec = &mut buf[start..start + total];
+        let mut pos = RECORD_HEADER;
+        for p in parts {
+            rec[pos..pos + p.len()].copy_from_slice(p);
+            pos += p.len();
+        }
+        h.append(&rec[RECORD_HEADER..pos]);
+        let sum = h.finalize128();
+        rec[0..4].copy_from_slice(&(payload as u32).to_le_bytes());
+        rec[4..8].copy_from_slice(&[kind, 0, 0, 0]);
+        rec[8..16].copy_from_slice(&sum[0].to_le_bytes());
+        rec[16..24].copy_from_slice(&sum[1].to_le_bytes());
+        rec[pos..].fill(PAD);
+        self.used += total;
+        self.count += 1;
+        self.content = mix(self.content, sum[0]);
+        at
+    }
+
+    /// Pads the batch and writes its header; `buf[..len()]` is then what goes to the device.
+    pub fn close(&self, buf: &mut [u8], seq: u64, previous: &[u8; 16]) -> Batch {
+        let len = self.len();
+        let end = BATCH_HEADER + self.used;
+        buf[end..len].fill(PAD);
+        let granule = granule(len);
+        let (head, body) = buf[..len].split_at_mut(SECTOR);
+        head.fill(0);
+        for (i, sector) in body.chunks_exact(SECTOR).enumerate() {
+            if is_zero(sector) {
+                let g = (i + 1) / granule;
+                head[BITMAP_AT + g / 8] |= 1 << (g % 8);
+            }
+        }
+        head[0..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
+        head[4..6].copy_from_slice(&FORMAT.to_le_bytes());
+        head[8..12].copy_from_slice(&self.segment.to_le_bytes());
+        head[12..16].copy_from_slice(&self.at.to_le_bytes());
+        head[16..24].copy_from_slice(&seq.to_le_bytes());
+        head[24..28].copy_from_slice(&(len as u32).to_le_bytes());
+        head[28..32].copy_from_slice(&self.count.to_le_bytes());
+        head[32..36].copy_from_slice(&(self.used as u32).to_le_bytes());
+        head[36..40].copy_from_slice(&(granule as u32).to_le_bytes());
+        head[40..56].copy_from_slice(previous);
+        head[56..64].copy_from_slice(&self.content.to_le_bytes());
+        let sum = hash256(&self.key, &[&head[..SUM_AT]]);
+        head[SUM_AT..].copy_from_slice(&sum);
+        let mut chain = [0; 16];
+        chain.copy_from_slice(&sum[..16]);
+        Batch {
+            len: len as u32,
+            count: self.count,
+            used: self.used as u32,
+            seq,
+            previous: *previous,
+            chain,
+        }
+    }
+}
+
+/// Sectors per bit of the bitmap.
+fn granule(len: usize) -> usize {
+    (len / SECTOR).div_ceil(BITMAP * 8).max(1)
+}
+
+fn mix(a: u64, b: u64) -> u64 {
+    (a.rotate_left(23) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// True when every byte is zero.
+#[must_use]
+pub fn is_zero(b: &[u8]) -> bool {
+    let (head, words, tail) = (b.len() / 8 * 8, b.chunks_exact(8), b.len() % 8);
+    let mut words = words;
+    words.all(|w| w == [0; 8]) && b[head..head + tail].iter().all(|x| *x == 0)
+}
+
+/// Bytes a record of `payload` bytes takes in a batch.
+#[must_use]
+pub fn record_len(payload: usize) -> usize {
+    (RECORD_HEADER + payload).next_multiple_of(8)
+}
+
+fn record_head(segment: u32, at: u32, kind: u8, payload: usize) -> [u8; 16] {
+    let mut h = [0; 16];
+    h[0..4].copy_from_slice(&segment.to_le_bytes());
+    h[4..8].copy_from_slice(&at.to_le_bytes());
+    h[8..12].copy_from_slice(&(payload as u32).to_le_bytes());
+    h[12] = kind;
+    h
+}
+
+/// Checks one record in place: `bytes` starts at its header and holds at least the whole record.
+/// Returns kind and payload.
+///
+/// # Errors
+/// [`Error::Malformed`] or [`Error::Checksum`].
+pub fn record<'a>(
+    bytes: &'a [u8],
+    key: &HashKey,
+    segment: u32,
+    at: u32,
+) -> Result<(u8, &'a [u8]), Error> {
+    let (kind, payload, _) = record_sum(bytes, key, segment, at)?;
+    Ok((kind, payload))
+}
+
+fn record_sum<'a>(
+    bytes: &'a [u8],
+    key: &HashKey,
+    segment: u32,
+    at: u32,
+) -> Result<(u8, &'a [u8], u64), Error> {
+    let mut r = Reader::new(bytes);
+    let len = r.u32()? as usize;
+    let kind = r.u8()?;
+    let zero = r.array::<3>()?;
+    let sum = [r.u64()?, r.u64()?];
+    if len > MAX_PAYLOAD || zero != [0; 3] {
+        return Err(Error::Malformed("record header"));
+    }
+    let payload = r.raw(len)?;
+    let mut h = HighwayHasher::new(Key(*key));
+    h.append(&record_head(segment, at, kind, len));
+    h.append(payload);
+    if h.finalize128() != sum {
+        return Err(Error::Checksum("journal record"));
+    }
+    Ok((kind, payload, sum[0]))
+}
+
+/// What was found where a batch may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// A header that verifies.
+    Header(Batch),
+    /// A sector of zeros: nothing was written here, or the header did not reach the medium.
+    Unwritten,
+    /// Neither.
+    Damaged,
+}
+
+/// Looks at the sector at offset `at` of `segment`.
+#[must_use]
+pub fn batch_header(sector: &[u8], key: &HashKey, segment: u32, at: u32) -> Found {
+    let Some(head) = sector.get(..SECTOR) else { return Found::Damaged };
+    if is_zero(head) {
+        return Found::Unwritten;
+    }
+    match decode_batch(head, key, segment, at) {
+        Ok(b) => Found::Header(b),
+        Err(_) => Found::Damaged,
+    }
+}
+
+fn decode_batch(head: &[u8], key: &HashKey, segment: u32, at: u32) -> Result<Batch, Error> {
+    let mut r = Reader::new(head);
+    if r.u32()? != BATCH_MAGIC || r.u16()? != FORMAT {
+        return Err(Error::Malformed("batch magic"));
+    }
+    let sum = hash256(key, &[&head[..SUM_AT]]);
+    if sum != head[SUM_AT..SECTOR] {
+        return Err(Error::Checksum("batch header"));
+    }
+    let _ = r.u16()?;
+    if r.u32()? != segment || r.u32()? != at {
+        return Err(Error::Identity("batch"));
+    }
+    let (seq, len, count, used) = (r.u64()?, r.u32()?, r.u32()?, r.u32()?);
+    let _granule = r.u32()?;
+    let previous = r.array()?;
+    let ok = (len as usize).is_multiple_of(PAGE)
+        && (BATCH_HEADER + used as usize).next_multiple_of(PAGE) == len as usize
+        && count > 0;
+    if !ok {
+        return Err(Error::Malformed("batch lengths"));
+    }
+    let mut chain = [0; 16];
+    chain.copy_from_slice(&sum[..16]);
+    Ok(Batch { len, count, used, seq, previous, chain })
+}
+
+/// How the body of a batch with a sound header looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Everything verifies.
+    Sound,
+    /// Some sectors never reached the medium.
+    Torn,
+    /// Some bytes are neither what was written nor unwritten.
+    Damaged,
+}
+
+/// Checks the body of a batch, `bytes` being the whole batch with its header, and gives every sound
+/// record (offset in the segment, kind, payload) to `each`.
+///
+/// In a body that is not [`Body::Sound`] the records before the first bad one have been given.
+pub fn batch_body<'a>(
+    bytes: &'a [u8],
+    key: &HashKey,
+    segment: u32,
+    at: u32,
+    batch: &Batch,
+    mut each: impl FnMut(u32, u8, &'a [u8]),
+) -> Body {
+    let (mut pos, mut content) = (BATCH_HEADER, 0);
+    let end = BATCH_HEADER + batch.used as usize;
+    let mut sound = bytes.len() == batch.len as usize;
+    if sound {
+        for _ in 0..batch.count {
+            let here = at + pos as u32;
+            let Ok((kind, payload, sum)) = record_sum(&bytes[pos..end], key, segment, here) else {
+                sound = false;
+                break;
+            };
+            let next = pos + record_len(payload.len());
+            if next > end || !is_pad(&bytes[pos + RECORD_HEADER + payload.len()..next]) {
+                sound = false;
+                break;
+            }
+            each(here, kind, payload);
+            content = mix(content, sum);
+            pos = next;
+        }
+    }
+    let told = bytes[56..64] == content.to_le_bytes();
+    if sound && told && pos == end && is_pad(&bytes[end..]) {
+        return Body::Sound;
+    }
+    if lost_sector(bytes, batch) { Body::Torn } else { Body::Damaged }
+}
+
+fn is_pad(b: &[u8]) -> bool {
+    b.iter().all(|x| *x == PAD)
+}
+
+/// Is there a sector that reads as zeros though its content was not?
+fn lost_sector(bytes: &[u8], batch: &Batch) -> bool {
+    let granule = granule(batch.len as usize);
+    let bitmap = &bytes[BITMAP_AT..BITMAP_AT + BITMAP];
+    bytes.chunks(SECTOR).enumerate().skip(1).any(|(i, sector)| {
+        let g = i / granule;
+        bitmap[g / 8] & (1 << (g % 8)) == 0 && is_zero(sector)
+    })
+}
+
+/// One record of the journal, borrowed from its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// A register accepted a record.
+    Accept(AcceptEntry<'a>),
+    /// A small shard.
+    Stage(StageEntry<'a>),
+    /// A large shard lies in an extent.
+    Extent(ExtentEntry<'a>),
+    /// These ballots are known chosen.
+    Hints(Vec<(&'a [u8], Ballot)>),
+    /// A tombstone left the index.
+    Purge {
+        /// Register key bytes.
+        key: &'a [u8],
+        /// Ballot of the tombstone.
+        ballot: Ballot,
+        /// Journal segments below this one hold no record of the register.
+        oldest: u32,
+        /// Nor do segments above this one, up to this ballot.
+        newest: u32,
+    },
+    /// A shard left the index.
+    Discard {
+        /// The write.
+        write_id: WriteId,
+        /// Shard index.
+        index: u8,
+        /// Journal segment of the record that is dead now.
+        segment: u32,
+    },
+    /// The small state of the drive; the last one counts.
+    State(DriveState),
+    /// Every segment that must exist below the one this record is in; the last one counts.
+    Segments(Vec<u32>),
+    /// Nothing follows in this segment; the next one is this.
+    Seal {
+        /// Number of the next segment.
+        next: u32,
+    },
+}
+
+/// See [`Entry::Accept`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptEntry<'a> {
+    /// Register key bytes.
+    pub key: &'a [u8],
+    /// Accepted ballot.
+    pub ballot: Ballot,
+    /// Bit 0: known chosen; bit 1: came with an inline shard (one-sync mode).
+    pub flags: u8,
+    /// Journal segments below this one hold no record of the register.
+    pub oldest: u32,
+    /// For listings.
+    pub summary: &'a [u8],
+    /// The record.
+    pub record: &'a [u8],
+}
+
+/// [`AcceptEntry::flags`]: known chosen.
+pub const HINTED: u8 = 1;
+/// [`AcceptEntry::flags`]: one-sync mode.
+pub const ONE_SYNC: u8 = 2;
+
+/// See [`Entry::Stage`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageEntry<'a> {
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// Stage ballot.
+    pub ballot: Ballot,
+    /// Register key bytes of the owner.
+    pub owner: &'a [u8],
+    /// The shard.
+    pub data: &'a [u8],
+}
+
+/// See [`Entry::Extent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtentEntry<'a> {
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// Stage ballot.
+    pub ballot: Ballot,
+    /// Register key bytes of the owner.
+    pub owner: &'a [u8],
+    /// Bytes of the shard.
+    pub len: u64,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Extent segment.
+    pub segment: u32,
+    /// Offset of the region in it.
+    pub offset: u64,
+}
+
+/// The small durable state of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DriveState {
+    /// Ballot floor (PROTOCOL.md 2.1).
+    pub floor: Ballot,
+    /// Purge horizon (PROTOCOL.md 2.6).
+    pub horizon: Ballot,
+    /// Layout epoch it was last fenced to.
+    pub epoch: u32,
+    /// May vote.
+    pub voter: bool,
+}
+
+impl DriveState {
+    /// Encoded length in bytes.
+    pub const LEN: usize = 2 * Ballot::LEN + 5;
+
+    /// Fixed-width bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[..18].copy_from_slice(&self.floor.to_bytes());
+        out[18..36].copy_from_slice(&self.horizon.to_bytes());
+        out[36..40].copy_from_slice(&self.epoch.to_le_bytes());
+        out[40] = u8::from(self.voter);
+        out
+    }
+
+    /// The inverse of [`DriveState::encode`].
+    ///
+    /// # Errors
+    /// [`Error::Malformed`].
+    pub fn decode(r: &mut Reader<'_>) -> Result<DriveState, Error> {
+        Ok(DriveState {
+            floor: Ballot::from_bytes(&r.array()?),
+            horizon: Ballot::from_bytes(&r.array()?),
+            epoch: r.u32()?,
+            voter: r.bool()?,
+        })
+    }
+}
+
+/// Record kinds, the byte in the record header.
+pub mod kind {
+    /// [`super::Entry::Accept`].
+    pub const ACCEPT: u8 = 1;
+    /// [`super::Entry::Stage`].
+    pub const STAGE: u8 = 2;
+    /// [`super::Entry::Extent`].
+    pub const EXTENT: u8 = 3;
+    /// [`super::Entry::Hints`].
+    pub const HINTS: u8 = 4;
+    /// [`super::Entry::Purge`].
+    pub const PURGE: u8 = 5;
+    /// [`super::Entry::Discard`].
+    pub const DISCARD: u8 = 6;
+    /// [`super::Entry::State`].
+    pub const STATE: u8 = 7;
+    /// [`super::Entry::Segments`].
+    pub const SEGMENTS: u8 = 8;
+    /// [`super::Entry::Seal`].
+    pub const SEAL: u8 = 9;
+}
+
+/// The fields of an accept before the record bytes, which follow as they are.
+pub fn accept_head(w: &mut Writer, e: &AcceptEntry<'_>) {
+    w.u8(e.flags);
+    w.raw(&e.ballot.to_bytes());
+    w.u32(e.oldest);
+    w.bytes(e.key);
+    w.bytes(e.summary);
+}
+
+/// The fields of a small shard before its bytes, which follow as they are.
+pub fn stage_head(w: &mut Writer, e: &StageEntry<'_>) {
+    w.raw(&e.write_id.0);
+    w.u8(e.index);
+    w.raw(&e.ballot.to_bytes());
+    w.bytes(e.owner);
+}
+
+/// The payload of an extent record.
+pub fn extent(w: &mut Writer, e: &ExtentEntry<'_>) {
+    w.raw(&e.write_id.0);
+    w.u8(e.index);
+    w.raw(&e.ballot.to_bytes());
+    w.bytes(e.owner);
+    w.var(e.len);
+    w.u32(e.frame);
+    w.u32(e.segment);
+    w.var(e.offset);
+}
+
+/// The payload of a hints record: one pair; pairs are simply appended.
+pub fn hint(w: &mut Writer, key: &[u8], ballot: Ballot) {
+    w.raw(&ballot.to_bytes());
+    w.bytes(key);
+}
+
+/// The payload of a purge record.
+pub fn purge(w: &mut Writer, key: &[u8], ballot: Ballot, oldest: u32, newest: u32) {
+    w.raw(&ballot.to_bytes());
+    w.u32(oldest);
+    w.u32(newest);
+    w.bytes(key);
+}
+
+/// The payload of a segments record.
+pub fn segments(w: &mut Writer, list: &[u32]) {
+    w.list(list, |w, n| w.u32(*n));
+}
+
+/// The payload of a discard record.
+pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32) {
+    w.raw(&write_id.0);
+    w.u8(index);
+    w.u32(segment);
+}
+
+fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
+    let k = r.bytes()?;
+    if k.len() < RegisterKey::PREFIX || k.len() > RegisterKey::MAX {
+        return Err(Error::Malformed("register key"));
+    }
+    Ok(k)
+}
+
+impl<'a> Entry<'a> {
+    /// Decodes the payload of a record of kind `kind`.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`]; [`Error::Version`] for a kind of a newer release.
+    pub fn decode(kind: u8, payload: &'a [u8]) -> Result<Entry<'a>, Error> {
+        let mut r = Reader::new(payload);
+        Ok(match kind {
+            kind::ACCEPT => {
+                let flags = r.u8()?;
+                if flags > (HINTED | ONE_SYNC) {
+                    return Err(Error::Malformed("accept flags"));
+                }
+                Entry::Accept(AcceptEntry {
+                    flags,
+                    ballot: Ballot::from_bytes(&r.array()?),
+                    oldest: r.u32()?,
+                    key: key(&mut r)?,
+                    summary: r.bytes()?,
+                    record: r.rest(),
+                })
+            }
+            kind::STAGE => Entry::Stage(StageEntry {
+                write_id: WriteId(r.array()?),
+                index: r.u8()?,
+                ballot: Ballot::from_bytes(&r.array()?),
+                owner: key(&mut r)?,
+                data: r.rest(),
+            }),
+            kind::EXTENT => {
+                let e = ExtentEntry {
+                    write_id: WriteId(r.array()?),
+                    index: r.u8()?,
+                    ballot: Ballot::from_bytes(&r.array()?),
+                    owner: key(&mut r)?,
+                    len: r.var()?,
+                    frame: r.u32()?,
+                    segment: r.u32()?,
+                    offset: r.var()?,
+                };
+                r.end()?;
+                if e.frame == 0 || e.len == 0 {
+                    return Err(Error::Malformed("extent lengths"));
+                }
+                Entry::Extent(e)
+            }
+            kind::HINTS => {
+                let mut hints = Vec::new();
+                while !r.rest().is_empty() {
+                    let ballot = Ballot::from_bytes(&r.array()?);
+                    hints.push((key(&mut r)?, ballot));
+                }
+                Entry::Hints(hints)
+            }
+            kind::PURGE => {
+                let ballot = Ballot::from_bytes(&r.array()?);
+                let (oldest, newest) = (r.u32()?, r.u32()?);
+                let key = key(&mut r)?;
+                r.end()?;
+                Entry::Purge { key, ballot, oldest, newest }
+            }
+            kind::DISCARD => {
+                let (write_id, index) = (WriteId(r.array()?), r.u8()?);
+                let segment = r.u32()?;
+                r.end()?;
+                Entry::Discard { write_id, index, segment }
+            }
+            kind::STATE => {
+                let s = DriveState::decode(&mut r)?;
+                r.end()?;
+                Entry::State(s)
+            }
+            kind::SEGMENTS => {
+                let list = r.list(|r| r.u32())?;
+                r.end()?;
+                Entry::Segments(list)
+            }
+            kind::SEAL => {
+                let next = r.u32()?;
+                r.end()?;
+                Entry::Seal { next }
+            }
+            k => return Err(Error::Version { what: "journal record", found: u32::from(k) }),
+        })
+    }
+}

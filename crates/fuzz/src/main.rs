@@ -1,0 +1,139 @@
+//! Mutation fuzzing of every decoder that reads bytes others wrote (PROOF.md, T18).
+//!
+//! `cargo run --release -p ashlar-fuzz [-- --seconds N] [--seed S] [TARGET...]`
+//!
+//! Every target starts from its seeds and from the inputs kept in `crates/fuzz/corpus/TARGET/`, which
+//! hold whatever once failed. A panic, a call of more than a second or one that allocates more than 64
+//! times its input (and more than [`SLACK`]) is a failure: the input is written down and the run ends
+//! with status 1. This is no coverage-guided fuzzer: that needs a nightly compiler; the trade is
+//! that it runs in every CI.
+
+mod alloc;
+mod mutate;
+mod targets;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+/// What a call may allocate whatever its input: error texts, small tables.
+const SLACK: usize = 64 << 10;
+const MAX_CALL: Duration = Duration::from_secs(1);
+
+/// One decoder under test.
+pub struct Target {
+    name: &'static str,
+    seeds: Vec<Vec<u8>>,
+    tokens: &'static [&'static [u8]],
+    run: fn(&[u8]),
+}
+
+struct Options {
+    seconds: f64,
+    seed: u64,
+    only: Vec<String>,
+}
+
+fn options() -> Result<Options, String> {
+    let mut o = Options { seconds: 5.0, seed: 1, only: Vec::new() };
+    let mut args = std::env::args().skip(1);
+    while let Some(a) = args.next() {
+        let mut number =
+            || args.next().and_then(|v| v.parse::<f64>().ok()).ok_or(format!("{a} needs a number"));
+        match a.as_str() {
+            "--seconds" => o.seconds = number()?,
+            "--seed" => o.seed = number()? as u64,
+            name if !name.starts_with('-') => o.only.push(name.to_owned()),
+            other => return Err(format!("unknown option {other}")),
+        }
+    }
+    Ok(o)
+}
+
+fn kept(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    files.sort();
+    files.iter().filter_map(|p| std::fs::read(p).ok()).collect()
+}
+
+/// Runs one input; `Err` says what went wrong.
+fn one(target: &Target, input: &[u8]) -> Result<(), String> {
+    let begin = Instant::now();
+    let (result, peak) = alloc::peak_of(|| catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok());
+    if !result {
+        return Err("it panicked".into());
+    }
+    if begin.elapsed() > MAX_CALL {
+        return Err(format!("it took {:?}", begin.elapsed()));
+    }
+    if peak > SLACK.max(64 * input.len()) {
+        return Err(format!("it allocated {peak} bytes for {} bytes of input", input.len()));
+    }
+    Ok(())
+}
+
+fn fuzz(target: &Target, o: &Options) -> Result<u64, String> {
+    let mut corpus = target.seeds.clone();
+    corpus.extend(kept(target.name));
+    let mut runs = 0;
+    let report = |runs: u64, input: &[u8], why: String| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
+        let file = folder.join(format!("failed-{}-{}", o.seed, runs));
+        let _ = std::fs::create_dir_all(&folder);
+        let _ = std::fs::write(&file, input);
+        format!("{}: {why}; the input is kept in {}", target.name, file.display())
+    };
+    for input in &corpus {
+        one(target, input).map_err(|why| report(0, input, why))?;
+    }
+    let mut random = mutate::Random(o.seed);
+    let end = Instant::now() + Duration::from_secs_f64(o.seconds);
+    while Instant::now() < end {
+        for _ in 0..64 {
+            let input = mutate::mutate(&mut random, &corpus, target.tokens);
+            one(target, &input).map_err(|why| report(runs, &input, why))?;
+            runs += 1;
+        }
+    }
+    Ok(runs)
+}
+
+fn main() -> std::process::ExitCode {
+    let o = match options() {
+        Ok(o) => o,
+        Err(e) => {
+            eprintln!("ashlar-fuzz: {e}");
+            return 2.into();
+        }
+    };
+    let all: Vec<Target> = targets::all()
+        .into_iter()
+        .filter(|t| o.only.is_empty() || o.only.iter().any(|n| n == t.name))
+        .collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let failed = std::sync::atomic::AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(t) = all.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    match fuzz(t, &o) {
+                        Ok(runs) => println!("{:<14} {runs:>10} inputs, seed {}: ok", t.name, o.seed),
+                        Err(e) => {
+                            failed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            println!("FAILED {e}");
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner();
+    println!("{} passed, {failed} failed", all.len() - failed);
+    u8::from(failed > 0).into()
+}

@@ -1,0 +1,123 @@
+//! Failures injected by tests, always compiled in.
+//!
+//! Invariants: with no fault set, the cost is one relaxed atomic load; a fault never makes an
+//! operation succeed that would have failed.
+
+use parking_lot::Mutex;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Which operations a fault applies to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Positioned reads.
+    Read,
+    /// Positioned writes.
+    Write,
+    /// Flushes.
+    Sync,
+    /// Preallocation of space.
+    Allocate,
+}
+
+/// What happens to an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Fails with this error number (for instance `libc::EIO`).
+    Error(i32),
+    /// Takes this much longer.
+    Delay(Duration),
+    /// Read: one bit of the result is flipped.
+    Corrupt,
+    /// Write: reported as done, not done.
+    Lost,
+}
+
+#[derive(Clone, Copy)]
+struct Rule {
+    on: Operation,
+    fault: Fault,
+    /// Operations to let pass first.
+    after: u64,
+    /// How often it still strikes.
+    times: u64,
+}
+
+/// The faults of one drive. Shared between the test and the drive.
+#[derive(Default)]
+pub struct Faults {
+    armed: AtomicBool,
+    rules: Mutex<Vec<Rule>>,
+    struck: AtomicU64,
+}
+
+/// What an operation must do about its faults, beyond failing or waiting.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) corrupt: bool,
+    pub(crate) lost: bool,
+}
+
+impl Faults {
+    /// No faults yet.
+    #[must_use]
+    pub fn new() -> Faults {
+        Faults::default()
+    }
+    /// From now on `fault` strikes every operation of kind `on`.
+    pub fn set(&self, on: Operation, fault: Fault) {
+        self.set_after(on, fault, 0, u64::MAX);
+    }
+    /// Lets `after` operations pass, then strikes `times` of them.
+    pub fn set_after(&self, on: Operation, fault: Fault, after: u64, times: u64) {
+        self.rules.lock().push(Rule { on, fault, after, times });
+        self.armed.store(true, Ordering::SeqCst);
+    }
+    /// Removes all faults.
+    pub fn clear(&self) {
+        self.armed.store(false, Ordering::SeqCst);
+        self.rules.lock().clear();
+    }
+    /// True while any fault is set.
+    pub fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+    /// How often a fault struck.
+    pub fn struck(&self) -> u64 {
+        self.struck.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn check(&self, on: Operation) -> io::Result<Verdict> {
+        if !self.armed.load(Ordering::Relaxed) {
+            return Ok(Verdict::default());
+        }
+        let mut verdict = Verdict::default();
+        let mut wait = Duration::ZERO;
+        let mut error = None;
+        for r in self.rules.lock().iter_mut().filter(|r| r.on == on) {
+            if r.after > 0 {
+                r.after -= 1;
+                continue;
+            }
+            if r.times == 0 {
+                continue;
+            }
+            r.times = if r.times == u64::MAX { u64::MAX } else { r.times - 1 };
+            self.struck.fetch_add(1, Ordering::SeqCst);
+            match r.fault {
+                Fault::Error(n) => error = Some(n),
+                Fault::Delay(d) => wait += d,
+                Fault::Corrupt => verdict.corrupt = true,
+                Fault::Lost => verdict.lost = true,
+            }
+        }
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+        match error {
+            Some(n) => Err(io::Error::from_raw_os_error(n)),
+            None => Ok(verdict),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Positioned file I/O: direct where the file system has it, with injected faults.
+//!
+//! Invariants: a write is complete or an error (short writes are continued, never ignored); a
+//! failed sync is never retried; the non-blocking read either has all bytes from memory or says so.
+//! Must never know: what the bytes mean.
+
+use crate::faults::{Faults, Operation};
+use crate::sim::SimFile;
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What kind of file system a path is on, as far as it matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileSystem {
+    /// Memory only: preallocation would take memory at once and flushing means nothing.
+    Memory,
+    /// Anything else.
+    Disk,
+}
+
+/// Space of the file system a path is on, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Space {
+    /// Whole size.
+    pub total: u64,
+    /// What an unprivileged program may still use.
+    pub free: u64,
+    /// Mounted read-only.
+    pub read_only: bool,
+}
+
+impl Space {
+    /// Asks the file system.
+    ///
+    /// # Errors
+    /// Whatever `statvfs` says.
+    pub fn of(path: &Path) -> io::Result<Space> {
+        let s = rustix::fs::statvfs(path)?;
+        Ok(Space {
+            total: s.f_blocks.saturating_mul(s.f_frsize),
+            free: s.f_bavail.saturating_mul(s.f_frsize),
+            read_only: s.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
+        })
+    }
+}
+
+/// The kind of file system `path` is on.
+///
+/// # Errors
+/// Whatever `statfs` says.
+pub(crate) fn file_system(path: &Path) -> io::Result<FileSystem> {
+    let s = rustix::fs::statfs(path)?;
+    Ok(if is_memory(s.f_type) { FileSystem::Memory } else { FileSystem::Disk })
+}
+
+/// By the magic number of `statfs`.
+#[allow(clippy::unnecessary_cast)] // the type of the field differs between architectures
+fn is_memory(f_type: impl Into<i64>) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58f6;
+    matches!(f_type.into(), TMPFS | RAMFS)
+}
+
+/// A file with positioned reads and writes.
+///
+/// Opened twice when direct I/O works: once direct for writing and large reads, once buffered for
+/// small reads, which then come from the page cache. The kernel invalidates cached pages under a
+/// direct write.
+pub struct DiskFile {
+    medium: Medium,
+    faults: Option<Arc<Faults>>,
+}
+
+enum Medium {
+    Real {
+        buffered: File,
+        direct: Option<File>,
+        /// On a memory file system: reading never waits for a device.
+        memory: bool,
+    },
+    Simulated(SimFile),
+}
+
+impl DiskFile {
+    /// Opens (or with `create` makes; it must not exist) the file for reading and writing. Direct
+    /// I/O is used when asked for and the file system has it.
+    ///
+    /// # Errors
+    /// Whatever `open` says.
+    pub(crate) fn open(
+        path: &Path,
+        create: bool,
+        direct: bool,
+        faults: Option<Arc<Faults>>,
+    ) -> io::Result<DiskFile> {
+        let buffered = File::options().read(true).write(true).create_new(create).open(path)?;
+        let memory = is_memory(rustix::fs::fstatfs(&buffered)?.f_type);
+        let direct = if direct && !memory {
+            // EINVAL: the file system has no direct I/O.
+            rustix::fs::open(path, OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
+                .ok()
+                .map(File::from)
+        } else {
+            None
+        };
+        Ok(DiskFile { medium: Medium::Real { buffered, direct, memory }, faults })
+    }
+
+    /// Opens an existing file for reading only, buffered.
+    ///
+    /// # Errors
+    /// Whatever `open` says.
+    pub(crate) fn open_read(path: &Path, faults: Option<Arc<Faults>>) -> io::Result<DiskFile> {
+        let buffered = File::open(path)?;
+        let memory = is_memory(rustix::fs::fstatfs(&buffered)?.f_type);
+        Ok(DiskFile { medium: Medium::Real { buffered, direct: None, memory }, faults })
+    }
+
+    pub(crate) fn simulated(file: SimFile, faults: Option<Arc<Faults>>) -> DiskFile {
+        DiskFile { medium: Medium::Simulated(file), faults }
+    }
+
+    /// True when writes bypass the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        matches!(self.medium, Medium::Real { direct: Some(_), .. })
+    }
+
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// Whatever `fstat` says.
+    pub fn len(&self) -> io::Result<u64> {
+        match &self.medium {
+            Medium::Real { buffered, .. } => Ok(buffered.metadata()?.len()),
+            Medium::Simulated(f) => Ok(f.len()),
+        }
+    }
+
+    /// True when the file has no bytes.
+    ///
+    /// # Errors
+    /// Whatever `fstat` says.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    fn check(&self, on: Operation) -> io::Result<crate::faults::Verdict> {
+        match &self.faults {
+            None => Ok(Default::default()),
+            Some(f) => f.check(on),
+        }
+    }
+
+    /// Reads exactly `buf.len()` bytes at `at`, through the page cache.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file is shorter, else whatever `pread` says.
+    pub fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+        let v = self.check(Operation::Read)?;
+        match &self.medium {
+            Medium::Real { buffered, .. } => read_full(buffered, buf, at)?,
+            Medium::Simulated(f) => f.read_at(buf, at)?,
+        }
+        corrupt(v, buf, at);
+        Ok(())
+    }
+
+    /// As [`DiskFile::read_at`], bypassing the page cache when the file is direct and address,
+    /// length and offset are aligned to 4 KiB.
+    ///
+    /// # Errors
+    /// As [`DiskFile::read_at`].
+    pub fn read_at_direct(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+        let bits = buf.as_ptr() as usize | buf.len() | at as usize;
+        match &self.medium {
+            Medium::Real { direct: Some(f), .. } if bits.is_multiple_of(crate::ALIGN) => {
+                let v = self.check(Operation::Read)?;
+                read_full(f, buf, at)?;
+                corrupt(v, buf, at);
+                Ok(())
+            }
+            _ => self.read_at(buf, at),
+        }
+    }
+
+    /// Reads exactly `buf.len()` bytes when all of them are in memory; false when reading would
+    /// wait for the device (the contents of `buf` are then unspecified).
+    ///
+    /// # Errors
+    /// As [`DiskFile::read_at`].
+    pub fn read_at_now(&self, buf: &mut [u8], at: u64) -> io::Result<bool> {
+        if self.faults.as_ref().is_some_and(|f| f.is_armed()) {
+            // Injected delays belong on the drive's own threads.
+            return Ok(false);
+        }
+        let file = match &self.medium {
+            Medium::Real { buffered, memory: false, .. } => buffered,
+            _ => return self.read_at(buf, at).map(|()| true),
+        };
+        let want = buf.len();
+        let mut done = 0;
+        while done < want {
+            let mut iov = [IoSliceMut::new(&mut buf[done..])];
+            let flags = rustix::io::ReadWriteFlags::NOWAIT;
+            match rustix::io::preadv2(file, &mut iov, at + done as u64, flags) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => done += n,
+                Err(rustix::io::Errno::INTR) => {}
+                // OPNOTSUPP: this file system cannot tell; be careful.
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::OPNOTSUPP) => return Ok(false),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes all of `buf` at `at`; direct when possible and aligned.
+    ///
+    /// # Errors
+    /// Whatever `pwrite` says.
+    pub fn write_at(&self, buf: &[u8], at: u64) -> io::Result<()> {
+        self.write_slices_at(&mut [IoSlice::new(buf)], at)
+    }
+
+    /// Writes all slices one after another at `at`; direct when possible and all are aligned.
+    ///
+    /// # Errors
+    /// Whatever `pwritev` says.
+    pub fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        if self.check(Operation::Write)?.lost {
+            return Ok(());
+        }
+        match &self.medium {
+            Medium::Real { buffered, direct, .. } => {
+                let mut bits = at as usize;
+                for s in slices.iter() {
+                    bits |= s.as_ptr() as usize | s.len();
+                }
+                let file = match direct {
+                    Some(f) if bits.is_multiple_of(crate::ALIGN) => f,
+                    _ => buffered,
+                };
+                write_full(file, slices, at)
+            }
+            Medium::Simulated(f) => {
+                let mut at = at;
+                for s in slices.iter() {
+                    f.write_at(s, at)?;
+                    at += s.len() as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes what was written durable (`fdatasync`). Never retried.
+    ///
+    /// # Errors
+    /// Whatever `fdatasync` says: the caller fences the drive.
+    pub fn sync_data(&self) -> io::Result<()> {
+        if self.check(Operation::Sync)?.lost {
+            return Ok(());
+        }
+        match &self.medium {
+            Medium::Real { buffered, .. } => buffered.sync_data(),
+            Medium::Simulated(f) => f.sync(),
+        }
+    }
+
+    /// Makes content and length durable (`fsync`).
+    ///
+    /// # Errors
+    /// As [`DiskFile::sync_data`].
+    pub fn sync_all(&self) -> io::Result<()> {
+        if self.check(Operation::Sync)?.lost {
+            return Ok(());
+        }
+        match &self.medium {
+            Medium::Real { buffered, .. } => buffered.sync_all(),
+            Medium::Simulated(f) => f.sync(),
+        }
+    }
+
+    /// Gives the file `len` bytes of allocated, zero-reading space; a file system without
+    /// preallocation, or one in memory, only gets the length.
+    ///
+    /// # Errors
+    /// `StorageFull` and whatever else the file system says.
+    pub fn allocate(&self, len: u64) -> io::Result<()> {
+        let Medium::Real { buffered, memory: false, .. } = &self.medium else {
+            return self.set_len(len);
+        };
+        self.check(Operation::Allocate)?;
+        match rustix::fs::fallocate(buffered, FallocateFlags::empty(), 0, len) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => buffered.set_len(len),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Changes the length without allocating.
+    ///
+    /// # Errors
+    /// Whatever `ftruncate` says.
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check(Operation::Allocate)?;
+        match &self.medium {
+            Medium::Real { buffered, .. } => buffered.set_len(len),
+            Medium::Simulated(f) => f.set_len(len),
+        }
+    }
+
+    /// Gives the space of a range back; it reads as zeros afterwards. False: the file system cannot.
+    ///
+    /// # Errors
+    /// Whatever `fallocate` says.
+    pub fn punch_hole(&self, at: u64, len: u64) -> io::Result<bool> {
+        self.check(Operation::Allocate)?;
+        let buffered = match &self.medium {
+            Medium::Real { buffered, .. } => buffered,
+            Medium::Simulated(f) => return f.punch(at, len).map(|()| true),
+        };
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(buffered, flags, at, len) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Tells the kernel that the page cache of this range is not needed any more.
+    pub fn forget(&self, at: u64, len: u64) {
+        if let Medium::Real { buffered, .. } = &self.medium {
+            let len = std::num::NonZeroU64::new(len);
+            let _ = rustix::fs::fadvise(buffered, at, len, rustix::fs::Advice::DontNeed);
+        }
+    }
+
+    /// Device and inode numbers: tells whether a path still names this file.
+    ///
+    /// # Errors
+    /// Whatever `fstat` says.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        match &self.medium {
+            Medium::Real { buffered, .. } => {
+                let s = rustix::fs::fstat(buffered)?;
+                Ok((s.st_dev, s.st_ino))
+            }
+            Medium::Simulated(f) => Ok((0, f.number())),
+        }
+    }
+}
+
+fn corrupt(v: crate::faults::Verdict, buf: &mut [u8], at: u64) {
+    if v.corrupt && !buf.is_empty() {
+        let i = (at as usize).wrapping_mul(31) % buf.len();
+        buf[i] ^= 1 << (at % 8);
+    }
+}
+
+fn read_full(f: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < buf.len() {
+        match rustix::io::pread(f, &mut buf[done..], at + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => done += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+fn write_full(f: &File, mut slices: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
+    while !slices.is_empty() {
+        // IOV_MAX is 1024 on Linux.
+        let n = slices.len().min(1024);
+        match rustix::io::pwritev(f, &slices[..n], at) {
+            Ok(0) if slices[..n].iter().all(|s| s.is_empty()) => return Ok(()),
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(done) => {
+                at += done as u64;
+                IoSlice::advance_slices(&mut slices, done);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}

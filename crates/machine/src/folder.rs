@@ -1,0 +1,259 @@
+//! A folder of a drive: where files are made, found, renamed and removed.
+//!
+//! Invariants: nothing is durable before [`Folder::sync`]; names never come from outside the
+//! program. Real folders and simulated ones behave alike.
+
+use crate::file::{DiskFile, FileSystem, Space, file_system};
+use crate::sim::SimDisk;
+use crate::{Faults, Operation};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder, real or simulated. Cloning gives another handle.
+#[derive(Clone)]
+pub struct Folder {
+    place: Place,
+    faults: Option<Arc<Faults>>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Real(PathBuf),
+    Simulated(SimDisk, String),
+}
+
+impl Folder {
+    /// A real folder.
+    #[must_use]
+    pub fn real(path: &Path, faults: Option<Arc<Faults>>) -> Folder {
+        Folder { place: Place::Real(path.to_owned()), faults }
+    }
+
+    /// The root of a simulated disk.
+    #[must_use]
+    pub fn simulated(disk: &SimDisk, faults: Option<Arc<Faults>>) -> Folder {
+        Folder { place: Place::Simulated(disk.clone(), String::new()), faults }
+    }
+
+    /// The folder `name` inside this one; not made.
+    #[must_use]
+    pub fn sub(&self, name: &str) -> Folder {
+        let place = match &self.place {
+            Place::Real(p) => Place::Real(p.join(name)),
+            Place::Simulated(d, prefix) => Place::Simulated(d.clone(), format!("{prefix}{name}/")),
+        };
+        Folder { place, faults: self.faults.clone() }
+    }
+
+    /// For messages.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        match &self.place {
+            Place::Real(p) => p.clone(),
+            Place::Simulated(_, prefix) => PathBuf::from(format!("sim:/{prefix}")),
+        }
+    }
+
+    fn check(&self, on: Operation) -> io::Result<()> {
+        match &self.faults {
+            None => Ok(()),
+            Some(f) => f.check(on).map(|_| ()),
+        }
+    }
+
+    /// Makes this folder unless it is there.
+    ///
+    /// # Errors
+    /// Whatever `mkdir` says.
+    pub fn make(&self) -> io::Result<()> {
+        self.check(Operation::Allocate)?;
+        match &self.place {
+            Place::Real(p) => match std::fs::create_dir(p) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                r => r,
+            },
+            Place::Simulated(..) => Ok(()),
+        }
+    }
+
+    /// Makes a new file; fails when it exists.
+    ///
+    /// # Errors
+    /// Whatever `open` says.
+    pub fn create(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
+        self.check(Operation::Allocate)?;
+        match &self.place {
+            Place::Real(p) => DiskFile::open(&p.join(name), true, direct, self.faults.clone()),
+            Place::Simulated(d, prefix) => {
+                let f = d.create(&format!("{prefix}{name}"))?;
+                Ok(DiskFile::simulated(f, self.faults.clone()))
+            }
+        }
+    }
+
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound` or whatever else `open` says.
+    pub fn open(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
+        match &self.place {
+            Place::Real(p) => DiskFile::open(&p.join(name), false, direct, self.faults.clone()),
+            Place::Simulated(d, prefix) => {
+                let f = d.open(&format!("{prefix}{name}"))?;
+                Ok(DiskFile::simulated(f, self.faults.clone()))
+            }
+        }
+    }
+
+    /// Opens a file for reading, buffered.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn open_read(&self, name: &str) -> io::Result<DiskFile> {
+        match &self.place {
+            Place::Real(p) => DiskFile::open_read(&p.join(name), self.faults.clone()),
+            Place::Simulated(..) => self.open(name, false),
+        }
+    }
+
+    /// The whole content of a file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// `FileTooLarge` above the limit, else as [`Folder::open`].
+    pub fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let f = self.open_read(name)?;
+        let len = f.len()?;
+        if len > limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut out = vec![0; len as usize];
+        f.read_at(&mut out, 0)?;
+        Ok(out)
+    }
+
+    /// Writes a new file and flushes its content; its name is durable after [`Folder::sync`].
+    ///
+    /// # Errors
+    /// As [`Folder::create`], and whatever writing says.
+    pub fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let f = self.create(name, false)?;
+        f.write_at(bytes, 0)?;
+        f.sync_all()
+    }
+
+    /// Removes a file; one that is not there is fine.
+    ///
+    /// # Errors
+    /// Whatever `unlink` says.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        self.check(Operation::Allocate)?;
+        let r = match &self.place {
+            Place::Real(p) => std::fs::remove_file(p.join(name)),
+            Place::Simulated(d, prefix) => d.remove(&format!("{prefix}{name}")),
+        };
+        match r {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            r => r,
+        }
+    }
+
+    /// Renames a file over another.
+    ///
+    /// # Errors
+    /// Whatever `rename` says.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check(Operation::Allocate)?;
+        match &self.place {
+            Place::Real(p) => std::fs::rename(p.join(from), p.join(to)),
+            Place::Simulated(d, prefix) => {
+                d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}"))
+            }
+        }
+    }
+
+    /// Names of everything in the folder, sorted.
+    ///
+    /// # Errors
+    /// `NotFound` or whatever else reading the folder says.
+    pub fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = match &self.place {
+            Place::Real(p) => std::fs::read_dir(p)?
+                .map(|e| Ok(e?.file_name().to_string_lossy().into_owned()))
+                .collect::<io::Result<Vec<_>>>()?,
+            Place::Simulated(d, prefix) => d.list(prefix),
+        };
+        names.sort();
+        Ok(names)
+    }
+
+    /// Makes the names in the folder durable.
+    ///
+    /// # Errors
+    /// Whatever `fsync` says.
+    pub fn sync(&self) -> io::Result<()> {
+        self.check(Operation::Sync)?;
+        match &self.place {
+            Place::Real(p) => File::open(p)?.sync_all(),
+            Place::Simulated(d, prefix) => {
+                d.sync_names(prefix);
+                Ok(())
+            }
+        }
+    }
+
+    /// Space of the file system the folder is on.
+    ///
+    /// # Errors
+    /// Whatever `statvfs` says.
+    pub fn space(&self) -> io::Result<Space> {
+        match &self.place {
+            Place::Real(p) => Space::of(p),
+            Place::Simulated(d, _) => Ok(d.space()),
+        }
+    }
+
+    /// The kind of file system.
+    ///
+    /// # Errors
+    /// Whatever `statfs` says.
+    pub fn file_system(&self) -> io::Result<FileSystem> {
+        match &self.place {
+            Place::Real(p) => file_system(p),
+            Place::Simulated(..) => Ok(FileSystem::Disk),
+        }
+    }
+
+    /// Takes the exclusive lock of a file, until the result is dropped. `None`: another holder.
+    /// A simulated folder has no locks.
+    ///
+    /// # Errors
+    /// Whatever `open` or `flock` say.
+    pub fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
+        let Place::Real(p) = &self.place else { return Ok(Some(Lock(None))) };
+        let f = File::open(p.join(name))?;
+        match rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock(Some(f)))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Device and inode of a file, without opening it.
+    ///
+    /// # Errors
+    /// `NotFound` or whatever else `stat` says.
+    pub fn identity(&self, name: &str) -> io::Result<(u64, u64)> {
+        match &self.place {
+            Place::Real(p) => {
+                let s = rustix::fs::stat(p.join(name))?;
+                Ok((s.st_dev, s.st_ino))
+            }
+            Place::Simulated(d, prefix) => Ok((0, d.open(&format!("{prefix}{name}"))?.number())),
+        }
+    }
+}
+
+/// Holds the lock of a file: see [`Folder::lock`].
+pub struct Lock(#[allow(dead_code)] Option<File>);

@@ -1,0 +1,138 @@
+//! The few threads of one drive.
+//!
+//! Invariants: a pool has its own threads, so that a hung drive never blocks another; threads start
+//! only when there is work and end after a while without; the queue is bounded and a full queue is
+//! told to the caller at once.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// How long a thread without work stays.
+const LINGER: Duration = Duration::from_secs(5);
+/// Stack of one thread: the jobs are shallow.
+const STACK: usize = 256 << 10;
+
+/// The queue is full: the drive is too slow or hung. The job comes back.
+pub struct Busy(pub Box<dyn FnOnce() + Send>);
+
+struct State {
+    queue: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    name: String,
+    max_threads: usize,
+    max_queue: usize,
+}
+
+/// A small pool of lazily started threads with a bounded queue.
+#[derive(Clone)]
+pub struct IoPool {
+    shared: Arc<Shared>,
+}
+
+impl IoPool {
+    /// At most `max_threads` threads named `name` and `max_queue` waiting jobs.
+    #[must_use]
+    pub fn new(name: &str, max_threads: usize, max_queue: usize) -> IoPool {
+        assert!(max_threads > 0 && max_queue > 0);
+        IoPool {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State {
+                    queue: VecDeque::new(),
+                    threads: 0,
+                    idle: 0,
+                    closed: false,
+                }),
+                work: Condvar::new(),
+                name: name.chars().take(15).collect(),
+                max_threads,
+                max_queue,
+            }),
+        }
+    }
+
+    /// Runs `job` on one of the threads.
+    ///
+    /// # Errors
+    /// [`Busy`] when the queue is full, the pool is closed, or no thread could be started.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
+        let job: Job = Box::new(job);
+        let mut s = self.shared.state.lock();
+        if s.closed || s.queue.len() >= self.shared.max_queue {
+            return Err(Busy(job));
+        }
+        let start = s.idle <= s.queue.len() && s.threads < self.shared.max_threads;
+        s.queue.push_back(job);
+        if !start {
+            let wake = s.idle > 0;
+            drop(s);
+            if wake {
+                self.shared.work.notify_one();
+            }
+            return Ok(());
+        }
+        s.threads += 1;
+        drop(s);
+        let shared = self.shared.clone();
+        let started = std::thread::Builder::new()
+            .name(self.shared.name.clone())
+            .stack_size(STACK)
+            .spawn(move || work(&shared));
+        if started.is_err() {
+            let mut s = self.shared.state.lock();
+            s.threads -= 1;
+            // Another thread will come to it; with none at all the job is handed back.
+            if s.threads == 0
+                && let Some(job) = s.queue.pop_back()
+            {
+                return Err(Busy(job));
+            }
+        }
+        Ok(())
+    }
+
+    /// Jobs waiting for a thread.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.shared.state.lock().queue.len()
+    }
+
+    /// Refuses new jobs; threads end when the queue is empty.
+    pub fn close(&self) {
+        self.shared.state.lock().closed = true;
+        self.shared.work.notify_all();
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut s = shared.state.lock();
+    loop {
+        if let Some(job) = s.queue.pop_front() {
+            drop(s);
+            // A panicking job must not take the thread, and the jobs behind it, down.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            s = shared.state.lock();
+            continue;
+        }
+        if s.closed {
+            break;
+        }
+        s.idle += 1;
+        let timeout = shared.work.wait_for(&mut s, LINGER).timed_out();
+        s.idle -= 1;
+        if timeout && s.queue.is_empty() {
+            break;
+        }
+    }
+    s.threads -= 1;
+}

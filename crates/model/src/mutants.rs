@@ -1,0 +1,101 @@
+//! The rules of the protocol, each as the fault that appears without it.
+
+/// One rule taken away. Every one is found by a scope of
+/// [`crate::scopes::mutants`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mutant {
+    /// A restarted drive starts without promises and without its floor.
+    PromiseForgotten,
+    /// Promises are forgotten at a restart, but a drive accepts only from proposers to whom it
+    /// promised since (the first design).
+    SameIncarnationOnly,
+    /// A blank drive votes at once.
+    BlankVotes,
+    /// A blank drive is filled without fencing the drives it is filled from.
+    NoFence,
+    /// A read trusts the newest answer of a majority.
+    NewestOfMajority,
+    /// A failed condition is answered from a base that is not known to be chosen.
+    AnswerUndecided,
+    /// A fenced drive still answers readers of the old epoch, which may count a replaced drive.
+    OldEpochReads,
+    /// With half the drives, the newest answer is served, hinted or not.
+    HalfNewest,
+    /// With half the drives, what all of them show is served, hinted or not.
+    HalfOfOneMind,
+    /// With half the drives, the epoch is not confirmed after the answers.
+    HalfOldEpoch,
+    /// Dead drives are recovered from some survivors, not all.
+    DeadFromSome,
+    /// A tombstone is purged without a horizon.
+    NoHorizon,
+    /// A tombstone is purged when a majority has it.
+    PurgeByMajority,
+    /// A tombstone is purged when all *voters* have it, while a slot is joining.
+    PurgeWhileJoining,
+    /// The record is sent before k' + f shards are durable.
+    RecordBeforeData,
+    /// The collector looks at a majority, without a ballot.
+    SweepWithoutBallot,
+    /// The collector wins PREPARE at a majority and drops.
+    SweepOnlyPrepares,
+    /// A writer with a raised ballot counts its old stages without having them confirmed.
+    NoReconfirm,
+    /// A confirmed stage is forgotten at a restart.
+    ConfirmForgotten,
+    /// One-sync: a record with fewer than k' copies is ignored without counting who is silent.
+    IgnoreWithoutCount,
+    /// One-sync: the record does not carry its parent.
+    HiddenParent,
+    /// One-sync: a joining drive copies nothing where the newest record is overtaken.
+    CopyNothing,
+    /// One-sync: the base is built upon before its data is on k' + f drives.
+    BuildOnThin,
+    /// One-sync: acknowledged at M accepts.
+    AckAtMajority,
+    /// One-sync: a read serves what M voters show.
+    ReadAtMajority,
+    /// Abort sets Aborted without looking for Completing.
+    BlindAbort,
+    /// Roll-forward looks for the version instead of a mark in the key's record.
+    NoMark,
+    /// The upload is read before the key, not after.
+    UploadBeforeKey,
+    /// The commit is n renames; versions are counted.
+    CountRenames,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: &'static [Mutant] = &[
+        Mutant::PromiseForgotten,
+        Mutant::SameIncarnationOnly,
+        Mutant::BlankVotes,
+        Mutant::NoFence,
+        Mutant::NewestOfMajority,
+        Mutant::AnswerUndecided,
+        Mutant::OldEpochReads,
+        Mutant::HalfNewest,
+        Mutant::HalfOfOneMind,
+        Mutant::HalfOldEpoch,
+        Mutant::DeadFromSome,
+        Mutant::NoHorizon,
+        Mutant::PurgeByMajority,
+        Mutant::PurgeWhileJoining,
+        Mutant::RecordBeforeData,
+        Mutant::SweepWithoutBallot,
+        Mutant::SweepOnlyPrepares,
+        Mutant::NoReconfirm,
+        Mutant::ConfirmForgotten,
+        Mutant::IgnoreWithoutCount,
+        Mutant::HiddenParent,
+        Mutant::CopyNothing,
+        Mutant::BuildOnThin,
+        Mutant::AckAtMajority,
+        Mutant::ReadAtMajority,
+        Mutant::BlindAbort,
+        Mutant::NoMark,
+        Mutant::UploadBeforeKey,
+        Mutant::CountRenames,
+    ];
+}

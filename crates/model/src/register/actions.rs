@@ -1,0 +1,532 @@
+//! What may happen next, and what it does. The protocol itself is `ashlar-commit`; this file
+//! delivers messages, keeps what is durable, and breaks the rule a mutant asks for.
+
+use super::state::{Drive, KEY, Kind, Read, Round, Scope, World};
+use crate::{Log, Mutant};
+use ashlar_commit::{
+    AcceptAnswer, Acceptor, Ballot, Copy, OnePromise, PrepareAnswer, Proof, Proposer, ReadStep, Reader,
+    Resync, Role, SlotSet, Step, may_purge,
+};
+use stateright::{Model, Property};
+
+/// The operation number of a read's identity round.
+const READER: u8 = 2;
+
+/// One thing that happens. `i`: slot; `r`: index of a round (rounds are in order of their ballots).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Act {
+    /// A writer begins an attempt, with the map of this epoch; its first PREPARE arrives.
+    Start { who: u8, epoch: u32, i: u8 },
+    /// PREPARE arrives and its answer comes back.
+    Prepare { r: u8, i: u8 },
+    /// ACCEPT arrives, is flushed, and its answer comes back.
+    Accept { r: u8, i: u8 },
+    /// HINT arrives.
+    Hint { r: u8, i: u8 },
+    /// A purge of the tombstone of this round arrives.
+    Purge { r: u8, i: u8 },
+    /// A drive restarts.
+    Crash { i: u8 },
+    /// A drive is replaced by a blank one, in a new epoch.
+    Replace { i: u8 },
+    /// Two drives are declared dead, in a new epoch.
+    Dead { i: u8, j: u8 },
+    /// A voter is fenced for the new epoch and read.
+    FenceAndRead { i: u8 },
+    /// A blank drive takes the copy and becomes a voter.
+    Join { i: u8 },
+    /// A read begins with this map; its first answer comes back.
+    StartRead { epoch: u32, i: u8 },
+    /// An answer to the read comes back.
+    Answer { i: u8 },
+    /// The read waits no longer.
+    Deadline,
+}
+
+impl<const N: usize> Model for Scope<N> {
+    type State = World<N>;
+    type Action = Act;
+
+    fn init_states(&self) -> Vec<World<N>> {
+        vec![World::start(self)]
+    }
+
+    fn actions(&self, w: &World<N>, acts: &mut Vec<Act>) {
+        if w.seen.bad.is_some() {
+            return;
+        }
+        self.round_actions(w, acts);
+        self.drive_actions(w, acts);
+        self.read_actions(w, acts);
+    }
+
+    fn next_state(&self, last: &World<N>, act: Act) -> Option<World<N>> {
+        let mut w = last.clone();
+        match act {
+            Act::Start { who, epoch, i } => {
+                let r = self.start(&mut w, who, self.writers[who as usize], epoch, None);
+                self.prepare(&mut w, r, i as usize)?;
+            }
+            Act::Prepare { r, i } => self.prepare(&mut w, r as usize, i as usize)?,
+            Act::Accept { r, i } => self.accept(&mut w, r as usize, i as usize)?,
+            Act::Hint { r, i } => {
+                let epoch = w.rounds[r as usize].epoch;
+                w.drive(i as usize, epoch).hint = true;
+            }
+            Act::Purge { r, i } => self.purge(&mut w, r as usize, i as usize),
+            Act::Crash { i } => {
+                w.crashes -= 1;
+                self.crash(&mut w, i as usize)?;
+            }
+            Act::Replace { i } => {
+                w.replaced -= 1;
+                self.blank(&mut w, [i].into_iter().collect(), false);
+            }
+            Act::Dead { i, j } => {
+                w.dead = false;
+                self.blank(&mut w, [i, j].into_iter().collect(), true);
+            }
+            Act::FenceAndRead { i } => self.fence_and_read(&mut w, i),
+            Act::Join { i } => self.join(&mut w, i)?,
+            Act::StartRead { epoch, i } => {
+                w.reads -= 1;
+                let q = self.quorum();
+                let trusting = self.broken(Mutant::HalfOfOneMind);
+                w.read = Some(Read {
+                    reader: if trusting { Reader::trusting_half(q) } else { Reader::new(q) },
+                    epoch,
+                    min: w.seen.log,
+                    ghost: Log::default(),
+                    newest: (Ballot::ZERO, Log::default()),
+                    answers: 0,
+                });
+                self.answer(&mut w, i as usize)?;
+            }
+            Act::Answer { i } => self.answer(&mut w, i as usize)?,
+            Act::Deadline => self.deadline(&mut w)?,
+        }
+        Some(w)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        super::properties::properties(self)
+    }
+}
+
+/// Which actions are possible.
+impl<const N: usize> Scope<N> {
+    /// Maps in use: the newest, and with zombies the one before.
+    fn maps(&self, w: &World<N>) -> impl Iterator<Item = u32> + use<N> {
+        let oldest = if self.zombies { w.epoch.saturating_sub(1).max(1) } else { w.epoch };
+        oldest..=w.epoch
+    }
+
+    fn round_actions(&self, w: &World<N>, acts: &mut Vec<Act>) {
+        for who in 0..self.writers.len() as u8 {
+            let more = w.rounds.len() < self.rounds && w.attempts[who as usize] < self.attempts;
+            if more && w.answered >> who & 1 == 0 {
+                for epoch in self.maps(w) {
+                    acts.extend((0..N as u8).map(|i| Act::Start { who, epoch, i }));
+                }
+            }
+        }
+        for (r, round) in w.rounds.iter().enumerate() {
+            let r = r as u8;
+            for i in 0..N as u8 {
+                let drive = w.drive_at(i as usize, round.epoch);
+                let ballot = round.prop.ballot();
+                let promised = drive.acc.promised(KEY, drive.accepted);
+                if round.proposed {
+                    let sent = round.prop.accepted_by().contains(i);
+                    if !sent && drive.accepted < ballot && promised <= ballot {
+                        acts.push(Act::Accept { r, i });
+                    }
+                } else if !round.chosen && promised < ballot {
+                    acts.push(Act::Prepare { r, i });
+                }
+                let here = drive.accepted == ballot;
+                if self.hints && round.chosen && here && !drive.hint {
+                    acts.push(Act::Hint { r, i });
+                }
+                if self.purge && here && round.log.deleted() && self.purgeable(w, round) {
+                    acts.push(Act::Purge { r, i });
+                }
+            }
+        }
+    }
+
+    fn purgeable(&self, w: &World<N>, round: &Round<N>) -> bool {
+        let q = self.quorum();
+        let has = round.prop.accepted_by();
+        let voters: SlotSet =
+            (0..N as u8).filter(|i| w.drives[*i as usize].acc.role() == Role::Voter).collect();
+        match self.mutant {
+            Some(Mutant::PurgeByMajority) => has.len() >= q.majority(),
+            Some(Mutant::PurgeWhileJoining) => voters.without(has).is_empty(),
+            _ => may_purge(q, voters, has),
+        }
+    }
+
+    fn drive_actions(&self, w: &World<N>, acts: &mut Vec<Act>) {
+        let slots = 0..N as u8;
+        if w.crashes > 0 {
+            acts.extend(slots.clone().map(|i| Act::Crash { i }));
+        }
+        let used = w.rounds.iter().any(|r| !r.prop.promised_by().is_empty());
+        if w.replaced > 0 && used && w.joining.is_empty() {
+            acts.extend(slots.clone().map(|i| Act::Replace { i }));
+        }
+        if w.dead && used {
+            for i in 0..N as u8 {
+                acts.extend((i + 1..N as u8).map(|j| Act::Dead { i, j }));
+            }
+        }
+        if let Some(resync) = &w.resync {
+            for i in slots {
+                if w.joining.contains(i) {
+                    acts.push(Act::Join { i });
+                } else if resync.sources().without(resync.read_by()).contains(i) {
+                    acts.push(Act::FenceAndRead { i });
+                }
+            }
+        }
+    }
+
+    fn read_actions(&self, w: &World<N>, acts: &mut Vec<Act>) {
+        match &w.read {
+            None if w.reads > 0 && !w.rounds.is_empty() => {
+                for epoch in self.maps(w) {
+                    acts.extend((0..N as u8).map(|i| Act::StartRead { epoch, i }));
+                }
+            }
+            None => {}
+            Some(read) => {
+                let rest = self.quorum().all().without(read.reader.answered_by());
+                acts.extend(rest.iter().map(|i| Act::Answer { i }));
+                if self.half && read.answers >= self.quorum().half() {
+                    acts.push(Act::Deadline);
+                }
+            }
+        }
+    }
+}
+
+/// Writers.
+impl<const N: usize> Scope<N> {
+    fn start(
+        &self,
+        w: &mut World<N>,
+        who: u8,
+        kind: Kind,
+        epoch: u32,
+        min: Option<Log>,
+    ) -> usize {
+        w.attempts[who as usize] += 1;
+        let ballot = Ballot {
+            epoch,
+            counter: w.skipped + u64::from(w.attempts[who as usize]),
+            node: u16::from(who) + 1,
+            nonce: 0,
+        };
+        let at = w.rounds.iter().take_while(|r| r.prop.ballot() < ballot).count();
+        let round = Round {
+            who,
+            kind,
+            epoch,
+            prop: Proposer::new(self.quorum(), ballot),
+            log: Log::default(),
+            ghost: Log::default(),
+            only_base: false,
+            proposed: false,
+            chosen: false,
+            min: min.unwrap_or(w.seen.log),
+            starts: [0; N],
+        };
+        w.rounds.insert(at, round);
+        at
+    }
+
+    fn prepare(&self, w: &mut World<N>, r: usize, i: usize) -> Option<()> {
+        let (ballot, epoch) = (w.rounds[r].prop.ballot(), w.rounds[r].epoch);
+        let drive = w.drive(i, epoch);
+        let accepted = drive.accepted;
+        let mut answer = drive.acc.prepare(KEY, accepted, ballot);
+        if let PrepareAnswer::RaiseFloorFirst { to } = answer {
+            drive.acc.floor_raised(to);
+            answer = drive.acc.prepare(KEY, accepted, ballot);
+        }
+        if answer != PrepareAnswer::Promised {
+            return None;
+        }
+        let (pair, hint, log, starts) = (drive.pair(), drive.hint, drive.log, drive.starts);
+        let round = &mut w.rounds[r];
+        round.starts[i] = starts;
+        if hint {
+            round.prop.on_hint(accepted);
+        }
+        if pair.is_none() {
+            round.ghost = round.ghost.longer(log);
+        }
+        match round.prop.on_promise(i as u8, pair) {
+            Step::Base(base, known) => {
+                let log = base.map_or(round.ghost, |b| b.1);
+                self.decide(w, r, base.is_some(), log, known);
+            }
+            Step::Wait => {}
+            other => unreachable!("{other:?}"),
+        }
+        Some(())
+    }
+
+    /// The base is known: the record follows from it.
+    fn decide(&self, w: &mut World<N>, r: usize, exists: bool, base: Log, known: bool) {
+        let round = &mut w.rounds[r];
+        let mark = match round.kind {
+            Kind::Delete => (round.who + 1) | Log::DELETE,
+            _ => round.who + 1,
+        };
+        let object = exists && !base.deleted();
+        let refuses = round.kind == Kind::IfNoneMatch && object && !base.contains(mark);
+        if round.kind == Kind::Identity || refuses {
+            let known = known || self.broken(Mutant::AnswerUndecided);
+            if !exists || known {
+                // Decided: answered without a round.
+                let (who, min) = (round.who, round.min);
+                round.chosen = true;
+                w.seen.observe(base, min);
+                w.answered |= u8::from(refuses) << who;
+                return;
+            }
+            round.only_base = true;
+            round.log = base;
+        } else if base.contains(mark) {
+            // An earlier attempt got through: complete it.
+            round.log = base;
+        } else {
+            round.log = base.with(mark);
+        }
+        round.prop.propose(0);
+        round.proposed = true;
+    }
+
+    fn accept(&self, w: &mut World<N>, r: usize, i: usize) -> Option<()> {
+        let round = &w.rounds[r];
+        let (ballot, log, epoch, starts) =
+            (round.prop.ballot(), round.log, round.epoch, round.starts[i]);
+        let promised = round.prop.promised_by().contains(i as u8);
+        let drive = w.drive(i, epoch);
+        if self.broken(Mutant::SameIncarnationOnly) && !(promised && drive.starts == starts) {
+            return None;
+        }
+        let answer = drive.acc.accept(KEY, drive.accepted, ballot);
+        if !matches!(answer, AcceptAnswer::Go | AcceptAnswer::GoUncounted) {
+            return None;
+        }
+        drive.accepted = ballot;
+        drive.log = log;
+        drive.hint = false;
+        if answer == AcceptAnswer::GoUncounted {
+            return Some(());
+        }
+        let round = &mut w.rounds[r];
+        if round.prop.on_accepted(i as u8) == Step::Chosen {
+            round.chosen = true;
+            let (who, min, only_base) = (round.who, round.min, round.only_base);
+            if only_base {
+                w.seen.observe(log, min);
+            } else {
+                // The operation is in the record; what was seen before it is as well.
+                w.seen.observe(log, Log::default());
+            }
+            if who < READER {
+                w.answered |= 1 << who;
+            }
+        }
+        Some(())
+    }
+
+    fn purge(&self, w: &mut World<N>, r: usize, i: usize) {
+        let (t, epoch) = (w.rounds[r].prop.ballot(), w.rounds[r].epoch);
+        w.purged = true;
+        let drive = w.drive(i, epoch);
+        if self.broken(Mutant::NoHorizon) {
+            // The record goes, and with it all that is remembered of its ballot.
+            let forgetful = acceptor(drive.acc.role(), drive.acc.epoch(), Ballot::ZERO);
+            let floor = std::mem::replace(&mut drive.acc, forgetful).floor();
+            drive.acc.floor_raised(floor);
+        } else {
+            drive.acc.purged(KEY, t);
+        }
+        drive.accepted = Ballot::ZERO;
+        drive.hint = false;
+    }
+}
+
+fn acceptor(role: Role, epoch: u32, floor: Ballot) -> Acceptor<OnePromise> {
+    Acceptor::with_promises(role, epoch, floor, 0, OnePromise::default())
+}
+
+/// Drives.
+impl<const N: usize> Scope<N> {
+    fn crash(&self, w: &mut World<N>, i: usize) -> Option<()> {
+        let forget =
+            self.broken(Mutant::PromiseForgotten) || self.broken(Mutant::SameIncarnationOnly);
+        let drive = &mut w.drives[i];
+        let floor = if forget { Ballot::ZERO } else { drive.acc.floor() };
+        let mut acc = acceptor(drive.acc.role(), drive.acc.epoch(), floor);
+        acc.restore_horizon(drive.acc.horizon());
+        if acc == drive.acc && !drive.hint {
+            return None; // nothing was in memory
+        }
+        drive.acc = acc;
+        drive.hint = false;
+        drive.starts += u8::from(self.broken(Mutant::SameIncarnationOnly));
+        let counter = floor.counter;
+        w.skipped = w.skipped.max(counter);
+        Some(())
+    }
+
+    /// Blank drives in these slots.
+    fn blank(&self, w: &mut World<N>, slots: SlotSet, dead: bool) {
+        let votes = self.broken(Mutant::BlankVotes);
+        if !votes && !self.broken(Mutant::NoFence) {
+            w.epoch += 1;
+        }
+        for i in slots.iter() {
+            let role = if votes { Role::Voter } else { Role::Joining };
+            let blank = Drive::new(role, w.epoch);
+            let gone = std::mem::replace(&mut w.drives[i as usize], blank);
+            if self.zombies {
+                w.old[i as usize] = Some(gone);
+            }
+        }
+        if votes {
+            return;
+        }
+        w.joining = slots;
+        let q = self.quorum();
+        w.resync = if dead { Resync::dead(q, w.epoch, slots) } else { Some(Resync::replaced(q, w.epoch, slots)) };
+        if self.broken(Mutant::DeadFromSome)
+            && let Some(resync) = &mut w.resync
+            && let Some(unasked) = q.all().without(slots).iter().next()
+        {
+            resync.on_fenced(unasked);
+            resync.on_record(unasked, None);
+        }
+    }
+
+    fn fence_and_read(&self, w: &mut World<N>, i: u8) {
+        let epoch = w.epoch;
+        let drive = &mut w.drives[i as usize];
+        if !self.broken(Mutant::NoFence) {
+            drive.acc.fence(epoch);
+        }
+        let pair = drive.pair();
+        if let Some(resync) = &mut w.resync {
+            resync.on_fenced(i);
+            resync.on_record(i, pair);
+        }
+    }
+
+    fn join(&self, w: &mut World<N>, i: u8) -> Option<()> {
+        let copy = match w.resync.as_ref()?.copy() {
+            Copy::Record(pair) => Some(*pair),
+            Copy::Nothing => None,
+            Copy::Wait | Copy::Parent { .. } => return None,
+        };
+        let drive = &mut w.drives[i as usize];
+        if let Some((ballot, log)) = copy
+            && ballot > drive.accepted
+        {
+            drive.accepted = ballot;
+            drive.log = log;
+            drive.hint = false;
+        }
+        drive.acc.joined();
+        w.joining.remove(i);
+        if w.joining.is_empty() {
+            w.resync = None;
+        }
+        Some(())
+    }
+}
+
+/// Reads.
+impl<const N: usize> Scope<N> {
+    fn answer(&self, w: &mut World<N>, i: usize) -> Option<()> {
+        let mut read = w.read.take()?;
+        let drive = w.drive_at(i, read.epoch);
+        if !drive.acc.may_read(read.epoch) && !self.broken(Mutant::OldEpochReads) {
+            return None;
+        }
+        let voter = drive.acc.role() == Role::Voter;
+        let pair = drive.pair();
+        let step = read.reader.on_answer(i as u8, pair.map(|p| p.0), drive.hint, voter);
+        if !voter {
+            return None; // not counted
+        }
+        read.answers += 1;
+        read.newest = read.newest.max_by_ballot((drive.accepted, drive.log));
+        if pair.is_none() {
+            read.ghost = read.ghost.longer(drive.log);
+        }
+        if self.broken(Mutant::NewestOfMajority) {
+            if read.answers >= self.quorum().majority() {
+                w.seen.observe(read.newest.1, read.min);
+            } else {
+                w.read = Some(read);
+            }
+            return Some(());
+        }
+        self.take(w, read, step);
+        Some(())
+    }
+
+    fn deadline(&self, w: &mut World<N>) -> Option<()> {
+        let mut read = w.read.take()?;
+        let step = read.reader.on_deadline();
+        if step == ReadStep::Unavailable && self.broken(Mutant::HalfNewest) {
+            w.seen.observe(read.newest.1, read.min);
+            return Some(());
+        }
+        self.take(w, read, step);
+        Some(())
+    }
+
+    fn take(&self, w: &mut World<N>, read: Read, step: ReadStep) {
+        // The control store is asked last: no other half has been put in charge.
+        let current = read.epoch == w.epoch || self.broken(Mutant::HalfOldEpoch);
+        match step {
+            ReadStep::Wait => w.read = Some(read),
+            ReadStep::Serve { ballot, proof, .. } => {
+                let half = matches!(proof, Proof::Half | Proof::HintHalf);
+                if !half || current {
+                    w.served_half |= half;
+                    let log = w.log_of(ballot);
+                    w.seen.observe(log, read.min);
+                }
+            }
+            ReadStep::Absent { majority } => {
+                if majority || current {
+                    w.seen.observe(read.ghost, read.min);
+                }
+            }
+            ReadStep::NeedIdentityRound => {
+                if w.rounds.len() < self.rounds {
+                    self.start(w, READER, Kind::Identity, read.epoch, Some(read.min));
+                }
+            }
+            ReadStep::Unavailable => {}
+        }
+    }
+}
+
+trait Newest {
+    fn max_by_ballot(self, other: Self) -> Self;
+}
+
+impl Newest for (Ballot, Log) {
+    fn max_by_ballot(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+}

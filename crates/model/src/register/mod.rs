@@ -1,0 +1,12 @@
+//! One register with everything that can happen to it (PROTOCOL.md 2.2-2.4, 2.6, 2.7, 2.13).
+//!
+//! * [`state`]: what the drives hold and what is under way,
+//! * [`actions`]: what may happen next, and what it does,
+//! * [`properties`]: what must always hold.
+
+pub mod actions;
+pub mod properties;
+pub mod state;
+
+pub use actions::Act;
+pub use state::{Kind, Scope, World};

@@ -1,0 +1,42 @@
+//! What must hold in every state, and what must be reachable for a scope to mean anything.
+
+use super::state::{Kind, Scope, World};
+use crate::Bad;
+use stateright::Property;
+
+/// The properties of a scope.
+#[must_use]
+pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
+    let mut all = vec![
+        Property::always("no observed state is lost", |_, w: &World<N>| {
+            w.seen.bad != Some(Bad::Fork)
+        }),
+        Property::always("nothing older than observed is answered", |_, w: &World<N>| {
+            w.seen.bad != Some(Bad::Stale)
+        }),
+        Property::sometimes("reached: every writer has its answer", |s: &Scope<N>, w: &World<N>| {
+            w.answered == (1 << s.writers.len()) - 1
+        }),
+    ];
+    if scope.reads > 0 {
+        all.push(Property::sometimes("reached: a read shows a write", |_, w: &World<N>| {
+            w.reads == 0 && w.read.is_none() && !w.seen.log.is_empty()
+        }));
+    }
+    if scope.replaced > 0 || scope.dead {
+        all.push(Property::sometimes("reached: a blank drive votes", |_, w: &World<N>| {
+            w.epoch > 1 && w.joining.is_empty()
+        }));
+    }
+    if scope.half && scope.hints {
+        all.push(Property::sometimes("reached: half the drives serve", |_, w: &World<N>| {
+            w.served_half
+        }));
+    }
+    if scope.purge && scope.writers.contains(&Kind::Delete) {
+        all.push(Property::sometimes("reached: a purged register", |_, w: &World<N>| {
+            w.purged && w.drives.iter().all(|d| d.pair().is_none())
+        }));
+    }
+    all
+}

@@ -1,0 +1,280 @@
+//! The state of the world, and the scope that bounds it.
+
+use crate::mix::hash_slots;
+use crate::{Log, Mutant, Seen};
+use ashlar_commit::{
+    Acceptor, Ballot, OnePromise, Proposer, Quorum, Reader, Resync, Role, SlotSet,
+};
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+
+/// The register's key, where the code asks for one.
+pub const KEY: u128 = 1;
+
+/// What an operation does to the register.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Adds a change.
+    Append,
+    /// Adds a change if there is no object, else answers 412 from a chosen state.
+    IfNoneMatch,
+    /// Writes a tombstone.
+    Delete,
+    /// A read that found no agreement: accepts the base again, then answers it.
+    Identity,
+}
+
+/// What may happen, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<const N: usize> {
+    /// The operations that write. Each may be attempted `attempts` times.
+    pub writers: &'static [Kind],
+    /// Attempts per writer.
+    pub attempts: u8,
+    /// Attempts of all writers and identity rounds together.
+    pub rounds: usize,
+    /// Restarts of drives.
+    pub crashes: u8,
+    /// Drives replaced by blank ones, one at a time.
+    pub replaced: u8,
+    /// n - H drives declared dead at once, all replaced by blank ones.
+    pub dead: bool,
+    /// The old drives of replaced slots live on and are reached by those with an old map.
+    pub zombies: bool,
+    /// Reads, one after the other.
+    pub reads: u8,
+    /// Reads give up waiting and answer from half the slots where they may.
+    pub half: bool,
+    /// HINTs are sent.
+    pub hints: bool,
+    /// Tombstones are purged.
+    pub purge: bool,
+    /// The rule that is broken.
+    pub mutant: Option<Mutant>,
+}
+
+impl<const N: usize> Scope<N> {
+    /// Two appending writers, two rounds, nothing else.
+    pub const PLAIN: Scope<N> = Scope {
+        writers: &[Kind::Append, Kind::Append],
+        attempts: 2,
+        rounds: 2,
+        crashes: 0,
+        replaced: 0,
+        dead: false,
+        zombies: false,
+        reads: 0,
+        half: false,
+        hints: false,
+        purge: false,
+        mutant: None,
+    };
+
+    /// Is this rule broken?
+    #[must_use]
+    pub fn broken(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// The counts.
+    #[must_use]
+    pub fn quorum(&self) -> Quorum {
+        Quorum::new(N as u8)
+    }
+}
+
+/// A drive in a slot.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Drive {
+    /// The real acceptor.
+    pub acc: Acceptor<OnePromise>,
+    /// Durable: accepted ballot, zero when there is no record.
+    pub accepted: Ballot,
+    /// Durable: the record; after a purge what it was (a note of the model, not of the drive).
+    pub log: Log,
+    /// In memory: the accepted pair is known chosen.
+    pub hint: bool,
+    /// How often it was restarted (only for a mutant).
+    pub starts: u8,
+}
+
+impl Drive {
+    /// A formatted drive without records.
+    #[must_use]
+    pub fn new(role: Role, epoch: u32) -> Drive {
+        Drive {
+            acc: Acceptor::with_promises(role, epoch, Ballot::ZERO, 0, OnePromise::default()),
+            accepted: Ballot::ZERO,
+            log: Log::default(),
+            hint: false,
+            starts: 0,
+        }
+    }
+
+    /// The accepted pair as it is told to others.
+    #[must_use]
+    pub fn pair(&self) -> Option<(Ballot, Log)> {
+        (self.accepted > Ballot::ZERO).then_some((self.accepted, self.log))
+    }
+}
+
+/// One attempt of one operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Round<const N: usize> {
+    /// The operation: a writer, or 255 for the read that needed an identity round.
+    pub who: u8,
+    /// What it does.
+    pub kind: Kind,
+    /// The layout epoch of its map: which drives its messages reach.
+    pub epoch: u32,
+    /// The real proposer.
+    pub prop: Proposer<Log>,
+    /// The record it proposes.
+    pub log: Log,
+    /// The longest record that a promiser has purged.
+    pub ghost: Log,
+    /// It proposes its base unchanged, and answers from it when that is chosen.
+    pub only_base: bool,
+    /// ACCEPTs are under way.
+    pub proposed: bool,
+    /// It heard that its record is chosen.
+    pub chosen: bool,
+    /// What had been observed when the operation began.
+    pub min: Log,
+    /// Restarts of each drive when it promised (only for a mutant).
+    pub starts: [u8; N],
+}
+
+/// A read under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Read {
+    /// The real reader.
+    pub reader: Reader,
+    /// Its map.
+    pub epoch: u32,
+    /// What had been observed when it began.
+    pub min: Log,
+    /// The longest record that an answering drive has purged.
+    pub ghost: Log,
+    /// The newest answer (only for mutants).
+    pub newest: (Ballot, Log),
+    /// Answers (only for mutants).
+    pub answers: u8,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct World<const N: usize> {
+    /// The drives of the current map.
+    pub drives: [Drive; N],
+    /// Drives that were replaced and live on.
+    pub old: [Option<Drive>; N],
+    /// Attempts, by ballot.
+    pub rounds: SmallVec<[Round<N>; 3]>,
+    /// The layout epoch in the control store.
+    pub epoch: u32,
+    /// Slots whose drive is blank, and where they are filled from.
+    pub joining: SlotSet,
+    /// The copy under way.
+    pub resync: Option<Resync<Log>>,
+    /// The read under way.
+    pub read: Option<Read>,
+    /// Highest counter any drive has promised by its floor at a restart.
+    pub skipped: u64,
+    /// Attempts made per writer.
+    pub attempts: [u8; 3],
+    /// Writers that have their answer.
+    pub answered: u8,
+    /// Restarts left.
+    pub crashes: u8,
+    /// Replacements left.
+    pub replaced: u8,
+    /// Dead drives may still be declared.
+    pub dead: bool,
+    /// Reads left.
+    pub reads: u8,
+    /// A tombstone has been purged somewhere.
+    pub purged: bool,
+    /// A read has been served by half the slots.
+    pub served_half: bool,
+    /// What clients have seen.
+    pub seen: Seen,
+}
+
+impl<const N: usize> World<N> {
+    /// Formatted drives, empty register.
+    #[must_use]
+    pub fn start(scope: &Scope<N>) -> World<N> {
+        World {
+            drives: std::array::from_fn(|_| Drive::new(Role::Voter, 1)),
+            old: std::array::from_fn(|_| None),
+            rounds: SmallVec::new(),
+            epoch: 1,
+            joining: SlotSet::EMPTY,
+            resync: None,
+            read: None,
+            skipped: 0,
+            attempts: [0; 3],
+            answered: 0,
+            crashes: scope.crashes,
+            replaced: scope.replaced,
+            dead: scope.dead,
+            reads: scope.reads,
+            purged: false,
+            served_half: false,
+            seen: Seen::default(),
+        }
+    }
+
+    /// The drive that somebody with a map of `epoch` reaches in a slot.
+    pub fn drive(&mut self, i: usize, epoch: u32) -> &mut Drive {
+        match &mut self.old[i] {
+            Some(old) if epoch < self.epoch => old,
+            _ => &mut self.drives[i],
+        }
+    }
+
+    /// [`World::drive`], to look at.
+    #[must_use]
+    pub fn drive_at(&self, i: usize, epoch: u32) -> &Drive {
+        match &self.old[i] {
+            Some(old) if epoch < self.epoch => old,
+            _ => &self.drives[i],
+        }
+    }
+
+    /// The record of a ballot (I1: there is one).
+    #[must_use]
+    pub fn log_of(&self, ballot: Ballot) -> Log {
+        let round = self.rounds.iter().find(|r| r.prop.ballot() == ballot);
+        round.map_or_else(Log::default, |r| r.log)
+    }
+}
+
+impl<const N: usize> Hash for World<N> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_slots::<N, H>(state, |i, mix| {
+            let slot = i as u8;
+            (&self.drives[i], &self.old[i], self.joining.contains(slot)).hash(mix);
+            for r in &self.rounds {
+                (r.prop.slot_bits(slot), r.starts[i]).hash(mix);
+            }
+            self.resync.as_ref().map(|r| r.slot_bits(slot)).hash(mix);
+            self.read.as_ref().map(|r| r.reader.slot_bits(slot)).hash(mix);
+        });
+        for r in &self.rounds {
+            r.prop.hash_shared(state);
+            (r.who, r.epoch, r.log, r.ghost, r.only_base, r.proposed, r.chosen, r.min).hash(state);
+        }
+        if let Some(r) = &self.resync {
+            r.copy().hash(state);
+        }
+        if let Some(r) = &self.read {
+            r.reader.hash_shared(state);
+            (r.epoch, r.min, r.ghost, r.newest, r.answers).hash(state);
+        }
+        (self.epoch, self.skipped, self.attempts, self.answered, self.seen).hash(state);
+        (self.crashes, self.replaced, self.dead, self.reads).hash(state);
+        (self.purged, self.served_half).hash(state);
+    }
+}

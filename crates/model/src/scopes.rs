@@ -1,0 +1,246 @@
+//! The settings that are checked: small ones on every change, large ones by hand, and one for
+//! every mutant. Sizes are those of the README's table.
+
+use crate::register::Kind;
+use crate::{Limits, Mutant, Report, check, multipart, onesync, register, renames, staging};
+use std::hash::Hash;
+
+/// A world with its bounds, ready to be checked.
+pub struct Setting {
+    /// Its name in the table.
+    pub name: String,
+    run: Box<dyn Fn(&str, Limits) -> Report>,
+}
+
+impl Setting {
+    fn new<M>(name: impl Into<String>, model: M) -> Setting
+    where
+        M: stateright::Model + Clone + Send + Sync + 'static,
+        M::State: Clone + PartialEq + Hash + std::fmt::Debug + Send + Sync,
+        M::Action: Clone + PartialEq + std::fmt::Debug + Send + Sync,
+    {
+        let run = Box::new(move |name: &str, limits| check(name, model.clone(), limits));
+        Setting { name: name.into(), run }
+    }
+
+    /// Checks it.
+    #[must_use]
+    pub fn run(&self, limits: Limits) -> Report {
+        (self.run)(&self.name, limits)
+    }
+}
+
+const ONE: &[Kind] = &[Kind::Append];
+const CONDITIONAL: &[Kind] = &[Kind::Append, Kind::IfNoneMatch];
+const DELETING: &[Kind] = &[Kind::Append, Kind::Delete];
+
+const R3: register::Scope<3> = register::Scope::PLAIN;
+const R4: register::Scope<4> = register::Scope::PLAIN;
+const R5: register::Scope<5> = register::Scope::PLAIN;
+const HALF: register::Scope<4> = register::Scope { half: true, hints: true, ..R4 };
+const DEAD: register::Scope<4> = register::Scope { dead: true, writers: ONE, ..R4 };
+const PURGE: register::Scope<3> =
+    register::Scope { rounds: 3, writers: DELETING, purge: true, ..R3 };
+
+const STAGED: staging::Scope<3> =
+    staging::Scope { needed: 2, attempts: [2, 0, 1], together: true, crashes: 0, mutant: None };
+
+/// k' = 2 of 3 without a spare: any majority may see too little of a chosen record.
+const L3: onesync::Scope<3> = onesync::Scope { rounds: 3, ..onesync::Scope::plain(2, 2) };
+/// 2+2.
+const L4: onesync::Scope<4> = onesync::Scope::plain(2, 3);
+/// 3+2.
+const L5: onesync::Scope<5> = onesync::Scope::plain(3, 4);
+
+/// Exhaustive within seconds; all must be clean.
+#[must_use]
+pub fn small() -> Vec<Setting> {
+    let mut all = Vec::new();
+    let mut reg = |name: &str, s: register::Scope<3>| {
+        all.push(Setting::new(format!("register n=3: {name}"), s));
+    };
+    reg("3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..R3 });
+    let conditional = register::Scope { writers: CONDITIONAL, ..R3 };
+    reg("If-None-Match, 3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..conditional });
+    reg("1 replaced, 1 restart", register::Scope { replaced: 1, crashes: 1, ..R3 });
+    reg("1 replaced, 1 read", register::Scope { replaced: 1, reads: 1, ..R3 });
+    reg("1 replaced, 3 rounds", register::Scope { replaced: 1, rounds: 3, ..R3 });
+    let zombies = register::Scope { zombies: true, replaced: 1, ..R3 };
+    reg("1 replaced, old drive lives, 1 read", register::Scope { reads: 1, ..zombies });
+    reg("1 read, 3 rounds", register::Scope { reads: 1, rounds: 3, ..R3 });
+    reg("purge, 3 rounds", PURGE);
+    reg("purge, 1 replaced", register::Scope { rounds: 2, replaced: 1, ..PURGE });
+    reg("purge, 1 restart, 1 read", register::Scope { rounds: 2, crashes: 1, reads: 1, ..PURGE });
+    let mut reg = |name: &str, s: register::Scope<4>| {
+        all.push(Setting::new(format!("register n=4: {name}"), s));
+    };
+    let one = register::Scope { writers: ONE, rounds: 1, ..HALF };
+    reg("half reads, 1 round, 2 reads", register::Scope { reads: 2, ..one });
+    reg("2 dead drives", register::Scope { dead: true, ..R4 });
+    reg("2 dead drives, half reads", register::Scope { dead: true, reads: 1, ..one });
+    all.push(Setting::new("register n=5: 1 restart", register::Scope { crashes: 1, ..R5 }));
+
+    let s = staging::Scope { crashes: 1, ..STAGED };
+    all.push(Setting::new("staging n=3: retry, collector, 1 restart", s));
+
+    let mut light = |name: &str, s: onesync::Scope<3>| {
+        all.push(Setting::new(format!("onesync n=3 k'=2 f=0: {name}"), s));
+    };
+    light("3 rounds, 1 restart", onesync::Scope { crashes: 1, ..L3 });
+    light("1 staged, 3 rounds", onesync::Scope { light: [true, false], ..L3 });
+    light("hints, 1 read", onesync::Scope { hints: true, reads: 1, rounds: 2, ..L3 });
+    let mut light = |name: &str, s: onesync::Scope<4>| {
+        all.push(Setting::new(format!("onesync n=4 k'=2 f=1: {name}"), s));
+    };
+    light("3 rounds", onesync::Scope { rounds: 3, ..L4 });
+    light("1 replaced", onesync::Scope { replaced: 1, ..L4 });
+    light("2 dead drives", onesync::Scope { dead: true, ..L4 });
+    all.push(Setting::new("onesync n=4 k'=3 f=0: 3 rounds", onesync::Scope {
+        rounds: 3,
+        ..onesync::Scope::<4>::plain(3, 3)
+    }));
+    all.push(Setting::new("onesync n=5 k'=3 f=1: 1 restart", onesync::Scope { crashes: 1, ..L5 }));
+
+    let m = multipart::Scope { completes: 3, puts: 2, mutant: None };
+    all.push(Setting::new("multipart: 3 completes, abort, 2 puts", m));
+    all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
+    all
+}
+
+/// Larger ones, up to the limit of the run; by hand or at night.
+#[must_use]
+pub fn large() -> Vec<Setting> {
+    let mut all = Vec::new();
+    let mut reg = |name: &str, s: register::Scope<3>| {
+        all.push(Setting::new(format!("register n=3: {name}"), s));
+    };
+    let hinted = register::Scope { hints: true, ..R3 };
+    reg("hints, 1 restart, 1 read", register::Scope { crashes: 1, reads: 1, ..hinted });
+    reg("hints, 1 restart, 2 reads", register::Scope { crashes: 1, reads: 2, ..hinted });
+    reg("hints, 3 rounds, 1 restart, 2 reads", register::Scope {
+        rounds: 3,
+        crashes: 1,
+        reads: 2,
+        ..hinted
+    });
+    let replaced = register::Scope { replaced: 1, ..R3 };
+    reg("1 replaced, 1 restart, 1 read", register::Scope { crashes: 1, reads: 1, ..replaced });
+    reg("1 replaced, 1 restart, 3 rounds", register::Scope { crashes: 1, rounds: 3, ..replaced });
+    reg("2 replaced, one after the other", register::Scope { replaced: 2, ..R3 });
+    reg("purge, 3 rounds, 1 restart", register::Scope { crashes: 1, ..PURGE });
+    reg("purge, 3 rounds, 1 replaced", register::Scope { replaced: 1, ..PURGE });
+    let four = register::Scope { rounds: 4, crashes: 1, ..R3 };
+    reg("4 rounds, 1 restart", four);
+    let mut reg = |name: &str, s: register::Scope<4>| {
+        all.push(Setting::new(format!("register n=4: {name}"), s));
+    };
+    reg("half reads, 1 read", register::Scope { reads: 1, ..HALF });
+    reg("half reads, 2 reads", register::Scope { reads: 2, ..HALF });
+    let dead = register::Scope { half: true, hints: true, reads: 1, ..DEAD };
+    reg("2 dead drives, half reads, 2 rounds", dead);
+    reg("2 dead drives that live on, half reads, 2 rounds", register::Scope { zombies: true, ..dead });
+    all.push(Setting::new("register n=5: 3 rounds, 1 restart", register::Scope {
+        rounds: 3,
+        crashes: 1,
+        ..R5
+    }));
+
+    let apart = staging::Scope { together: false, ..STAGED };
+    all.push(Setting::new("staging n=3: STAGE apart, retry, collector", apart));
+    let more = staging::Scope { attempts: [2, 1, 1], ..apart };
+    all.push(Setting::new("staging n=3: STAGE apart, second writer", more));
+    let more = staging::Scope { attempts: [2, 1, 1], crashes: 1, ..STAGED };
+    all.push(Setting::new("staging n=3: second writer, 1 restart", more));
+    let more = staging::Scope { attempts: [2, 0, 2], ..STAGED };
+    all.push(Setting::new("staging n=3: 2 collectors", more));
+    let four: staging::Scope<4> =
+        staging::Scope { needed: 3, attempts: [2, 0, 1], together: true, crashes: 0, mutant: None };
+    all.push(Setting::new("staging n=4: retry, collector", four));
+
+    let s = onesync::Scope { hints: true, reads: 1, ..L3 };
+    all.push(Setting::new("onesync n=3 k'=2 f=0: hints, 3 rounds, 1 read", s));
+    let mut light = |name: &str, s: onesync::Scope<4>| {
+        all.push(Setting::new(format!("onesync n=4 k'=2 f=1: {name}"), s));
+    };
+    let mixed = onesync::Scope { light: [true, false], rounds: 3, ..L4 };
+    light("1 staged, 3 rounds", mixed);
+    light("1 staged, 3 rounds, 1 restart", onesync::Scope { crashes: 1, ..mixed });
+    light("hints, 1 read", onesync::Scope { hints: true, reads: 1, ..L4 });
+    light("hints, 1 replaced", onesync::Scope { hints: true, replaced: 1, ..L4 });
+    light("1 replaced, 3 rounds", onesync::Scope { replaced: 1, rounds: 3, ..L4 });
+    light("2 dead drives, 3 rounds", onesync::Scope { dead: true, rounds: 3, ..L4 });
+    let mut light = |name: &str, s: onesync::Scope<5>| {
+        all.push(Setting::new(format!("onesync n=5 k'=3 f=1: {name}"), s));
+    };
+    light("3 rounds", onesync::Scope { rounds: 3, ..L5 });
+    light("1 read", onesync::Scope { reads: 1, ..L5 });
+    light("1 replaced", onesync::Scope { replaced: 1, ..L5 });
+    light("2 dead drives", onesync::Scope { dead: true, ..L5 });
+    light("hints, 1 restart, 1 read", onesync::Scope { hints: true, crashes: 1, reads: 1, ..L5 });
+    all
+}
+
+/// One setting per mutant, in which it must be found.
+#[must_use]
+pub fn mutants() -> Vec<(Mutant, Setting)> {
+    Mutant::ALL.iter().map(|m| (*m, mutant(*m))).collect()
+}
+
+fn mutant(m: Mutant) -> Setting {
+    use Mutant as M;
+    let mutant = Some(m);
+    let name = format!("without the rule: {m:?}");
+    let three = |s: register::Scope<3>| register::Scope { mutant, ..s };
+    let four = |s: register::Scope<4>| register::Scope { mutant, ..s };
+    match m {
+        M::PromiseForgotten | M::SameIncarnationOnly => {
+            Setting::new(name, three(register::Scope { rounds: 3, crashes: 1, ..R3 }))
+        }
+        M::BlankVotes | M::NoFence => {
+            Setting::new(name, three(register::Scope { rounds: 3, replaced: 1, ..R3 }))
+        }
+        M::NewestOfMajority => Setting::new(name, three(register::Scope { reads: 1, ..R3 })),
+        M::AnswerUndecided => {
+            Setting::new(name, three(register::Scope { writers: CONDITIONAL, rounds: 3, ..R3 }))
+        }
+        M::OldEpochReads => {
+            let zombies = register::Scope { zombies: true, replaced: 1, reads: 1, ..R3 };
+            Setting::new(name, three(zombies))
+        }
+        M::HalfNewest | M::HalfOfOneMind => {
+            Setting::new(name, four(register::Scope { reads: 2, hints: false, ..HALF }))
+        }
+        M::HalfOldEpoch => {
+            let zombies = register::Scope { zombies: true, half: true, reads: 1, ..DEAD };
+            Setting::new(name, four(zombies))
+        }
+        M::DeadFromSome => Setting::new(name, four(register::Scope { dead: true, ..R4 })),
+        M::NoHorizon | M::PurgeByMajority => Setting::new(name, three(PURGE)),
+        M::PurgeWhileJoining => {
+            Setting::new(name, three(register::Scope { replaced: 1, ..PURGE }))
+        }
+        M::SweepWithoutBallot | M::SweepOnlyPrepares | M::NoReconfirm => {
+            Setting::new(name, staging::Scope { mutant, ..STAGED })
+        }
+        M::RecordBeforeData => {
+            Setting::new(name, staging::Scope { mutant, together: false, ..STAGED })
+        }
+        M::ConfirmForgotten => {
+            Setting::new(name, staging::Scope { mutant, crashes: 1, ..STAGED })
+        }
+        M::IgnoreWithoutCount | M::HiddenParent => {
+            Setting::new(name, onesync::Scope { mutant, ..L3 })
+        }
+        M::CopyNothing => {
+            Setting::new(name, onesync::Scope { mutant, dead: true, rounds: 3, ..L4 })
+        }
+        M::BuildOnThin => Setting::new(name, onesync::Scope { mutant, rounds: 3, ..L4 }),
+        M::AckAtMajority | M::ReadAtMajority => {
+            Setting::new(name, onesync::Scope { mutant, reads: 1, ..L5 })
+        }
+        M::BlindAbort | M::NoMark | M::UploadBeforeKey => {
+            Setting::new(name, multipart::Scope { completes: 2, puts: 1, mutant })
+        }
+        M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
+    }
+}

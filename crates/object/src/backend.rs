@@ -1,0 +1,217 @@
+//! Registers and data over placement groups, or the same in memory.
+//!
+//! The one place that knows `erasure-set`, and where its errors become this crate's. An enum and not
+//! a trait: there are exactly two, and the doors above should not be generic over them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ashlar_erasure_set::{
+    DataWriter, Decision as SetsDecision, Error as SetsError, ObjectReader, Sets, Staged as SetsStaged, UpdateError,
+};
+use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
+use bytes::Bytes;
+
+use crate::memory::{Memory, MemoryReader, MemoryWriter};
+use crate::{Error, Result};
+
+/// Where registers and data live.
+#[derive(Clone)]
+pub(crate) enum Backend {
+    Sets(Sets),
+    Memory(Arc<Memory>),
+}
+
+/// What to do with a register.
+pub(crate) enum Decision<R> {
+    /// Make `body` the new state; `summary` is what lists show. Data that the old state names and
+    /// the new one does not is dropped, unless `moved`: then another register names it, or the caller
+    /// drops it.
+    Write { body: Body, summary: Bytes, moved: bool, out: R },
+    /// Leave it, and answer.
+    Keep(R),
+    /// Leave it, and fail.
+    Refuse(Error),
+}
+
+/// Why an update failed.
+pub(crate) enum Failed {
+    /// The decision refused.
+    Refused(Error),
+    /// The drives could not do it.
+    Set(Error),
+}
+
+impl From<Failed> for Error {
+    fn from(f: Failed) -> Error {
+        match f {
+            Failed::Refused(e) | Failed::Set(e) => e,
+        }
+    }
+}
+
+/// One page of a list of registers: key bytes and summaries.
+pub(crate) struct Page {
+    pub entries: Vec<(Bytes, Bytes)>,
+    pub truncated: bool,
+}
+
+/// Writes one body.
+pub(crate) enum Writer {
+    Sets(DataWriter),
+    Memory(MemoryWriter),
+}
+
+/// A body that waits for a record to name it.
+pub(crate) enum Staged {
+    Sets(SetsStaged),
+    Memory(Data),
+}
+
+impl Staged {
+    pub(crate) fn data(&self) -> Data {
+        match self {
+            Staged::Sets(s) => s.data(),
+            Staged::Memory(d) => *d,
+        }
+    }
+}
+
+/// Reads a range of a body.
+pub(crate) enum Reader {
+    Sets(ObjectReader),
+    Memory(MemoryReader),
+}
+
+impl Backend {
+    pub(crate) fn group_of(&self, bucket: BucketId, key: &[u8]) -> u16 {
+        match self {
+            Backend::Sets(s) => s.group_of(bucket, key),
+            Backend::Memory(m) => m.group_of(key),
+        }
+    }
+
+    pub(crate) async fn read_register(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
+        match self {
+            Backend::Sets(s) => Ok(s.read_register(key).await.map_err(translate)?.map(|r| r.record)),
+            Backend::Memory(m) => m.read_register(key).await,
+        }
+    }
+
+    pub(crate) async fn update<R>(
+        &self,
+        key: &RegisterKey,
+        staged: Option<&Staged>,
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R>,
+    ) -> std::result::Result<R, Failed> {
+        match self {
+            Backend::Sets(s) => {
+                let staged: Option<&SetsStaged> = staged.and_then(|s| match s {
+                    Staged::Sets(s) => Some(s),
+                    Staged::Memory(_) => None,
+                });
+                let done = s.update_register(key, staged.as_slice(), |old| match decide(old) {
+                    Decision::Write { body, summary, moved, out } => {
+                        SetsDecision::Write { body, summary, moved, out }
+                    }
+                    Decision::Keep(out) => SetsDecision::Keep(out),
+                    Decision::Refuse(e) => SetsDecision::Refuse(e),
+                });
+                match done.await {
+                    Ok(done) => Ok(done.out),
+                    Err(UpdateError::Refused(e)) => Err(Failed::Refused(e)),
+                    Err(UpdateError::Set(e)) => Err(Failed::Set(translate(e))),
+                }
+            }
+            Backend::Memory(m) => m.update(key, decide).await,
+        }
+    }
+
+    pub(crate) async fn write(&self, owner: &RegisterKey, size: u64) -> Result<Writer> {
+        match self {
+            Backend::Sets(s) => Ok(Writer::Sets(s.write(owner, size).await.map_err(translate)?)),
+            Backend::Memory(m) => Ok(Writer::Memory(m.write(owner, size).await?)),
+        }
+    }
+
+    pub(crate) async fn read(
+        &self,
+        owner: &RegisterKey,
+        data: &Data,
+        size: u64,
+        range: Range<u64>,
+    ) -> Result<Reader> {
+        match self {
+            Backend::Sets(s) => {
+                Ok(Reader::Sets(s.read(owner, data, size, range).await.map_err(translate)?))
+            }
+            Backend::Memory(m) => Ok(Reader::Memory(m.read(data, size, range).await?)),
+        }
+    }
+
+    pub(crate) async fn list(
+        &self,
+        space: Space,
+        bucket: BucketId,
+        prefix: &[u8],
+        from: &[u8],
+        limit: usize,
+    ) -> Result<Page> {
+        match self {
+            Backend::Sets(s) => {
+                let page = s.list(space, bucket, prefix, from, limit).await.map_err(translate)?;
+                let entries = page.entries.into_iter().map(|e| (e.key, e.summary)).collect();
+                Ok(Page { entries, truncated: page.truncated })
+            }
+            Backend::Memory(m) => m.list(space, bucket, prefix, from, limit).await,
+        }
+    }
+
+    pub(crate) fn discard(&self, group: u16, data: &[Data]) {
+        match self {
+            Backend::Sets(s) => s.discard(group, data),
+            Backend::Memory(m) => m.discard(data),
+        }
+    }
+}
+
+impl Writer {
+    pub(crate) async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        match self {
+            Writer::Sets(w) => w.write(bytes).await.map_err(translate),
+            Writer::Memory(w) => {
+                w.write(&bytes);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn finish(self) -> Result<Staged> {
+        match self {
+            Writer::Sets(w) => Ok(Staged::Sets(w.finish().await.map_err(translate)?)),
+            Writer::Memory(w) => Ok(Staged::Memory(w.finish().await?)),
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes>> {
+        match self {
+            Reader::Sets(r) => r.next().await.map(|r| r.map_err(translate)),
+            Reader::Memory(r) => r.next(),
+        }
+    }
+}
+
+/// What an error of the placement groups means here.
+fn translate(e: SetsError) -> Error {
+    match e {
+        SetsError::Unavailable(why) => Error::Unavailable(why),
+        SetsError::Contended => Error::Busy,
+        SetsError::Full => Error::Full,
+        SetsError::Corrupt(what) => Error::Corrupt(what),
+        SetsError::Superseded => Error::Changed,
+        SetsError::Unknown(_) => Error::Unavailable("whether the change happened is not known".to_owned()),
+        SetsError::Invalid(what) => Error::Internal(what.to_owned()),
+    }
+}

@@ -1,0 +1,117 @@
+//! A body on its way in: counted, hashed and handed to the drives piece by piece.
+//!
+//! Invariants: never more bytes go on than were announced; every byte is hashed once per hash that
+//! was asked for; memory behind MD5 is bounded by [`MAX_QUEUED`].
+
+use ashlar_checksum::{Hasher, INLINE_BELOW, Md5Stream, md5_once};
+use ashlar_format::RegisterKey;
+use bytes::Bytes;
+
+use crate::backend::{Staged, Writer};
+use crate::put::{PutSpec, Sums};
+use crate::store::Inner;
+use crate::{Error, MAX_PUT, Result};
+
+/// Bytes of one body that may wait for MD5; then the body waits.
+const MAX_QUEUED: usize = 4 << 20;
+
+/// How the MD5 of this body is made.
+enum Md5 {
+    /// Not wanted.
+    No,
+    /// A small body that has come in at most one piece: hashed here at the end, which is cheaper
+    /// than a lane (below [`INLINE_BELOW`] bytes, 64 KiB).
+    Once(Bytes),
+    /// Everything else: in a lane beside other uploads.
+    Lane(Md5Stream),
+}
+
+/// A body on its way in.
+pub(crate) struct Intake {
+    size: u64,
+    got: u64,
+    md5: Md5,
+    hasher: Option<Hasher>,
+    /// `None` for an empty body, which has no data.
+    writer: Option<Writer>,
+    sums: Option<Sums>,
+}
+
+impl Intake {
+    /// Reserves room before the first byte.
+    pub(crate) async fn begin(inner: &Inner, owner: &RegisterKey, spec: &PutSpec) -> Result<Intake> {
+        if spec.size > MAX_PUT {
+            return Err(Error::EntityTooLarge);
+        }
+        let writer = match spec.size {
+            0 => None,
+            size => Some(inner.backend.write(owner, size).await?),
+        };
+        let md5 = if !spec.want_md5 {
+            Md5::No
+        } else if spec.size < INLINE_BELOW as u64 {
+            Md5::Once(Bytes::new())
+        } else {
+            Md5::Lane(inner.md5.stream())
+        };
+        let hasher = spec.checksum.map(Hasher::new);
+        Ok(Intake { size: spec.size, got: 0, md5, hasher, writer, sums: None })
+    }
+
+    pub(crate) async fn write(&mut self, inner: &Inner, data: Bytes) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.got += data.len() as u64;
+        let Some(writer) = self.writer.as_mut().filter(|_| self.got <= self.size) else {
+            return Err(Error::IncompleteBody { expected: self.size, got: self.got });
+        };
+        if let Some(h) = &mut self.hasher {
+            h.update(&data);
+        }
+        match &mut self.md5 {
+            Md5::No => {}
+            Md5::Once(first) if first.is_empty() => *first = data.clone(),
+            Md5::Once(first) => {
+                let mut stream = inner.md5.stream();
+                stream.update(std::mem::take(first));
+                stream.update(data.clone());
+                self.md5 = Md5::Lane(stream);
+            }
+            Md5::Lane(stream) => {
+                stream.update(data.clone());
+                if stream.queued() > MAX_QUEUED {
+                    stream.drained(MAX_QUEUED / 2).await;
+                }
+            }
+        }
+        writer.write(data).await
+    }
+
+    /// What was computed; the first call hashes what is left.
+    pub(crate) async fn end(&mut self) -> Result<Sums> {
+        if let Some(sums) = self.sums {
+            return Ok(sums);
+        }
+        if self.got != self.size {
+            return Err(Error::IncompleteBody { expected: self.size, got: self.got });
+        }
+        let md5 = match std::mem::replace(&mut self.md5, Md5::No) {
+            Md5::No => None,
+            Md5::Once(data) => Some(md5_once(&data)),
+            Md5::Lane(stream) => Some(stream.finish().await),
+        };
+        let checksum = self.hasher.take().map(Hasher::finish);
+        let sums = Sums { size: self.size, md5, checksum };
+        self.sums = Some(sums);
+        Ok(sums)
+    }
+
+    /// Waits until the data may be named by a record; `None` for an empty body.
+    pub(crate) async fn finish(&mut self) -> Result<Option<Staged>> {
+        match self.writer.take() {
+            None => Ok(None),
+            Some(writer) => writer.finish().await.map(Some),
+        }
+    }
+}

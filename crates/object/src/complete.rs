@@ -1,0 +1,456 @@
+//! How an upload becomes a version (PROTOCOL.md 2.8; `ashlar-commit`'s `upload` and the model).
+//!
+//! 1. Read the parts, check what the client says about them, judge the conditions once.
+//! 2. CAS the upload from `Open` to `Completing(version)`: parts, version id and conditions are fixed.
+//! 3. Read the key. If it carries the mark of this upload, go to 6.
+//! 4. Read the upload again: still `Completing`? Then read the parts again. One that was replaced
+//!    before step 2 took effect fails the call: back to `Open`. One that is replaced later does not
+//!    drop the data it replaces (see `parts`).
+//! 5. CAS the key, **from exactly the record read in
+//!    3**, to a list with the version and the mark; the conditions are judged on that record. If the
+//!    key has moved on, go to 3. A condition that does not hold: back to `Open`, 412.
+//! 6. Make the part registers tombstones: the data is the key's now.
+//! 7. CAS the upload to `Done(result)`, kept 24 hours for retries.
+//! 8. Take the mark off the key.
+//!
+//! After step 5 the version is there and the caller can be answered; 6 to 8 follow (or are done by a
+//! retry, an abort, the collector, or the next writer that removes the version). The mark makes step
+//! 5 happen once: nobody removes a marked version before the upload is done ([`Inner::settle`]), and
+//! whoever looked at the key before cannot put it back, since the key has changed.
+//!
+//! Going back to `Open` is safe because one completion or abort of an upload runs at a time: a lock
+//! in this process. A cluster of several coordinators needs that turn elsewhere, because somebody who
+//! slept in step 5 could put the version on the key after another went back.
+
+use ashlar_checksum::{Digest, combine_crc, composite};
+use ashlar_format::{Part, Record, RegisterKey, UploadState, Version};
+use futures::{StreamExt, TryStreamExt};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crate::backend::{Decision, Failed};
+use crate::bucket::Live;
+use crate::conditions::{Conditions, Match};
+use crate::parts::{Kept, kept};
+use crate::put::Committed;
+use crate::store::Inner;
+use crate::types::{ETag, UploadId, digest_of, number_algorithm, stored};
+use crate::upload::{AT_ONCE, Completed, CompletedPart, Names, upload_of};
+use crate::versions;
+use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store};
+
+/// Part registers that the caller of a complete waits for; more are cleared after the answer.
+const CLEAR_NOW: usize = 32;
+/// Names of the conditions of a pending completion in the metadata of its version.
+const IF_MATCH: &str = ":if-match";
+const IF_NONE_MATCH: &str = ":if-none-match";
+const IF_UNMODIFIED: &str = ":if-unmodified-since";
+
+/// How a roll-forward ended.
+pub(crate) enum Outcome {
+    /// The version is on the key, or was.
+    Done(Box<Version>),
+    /// Its condition does not hold; the upload is open again.
+    Refused(Error),
+    /// The upload is not known any more, or aborted.
+    Gone,
+}
+
+impl Store {
+    /// Puts the parts together as a new version of the key. Idempotent: a retry within 24 hours
+    /// answers the same. `checksum` is what the client states for the whole object.
+    ///
+    /// # Errors
+    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `EntityTooLarge`,
+    /// `BadDigest`, `InvalidRequest` (no parts), `PreconditionFailed`, `NoSuchKey`, `Conflict`,
+    /// `Unavailable`. After a refusal the upload can be completed again.
+    pub async fn complete_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        id: UploadId,
+        parts: &[CompletedPart],
+        checksum: Option<Digest>,
+        conditions: &Conditions,
+    ) -> Result<Completed> {
+        let live = self.inner.registry.live(bucket)?;
+        let names = self.inner.names(&live.bucket(), key, id)?;
+        // Always the gate before the lock: a change of a key waits for the lock inside the gate.
+        let _pass = live.gate.enter().await?;
+        let turn = self.inner.upload_lock(id).lock_owned().await;
+        let record = self.inner.read_upload(&names).await?;
+        let version = match upload_of(record.as_deref()).map(|u| &u.state) {
+            None | Some(UploadState::Aborted) => return Err(Error::NoSuchUpload),
+            Some(UploadState::Done(v)) => return Ok(completed(v, &live)),
+            Some(UploadState::Completing(v)) => (**v).clone(),
+            Some(UploadState::Open) => {
+                self.inner.begin_complete(&live, &names, record.as_deref(), parts, checksum, conditions).await?
+            }
+        };
+        let version = match self.inner.put_on_key(&names, &version).await? {
+            Outcome::Done(v) => v,
+            Outcome::Refused(e) => return Err(e),
+            Outcome::Gone => return Err(Error::NoSuchUpload),
+        };
+        let answer = completed(&version, &live);
+        if version.parts.len() <= CLEAR_NOW {
+            // The version is there: whatever fails now is finished later.
+            if let Err(error) = self.inner.finish(&names, &version).await {
+                tracing::debug!(%error, upload = %id, "completed, to be cleared later");
+            }
+            return Ok(answer);
+        }
+        let inner = self.inner.clone();
+        tokio::spawn(async move {
+            let _turn = turn;
+            if let Err(error) = inner.finish(&names, &version).await {
+                tracing::debug!(%error, "completed, to be cleared later");
+            }
+        });
+        Ok(answer)
+    }
+}
+
+fn completed(v: &Version, live: &Live) -> Completed {
+    Completed { committed: Committed::of(v, live.bucket().versioning) }
+}
+
+impl Inner {
+    /// Steps 1 and 2: answers the version that was fixed.
+    async fn begin_complete(
+        &self,
+        live: &Live,
+        names: &Names,
+        record: Option<&Record>,
+        asked: &[CompletedPart],
+        checksum: Option<Digest>,
+        conditions: &Conditions,
+    ) -> Result<Version> {
+        let upload = upload_of(record).ok_or(Error::NoSuchUpload)?;
+        check_order(asked)?;
+        let numbers: Vec<u16> = asked.iter().map(|p| p.number).collect();
+        let found = self.read_parts(names, &numbers).await?;
+        check_parts(asked, &found, self.min_part)?;
+        let now_ms = self.now_ms();
+        let mut version = assemble(&upload.template, asked, &found);
+        version.checksum = whole_checksum(upload, &found)?;
+        if let Some(stated) = checksum
+            && version.checksum.as_ref().and_then(digest_of).is_none_or(|d| d != stated)
+        {
+            return Err(Error::BadDigest);
+        }
+        version.id = versions::new_id(live.bucket().versioning, now_ms)?;
+        version.modified_ms = now_ms;
+        let key = self.backend.read_register(&names.object).await?;
+        versions::check(conditions, versions::of(key.as_ref().map(|r| &r.body)), false)?;
+        keep_conditions(&mut version, conditions);
+        let fixed = self
+            .set_upload(names, false, |s| {
+                (*s == UploadState::Open).then(|| UploadState::Completing(Box::new(version.clone())))
+            })
+            .await?;
+        if !fixed {
+            return Err(Error::NoSuchUpload);
+        }
+        Ok(version)
+    }
+
+    /// Back from `Completing` to `Open`. The data stays with the part registers.
+    async fn reopen(&self, names: &Names) -> Result<()> {
+        let back = |s: &UploadState| matches!(s, UploadState::Completing(_)).then_some(UploadState::Open);
+        self.set_upload(names, true, back).await.map(|_| ())
+    }
+
+    /// A part whose register no longer has the data that the version names.
+    async fn replaced_part(&self, names: &Names, v: &Version) -> Result<Option<u16>> {
+        let numbers: Vec<u16> = v.parts.iter().map(|p| p.number).collect();
+        let now = self.read_parts(names, &numbers).await?;
+        let same = |p: &Part, k: &Option<Kept>| {
+            k.as_ref().and_then(|k| k.data).is_some_and(|d| d.write_id == p.data.write_id)
+        };
+        Ok(v.parts.iter().zip(&now).find(|(p, k)| !same(p, k)).map(|(p, _)| p.number))
+    }
+
+    async fn read_parts(&self, names: &Names, numbers: &[u16]) -> Result<Vec<Option<Kept>>> {
+        futures::stream::iter(numbers.iter().map(|number| {
+            let key = names.part(*number);
+            async move {
+                let record = self.backend.read_register(&key).await?;
+                Ok(record.and_then(|r| kept(&r.body, *number)))
+            }
+        }))
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await
+    }
+
+    /// Steps 3 to 8 for an upload that was found completing; the caller holds the bucket's gate and
+    /// the upload's lock.
+    pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<Outcome> {
+        let outcome = self.put_on_key(names, v).await?;
+        if let Outcome::Done(v) = &outcome {
+            self.finish(names, v).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Steps 3 to 5. The version answered carries the time under which it is shown.
+    async fn put_on_key(&self, names: &Names, v: &Version) -> Result<Outcome> {
+        let id = names.id();
+        let conditions = kept_conditions(v);
+        loop {
+            let key = self.backend.read_register(&names.object).await?;
+            let list = versions::of(key.as_ref().map(|r| &r.body));
+            if let Some(there) = list.iter().find(|l| versions::mark(l) == Some(id)) {
+                return Ok(Outcome::Done(Box::new(there.clone())));
+            }
+            let upload = self.read_upload(names).await?;
+            match upload_of(upload.as_deref()).map(|u| &u.state) {
+                Some(UploadState::Completing(_)) => {}
+                Some(UploadState::Done(done)) => return Ok(Outcome::Done(done.clone())),
+                _ => return Ok(Outcome::Gone),
+            }
+            if let Some(number) = self.replaced_part(names, v).await? {
+                self.reopen(names).await?;
+                return Ok(Outcome::Refused(Error::InvalidPart(number)));
+            }
+            if let Err(e) = versions::check(&conditions, list, false) {
+                self.reopen(names).await?;
+                return Ok(Outcome::Refused(e));
+            }
+            let mut new = versions::clean(v);
+            versions::set_mark(&mut new, id);
+            let list = versions::with(list, new)?;
+            // A null version made by another upload may be what this one replaces.
+            let old = versions::of(key.as_ref().map(|r| &r.body));
+            if let Some(other) = old.iter().filter_map(versions::mark).find(|m| {
+                !list.iter().any(|n| versions::mark(n) == Some(*m))
+            }) {
+                self.settle_other(&names.object, other).await?;
+                self.unmark(&names.object, other).await?;
+                continue;
+            }
+            if self.replace_exactly(&names.object, key.as_ref(), &list).await? {
+                return Ok(Outcome::Done(Box::new(list[0].clone())));
+            }
+        }
+    }
+
+    /// CAS of the key's register from `from` to `list`.
+    async fn replace_exactly(
+        &self,
+        key: &RegisterKey,
+        from: Option<&Arc<Record>>,
+        list: &[Version],
+    ) -> Result<bool> {
+        let done = self.backend.update(key, None, |old| {
+            if old != from.map(|r| &**r) {
+                return Decision::Keep(false);
+            }
+            let (body, summary) = versions::body(list.to_vec());
+            Decision::Write { body, summary, moved: false, out: true }
+        });
+        match done.await {
+            Ok(done) => Ok(done),
+            Err(Failed::Set(Error::Busy)) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Steps 6 to 8 for a version that is on the key (or was).
+    async fn finish(&self, names: &Names, v: &Version) -> Result<()> {
+        self.finish_upload(names, v).await?;
+        self.unmark(&names.object, names.id()).await
+    }
+
+    /// Steps 6 and 7.
+    async fn finish_upload(&self, names: &Names, v: &Version) -> Result<()> {
+        let record = self.read_upload(names).await?;
+        if let Some(UploadState::Completing(fixed)) = upload_of(record.as_deref()).map(|u| &u.state) {
+            self.clear_parts(names, Some(fixed)).await?;
+            let mut result = versions::clean(v);
+            result.parts.clear();
+            let done = |s: &UploadState| {
+                matches!(s, UploadState::Completing(_)).then(|| UploadState::Done(Box::new(result.clone())))
+            };
+            self.set_upload(names, true, done).await?;
+        }
+        Ok(())
+    }
+
+    /// Step 8: takes a mark off the key, when the upload is done.
+    pub(crate) async fn unmark(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+        let done = self.backend.update(key, None, |old| {
+            let list = versions::of(old.map(|r| &r.body));
+            let Some(at) = list.iter().position(|v| versions::mark(v) == Some(upload)) else {
+                return Decision::Keep(());
+            };
+            let mut list = list.to_vec();
+            list[at] = versions::clean(&list[at]);
+            let (body, summary) = versions::body(list);
+            Decision::Write { body, summary, moved: false, out: () }
+        });
+        Ok(done.await?)
+    }
+
+    /// Makes sure that an upload whose mark the key carries is done, so that the version may be
+    /// removed. Waits for whoever is completing it.
+    pub(crate) async fn settle(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+        let lock = self.upload_lock(upload);
+        let _turn = lock.lock().await;
+        self.settle_other(key, upload).await
+    }
+
+    /// As [`Inner::settle`] without its lock: every step is a compare-and-set that only goes forward.
+    async fn settle_other(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+        let mut stem = key.key().to_vec();
+        stem.push(0);
+        stem.extend_from_slice(&upload.0);
+        let names = Names::from_stem(self, key.bucket(), &stem)
+            .ok_or_else(|| Error::Internal("the name of an upload".to_owned()))?;
+        let record = self.backend.read_register(key).await?;
+        let list = versions::of(record.as_ref().map(|r| &r.body));
+        match list.iter().find(|v| versions::mark(v) == Some(upload)) {
+            Some(v) => self.finish_upload(&names, v).await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_order(asked: &[CompletedPart]) -> Result<()> {
+    if asked.is_empty() {
+        return Err(Error::InvalidRequest("an upload is completed with at least one part"));
+    }
+    if asked.windows(2).any(|w| w[0].number >= w[1].number) {
+        return Err(Error::InvalidPartOrder);
+    }
+    match asked.iter().find(|p| p.number == 0 || p.number > MAX_PARTS) {
+        Some(p) => Err(Error::InvalidPart(p.number)),
+        None => Ok(()),
+    }
+}
+
+fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -> Result<()> {
+    let mut total = 0u64;
+    for (i, (a, f)) in asked.iter().zip(found).enumerate() {
+        let Some(f) = f else { return Err(Error::InvalidPart(a.number)) };
+        let stated = a.checksum.is_none_or(|d| f.checksum.as_ref().and_then(digest_of) == Some(d));
+        if (ETag { md5: f.md5, parts: 0 }) != a.etag || !stated {
+            return Err(Error::InvalidPart(a.number));
+        }
+        if i + 1 < asked.len() && f.size < min_part {
+            return Err(Error::EntityTooSmall { number: a.number, size: f.size });
+        }
+        total = total.saturating_add(f.size);
+    }
+    if total > MAX_OBJECT { Err(Error::EntityTooLarge) } else { Ok(()) }
+}
+
+/// The version made of the parts, without id and time.
+fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>]) -> Version {
+    let mut md5s = Vec::with_capacity(16 * found.len());
+    let mut parts = Vec::with_capacity(found.len());
+    for (a, f) in asked.iter().zip(found.iter().flatten()) {
+        md5s.extend_from_slice(&f.md5);
+        if let Some(data) = f.data {
+            parts.push(Part {
+                number: a.number,
+                size: f.size,
+                md5: f.md5,
+                checksum: f.checksum.clone(),
+                modified_ms: f.modified_ms,
+                data,
+            });
+        }
+    }
+    Version {
+        size: parts.iter().map(|p| p.size).sum(),
+        md5: ashlar_checksum::md5_once(&md5s),
+        parts_count: asked.len() as u16,
+        parts,
+        ..template.clone()
+    }
+}
+
+/// The checksum of the whole object from those of its parts.
+fn whole_checksum(
+    upload: &ashlar_format::Upload,
+    found: &[Option<Kept>],
+) -> Result<Option<ashlar_format::Checksum>> {
+    let Some(algorithm) = number_algorithm(upload.checksum_algorithm) else { return Ok(None) };
+    let mut digests = Vec::with_capacity(found.len());
+    for f in found.iter().flatten() {
+        let digest = f.checksum.as_ref().and_then(digest_of).filter(|d| d.algorithm() == algorithm);
+        digests.push((digest.ok_or(Error::BadDigest)?, f.size));
+    }
+    if upload.checksum_composite {
+        let digests: Vec<Digest> = digests.into_iter().map(|(d, _)| d).collect();
+        return Ok(Some(stored(&composite(algorithm, &digests), true)));
+    }
+    let mut rest = digests.into_iter();
+    let Some((mut whole, _)) = rest.next() else { return Ok(None) };
+    for (digest, size) in rest {
+        whole = combine_crc(algorithm, &whole, &digest, size)
+            .ok_or_else(|| Error::Internal("a full-object checksum that is no CRC".to_owned()))?;
+    }
+    Ok(Some(stored(&whole, false)))
+}
+
+/// Writes the conditions beside the version that waits for them, so that whoever finishes the
+/// completion after a crash judges them too.
+fn keep_conditions(v: &mut Version, c: &Conditions) {
+    let text = |m: &Match| match m {
+        Match::Any => "*".to_owned(),
+        Match::Tags(tags) => tags.iter().fold(String::new(), |mut s, t| {
+            let comma = if s.is_empty() { "" } else { ", " };
+            let _ = write!(s, "{comma}{}\"{}\"", if t.weak { "W/" } else { "" }, t.tag);
+            s
+        }),
+    };
+    if let Some(m) = &c.if_match {
+        v.meta.push((IF_MATCH.to_owned(), text(m)));
+    }
+    if let Some(m) = &c.if_none_match {
+        v.meta.push((IF_NONE_MATCH.to_owned(), text(m)));
+    }
+    if let Some(t) = c.if_unmodified_since {
+        v.meta.push((IF_UNMODIFIED.to_owned(), t.to_string()));
+    }
+}
+
+/// The inverse of [`keep_conditions`].
+fn kept_conditions(v: &Version) -> Conditions {
+    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
+    // An unreadable condition must fail, not vanish: an empty list of tags never matches.
+    let matching = |t: &str| Match::parse(t).unwrap_or(Match::Tags(Vec::new()));
+    Conditions {
+        if_match: get(IF_MATCH).map(matching),
+        if_none_match: get(IF_NONE_MATCH).map(matching),
+        if_unmodified_since: get(IF_UNMODIFIED).and_then(|t| t.parse().ok()),
+        if_modified_since: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::EntityTag;
+
+    #[test]
+    fn conditions_survive() {
+        let c = Conditions {
+            if_match: Some(Match::Tags(vec![
+                EntityTag { weak: false, tag: "a".into() },
+                EntityTag { weak: true, tag: "b, c".into() },
+            ])),
+            if_none_match: Some(Match::Any),
+            if_unmodified_since: Some(-5),
+            if_modified_since: None,
+        };
+        let mut v = Version::default();
+        keep_conditions(&mut v, &c);
+        assert_eq!(kept_conditions(&v), c);
+        assert!(versions::clean(&v).meta.is_empty());
+        assert_eq!(kept_conditions(&Version::default()), Conditions::NONE);
+    }
+}

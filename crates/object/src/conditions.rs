@@ -1,0 +1,156 @@
+//! Conditions of requests (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`)
+//! as a pure function of the current version: RFC 9110, section 13.
+//!
+//! Dates have a resolution of one second on the wire, so times are compared in whole seconds.
+
+use std::fmt::Write as _;
+
+use crate::types::ETag;
+
+/// One entity tag of a condition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntityTag {
+    /// Written with `W/`: equal only in the weak comparison.
+    pub weak: bool,
+    /// The opaque text without quotes.
+    pub tag: String,
+}
+
+/// The value of `If-Match` or `If-None-Match`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Match {
+    /// `*`: any current version.
+    Any,
+    /// One of these.
+    Tags(Vec<EntityTag>),
+}
+
+impl Match {
+    /// Reads a header value: `*`, or a list of tags. Tags without quotes are taken as S3 does. `None`
+    /// when there is no tag in it at all.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Match> {
+        let text = text.trim();
+        if text == "*" || text == "\"*\"" {
+            return Some(Match::Any);
+        }
+        let mut tags = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (weak, body) = match rest.strip_prefix("W/") {
+                Some(r) => (true, r),
+                None => (false, rest),
+            };
+            let (tag, after) = match body.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"')?,
+                None => {
+                    let end = body.find(',').unwrap_or(body.len());
+                    (body[..end].trim_end(), &body[end..])
+                }
+            };
+            if !tag.is_empty() {
+                tags.push(EntityTag { weak, tag: tag.to_owned() });
+            }
+            let after = after.trim_start();
+            rest = match after.strip_prefix(',') {
+                Some(r) => r.trim_start(),
+                None if after.is_empty() => "",
+                None => return None,
+            };
+        }
+        (!tags.is_empty()).then_some(Match::Tags(tags))
+    }
+
+    /// True if `etag` is meant; `strong`: weak tags never match.
+    #[must_use]
+    pub fn holds(&self, etag: &ETag, strong: bool) -> bool {
+        match self {
+            Match::Any => true,
+            Match::Tags(tags) => {
+                let mut text = String::with_capacity(40);
+                let _ = write!(text, "{etag}");
+                tags.iter().any(|t| !(strong && t.weak) && t.tag.eq_ignore_ascii_case(&text))
+            }
+        }
+    }
+}
+
+/// The conditions of one request; the default has none.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Conditions {
+    /// `If-Match`.
+    pub if_match: Option<Match>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<Match>,
+    /// `If-Modified-Since`, seconds since 1970.
+    pub if_modified_since: Option<i64>,
+    /// `If-Unmodified-Since`, seconds since 1970.
+    pub if_unmodified_since: Option<i64>,
+}
+
+impl Conditions {
+    /// None at all: always hold.
+    pub const NONE: Conditions = Conditions {
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+    };
+
+    /// True if nothing is asked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Conditions::NONE
+    }
+}
+
+/// What the conditions say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Do it.
+    Proceed,
+    /// Reads only: 304.
+    NotModified,
+    /// 412.
+    Failed,
+    /// Writes only: `If-Match` although there is no current version (404 for PUT and COPY).
+    Absent,
+}
+
+/// Judges `conditions` against the current version (`None`: no key, or a delete marker is current),
+/// in the order of RFC 9110, 13.2.2, with what S3 documents beside it: a true `If-Match` makes
+/// `If-Unmodified-Since` irrelevant, a false `If-None-Match` beats a true `If-Modified-Since`.
+/// `for_read`: GET, HEAD and the source of a COPY; dates do not count for writes without a current
+/// version.
+#[must_use]
+pub fn evaluate(conditions: &Conditions, current: Option<(&ETag, i64)>, for_read: bool) -> Verdict {
+    let seconds = current.map(|(_, ms)| ms.div_euclid(1000));
+    match (&conditions.if_match, current) {
+        (Some(_), None) => return if for_read { Verdict::Failed } else { Verdict::Absent },
+        (Some(m), Some((etag, _))) if !m.holds(etag, true) => return Verdict::Failed,
+        (Some(_), Some(_)) => {}
+        (None, _) => {
+            if let (Some(limit), Some(seconds)) = (conditions.if_unmodified_since, seconds)
+                && seconds > limit
+            {
+                return Verdict::Failed;
+            }
+        }
+    }
+    match (&conditions.if_none_match, current) {
+        (Some(m), Some((etag, _))) => {
+            if m.holds(etag, false) {
+                return if for_read { Verdict::NotModified } else { Verdict::Failed };
+            }
+        }
+        (Some(_), None) => {}
+        (None, _) => {
+            if let (Some(limit), Some(seconds), true) = (conditions.if_modified_since, seconds, for_read)
+                && seconds <= limit
+            {
+                return Verdict::NotModified;
+            }
+        }
+    }
+    Verdict::Proceed
+}

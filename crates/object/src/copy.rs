@@ -1,0 +1,194 @@
+//! COPY: on one key only the record changes; otherwise the data is read and written anew.
+//!
+//! Data is never shared between keys: a register names its own data alone, so that dropping needs no
+//! counting. Within one key, versions may share data; it goes with the last of them.
+
+use ashlar_checksum::Algorithm;
+use ashlar_format::{Version, VersionId};
+
+use crate::bucket::Bucket;
+use crate::conditions::{Conditions, Verdict, evaluate};
+use crate::get::Object;
+use crate::put::{Committed, PutSpec, VersionSpec};
+use crate::types::{Class, Pairs, digest_of, number_algorithm};
+use crate::versions;
+use crate::{Error, MAX_PUT, Result, Store};
+
+/// How often a copy begins again because its source was replaced meanwhile.
+const ATTEMPTS: usize = 4;
+
+/// What is copied.
+#[derive(Clone, Debug)]
+pub struct CopySource {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key.
+    pub key: String,
+    /// A version, or the current one.
+    pub version: Option<VersionId>,
+    /// `x-amz-copy-source-if-*`.
+    pub conditions: Conditions,
+}
+
+/// How it is copied.
+#[derive(Clone, Debug, Default)]
+pub struct CopySpec {
+    /// `Some`: metadata directive REPLACE; `None`: metadata of the source.
+    pub meta: Option<Pairs>,
+    /// `Some`: tagging directive REPLACE; `None`: tags of the source.
+    pub tags: Option<Pairs>,
+    /// Access control list of the copy; it is never copied.
+    pub acl: String,
+    /// Checksum to have; `None`: as the source has.
+    pub checksum: Option<Algorithm>,
+    /// How redundantly to keep the copy.
+    pub class: Class,
+    /// Conditions on the destination.
+    pub conditions: Conditions,
+    /// True: something else that the door stores changes (storage class, ...), so that a copy of a
+    /// key onto itself is legal without a new `meta`.
+    pub changes: bool,
+}
+
+/// What a copy made.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// The new version.
+    pub committed: Committed,
+    /// The version that was read, to show; `None` when the source bucket never had versioning.
+    pub source_version_id: Option<VersionId>,
+}
+
+impl Store {
+    /// Finds the source of a copy and judges its conditions.
+    ///
+    /// # Errors
+    /// As [`Store::get`]; `PreconditionFailed`; `InvalidRequest` for a delete marker named by version.
+    pub async fn get_source(&self, from: &CopySource) -> Result<Object> {
+        let object = match self.get(&from.bucket, &from.key, from.version).await {
+            Err(Error::DeleteMarker { .. }) => {
+                return Err(Error::InvalidRequest("the source of a copy may not be a delete marker"));
+            }
+            r => r?,
+        };
+        let current = (&object.etag(), object.version().modified_ms);
+        match evaluate(&from.conditions, Some(current), true) {
+            Verdict::Proceed => Ok(object),
+            _ => Err(Error::PreconditionFailed),
+        }
+    }
+
+    /// Copies a version. On one and the same key only the record changes; otherwise the data is read
+    /// and written.
+    ///
+    /// # Errors
+    /// As [`Store::get`] for the source and [`Store::put`] and commit for the destination;
+    /// `InvalidRequest` for a copy onto itself that changes nothing.
+    pub async fn copy(
+        &self,
+        from: &CopySource,
+        bucket: &str,
+        key: &str,
+        spec: CopySpec,
+    ) -> Result<Copied> {
+        for _ in 0..ATTEMPTS {
+            let source = self.get_source(from).await?;
+            let same = from.bucket == bucket && from.key == key;
+            if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
+                return Err(Error::InvalidRequest(
+                    "a copy of an object onto itself must change its metadata or storage class",
+                ));
+            }
+            let kept = source.version().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
+            let committed = if same && (spec.checksum.is_none() || spec.checksum == kept) {
+                self.copy_record(&source, bucket, key, &spec).await
+            } else {
+                self.copy_data(&source, bucket, key, &spec, spec.checksum.or(kept)).await
+            };
+            match committed {
+                Ok(committed) => {
+                    return Ok(Copied { committed, source_version_id: source.version_id() });
+                }
+                Err(Error::Changed) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// A new version of the same key over the same data.
+    async fn copy_record(
+        &self,
+        source: &Object,
+        bucket: &str,
+        key: &str,
+        spec: &CopySpec,
+    ) -> Result<Committed> {
+        let live = self.inner.registry.live(bucket)?;
+        let key = self.inner.object_key(&live.bucket(), key)?;
+        let now_ms = self.inner.now_ms();
+        let v = source.version();
+        let decide = |list: &[Version], bucket: &Bucket| {
+            // The data is only there as long as a version of this list names it.
+            if !list.iter().any(|l| l.id == v.id && l.parts == v.parts) {
+                return Err(Error::Changed);
+            }
+            versions::check(&spec.conditions, list, false)?;
+            let carried = carried(spec, v);
+            let new = Version {
+                id: versions::new_id(bucket.versioning, now_ms)?,
+                modified_ms: now_ms,
+                meta: carried.meta,
+                tags: carried.tags,
+                acl: carried.acl,
+                retention: None,
+                legal_hold: false,
+                ..v.clone()
+            };
+            let next = versions::with(list, new)?;
+            let committed = Committed::of(&next[0], bucket.versioning);
+            Ok((Some(next), committed))
+        };
+        self.inner.change(&live, &key, None, !spec.conditions.is_empty(), decide).await
+    }
+
+    async fn copy_data(
+        &self,
+        source: &Object,
+        bucket: &str,
+        key: &str,
+        spec: &CopySpec,
+        checksum: Option<Algorithm>,
+    ) -> Result<Committed> {
+        let v = source.version();
+        if v.size > MAX_PUT {
+            return Err(Error::EntityTooLarge);
+        }
+        let put = PutSpec { size: v.size, checksum, want_md5: true, class: spec.class };
+        // Opened first: the source may be replaced by this very copy.
+        let mut body = source.read(0..v.size).await?;
+        let mut put = self.put(bucket, key, put).await?;
+        while let Some(piece) = body.next().await {
+            put.write(piece?).await?;
+        }
+        let sums = put.end().await?;
+        let whole = v.checksum.as_ref().filter(|c| !c.composite).and_then(digest_of);
+        let differs = whole.is_some_and(|d| {
+            sums.checksum.is_some_and(|s| s.algorithm() == d.algorithm() && s != d)
+        });
+        if differs || (v.parts_count == 0 && sums.md5 != Some(v.md5)) {
+            return Err(Error::Corrupt("the data read is not what was written".to_owned()));
+        }
+        put.commit(carried(spec, v), &spec.conditions).await
+    }
+}
+
+/// What the copy carries, by the directives.
+fn carried(spec: &CopySpec, source: &Version) -> VersionSpec {
+    let meta = spec.meta.clone().unwrap_or_else(|| source.meta.clone());
+    VersionSpec {
+        meta: VersionSpec::stored_meta(meta),
+        tags: spec.tags.clone().unwrap_or_else(|| source.tags.clone()),
+        acl: spec.acl.clone(),
+    }
+}

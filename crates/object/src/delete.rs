@@ -1,0 +1,76 @@
+//! DELETE of keys and versions.
+
+use ashlar_format::{Version, VersionId};
+use futures::StreamExt;
+
+use crate::bucket::Versioning;
+use crate::conditions::Conditions;
+use crate::versions;
+use crate::{Result, Store};
+
+/// Deletes of one multi-object call that run at the same time.
+const AT_ONCE: usize = 16;
+
+/// What a delete did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deleted {
+    /// The version to show: the delete marker that was made, or the version that was named. `None`
+    /// in a bucket that never had versioning, when no version was named.
+    pub version_id: Option<VersionId>,
+    /// A delete marker was made, or the version named was one.
+    pub delete_marker: bool,
+}
+
+/// One key of a multi-object delete.
+#[derive(Clone, Debug)]
+pub struct ToDelete {
+    /// The key.
+    pub key: String,
+    /// A version, or the current one.
+    pub version: Option<VersionId>,
+    /// Conditions for this key; they are judged on the current version.
+    pub conditions: Conditions,
+}
+
+impl Store {
+    /// Deletes a key (versioned buckets: makes a delete marker) or one version of it. Deleting what
+    /// is not there succeeds.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `PreconditionFailed`, `Conflict`, `KeyTooLong`, `Unavailable`.
+    pub async fn delete(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        conditions: &Conditions,
+    ) -> Result<Deleted> {
+        let live = self.inner.registry.live(bucket)?;
+        let key = self.inner.object_key(&live.bucket(), key)?;
+        let now_ms = self.inner.now_ms();
+        let decide = |list: &[Version], bucket: &crate::Bucket| {
+            versions::check(conditions, list, true)?;
+            if let Some(id) = version {
+                return Ok(versions::delete_version(list, id));
+            }
+            let marker = match bucket.versioning {
+                Versioning::Off => VersionId::ZERO,
+                v => versions::new_id(v, now_ms)?,
+            };
+            versions::delete_current(list, bucket.versioning, marker, now_ms)
+        };
+        self.inner.change(&live, &key, None, !conditions.is_empty(), decide).await
+    }
+
+    /// Deletes several, a bounded number at a time; answers in the order of `what`.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`; everything else is per key.
+    pub async fn delete_many(&self, bucket: &str, what: Vec<ToDelete>) -> Result<Vec<Result<Deleted>>> {
+        self.bucket(bucket)?;
+        let one = |d: ToDelete| async move {
+            self.delete(bucket, &d.key, d.version, &d.conditions).await
+        };
+        Ok(futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await)
+    }
+}

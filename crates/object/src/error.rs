@@ -1,0 +1,117 @@
+//! What can go wrong, by what the caller can do about it. The door maps each variant to one S3
+//! error code, named in its text below where that is not obvious.
+
+use ashlar_format::VersionId;
+
+/// Short for results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No such bucket (404 NoSuchBucket).
+    #[error("no such bucket")]
+    NoSuchBucket,
+    /// The bucket name is taken (409 BucketAlreadyOwnedByYou).
+    #[error("the bucket exists")]
+    BucketExists,
+    /// Keys, versions or delete markers are left (409 BucketNotEmpty).
+    #[error("the bucket is not empty")]
+    BucketNotEmpty,
+    /// Not a legal bucket name (400 InvalidBucketName): why.
+    #[error("bucket name: {0}")]
+    InvalidBucketName(&'static str),
+    /// The bucket is not in a state that allows this (409 InvalidBucketState): why.
+    #[error("{0}")]
+    InvalidBucketState(&'static str),
+    /// No current version (404 NoSuchKey). When the current version is a delete marker, its id, for
+    /// the header `x-amz-delete-marker: true`.
+    #[error("no such key")]
+    NoSuchKey {
+        /// The delete marker in the way.
+        delete_marker: Option<VersionId>,
+    },
+    /// The key has no such version (404 NoSuchVersion).
+    #[error("no such version")]
+    NoSuchVersion,
+    /// The version named is a delete marker (405 MethodNotAllowed, with `Last-Modified` and
+    /// `x-amz-delete-marker: true`).
+    #[error("the version is a delete marker")]
+    DeleteMarker {
+        /// Its id.
+        version_id: VersionId,
+        /// Milliseconds since 1970.
+        modified_ms: i64,
+    },
+    /// No such upload, or it was aborted or completed (404 NoSuchUpload).
+    #[error("no such upload")]
+    NoSuchUpload,
+    /// A part named by a complete call is missing or has another ETag or checksum (400 InvalidPart).
+    #[error("part {0} is missing or not the one named")]
+    InvalidPart(u16),
+    /// The list of parts is not in ascending order (400 InvalidPartOrder).
+    #[error("parts are not in ascending order")]
+    InvalidPartOrder,
+    /// A part other than the last is smaller than 5 MiB (400 EntityTooSmall).
+    #[error("part {number} has {size} bytes, less than the minimum")]
+    EntityTooSmall {
+        /// The part.
+        number: u16,
+        /// Its bytes.
+        size: u64,
+    },
+    /// More bytes than a PUT, part or object may have (400 EntityTooLarge).
+    #[error("too large")]
+    EntityTooLarge,
+    /// Fewer or more bytes came than were announced (400 IncompleteBody).
+    #[error("{got} bytes came, {expected} were announced")]
+    IncompleteBody {
+        /// Announced.
+        expected: u64,
+        /// Came.
+        got: u64,
+    },
+    /// A checksum stated for parts or the whole object is not that of the data (400 BadDigest).
+    #[error("the checksum does not match the data")]
+    BadDigest,
+    /// An argument makes no sense (400 InvalidArgument): which and why.
+    #[error("{0}")]
+    InvalidArgument(&'static str),
+    /// The request makes no sense here (400 InvalidRequest): why.
+    #[error("{0}")]
+    InvalidRequest(&'static str),
+    /// The key is longer than 1,024 bytes (400 KeyTooLongError).
+    #[error("the key is too long")]
+    KeyTooLong,
+    /// A condition does not hold (412 PreconditionFailed).
+    #[error("a condition of the request does not hold")]
+    PreconditionFailed,
+    /// The version was replaced or deleted between finding it and reading it: find it again (the door
+    /// repeats the GET; nothing was sent yet).
+    #[error("the version was replaced meanwhile")]
+    Changed,
+    /// Lost against concurrent changes too often; a conditional request should be read again and
+    /// retried (409 ConditionalRequestConflict).
+    #[error("lost against concurrent changes")]
+    Conflict,
+    /// Too busy, or a duel of writers went on for too long; try again (503 SlowDown).
+    #[error("busy, try again")]
+    Busy,
+    /// Too few drives answer to do this safely (503 ServiceUnavailable): which part is short. Whether
+    /// a change happened is unknown.
+    #[error("too few drives answer: {0}")]
+    Unavailable(String),
+    /// No room for the data (507 InsufficientStorage).
+    #[error("no room left on the drives")]
+    Full,
+    /// More shards of this version are damaged or gone than its parity covers (500 InternalError;
+    /// never "not found").
+    #[error("data is damaged beyond its parity: {0}")]
+    Corrupt(String),
+    /// The version list of the key has reached its limit (400 InvalidRequest, as MaxVersionsExceeded).
+    #[error("the key has too many versions")]
+    TooManyVersions,
+    /// The store is closing, or something that must never happen was caught (500 InternalError).
+    #[error("internal error: {0}")]
+    Internal(String),
+}

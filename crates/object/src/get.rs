@@ -1,0 +1,211 @@
+//! Reading a version.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ashlar_format::{Part, Record, RegisterKey, Version, VersionId};
+use bytes::Bytes;
+
+use crate::backend::Reader;
+use crate::bucket::Versioning;
+use crate::store::Inner;
+use crate::types::ETag;
+use crate::versions;
+use crate::{Error, Result, Store};
+
+/// One version of a key, found; its data not read yet.
+pub struct Object {
+    inner: Arc<Inner>,
+    key: RegisterKey,
+    record: Arc<Record>,
+    index: usize,
+    /// Only when the record holds something that clients never see.
+    cleaned: Option<Box<Version>>,
+    versioning: Versioning,
+}
+
+/// The bytes of a range of an object, in pieces.
+pub struct ObjectBody {
+    inner: Arc<Inner>,
+    key: RegisterKey,
+    record: Arc<Record>,
+    index: usize,
+    /// The part that is open or opened next.
+    part: usize,
+    reader: Option<Reader>,
+    remaining: u64,
+}
+
+impl Store {
+    /// Finds a version: the current one, or the one named. Reads no data.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`, `DeleteMarker`, `Unavailable`, `KeyTooLong`.
+    pub async fn get(&self, bucket: &str, key: &str, version: Option<VersionId>) -> Result<Object> {
+        let bucket = self.bucket(bucket)?;
+        let key = self.inner.object_key(&bucket, key)?;
+        let record = self.inner.backend.read_register(&key).await?;
+        let list = versions::of(record.as_ref().map(|r| &r.body));
+        let index = find(list, version)?;
+        let marked = versions::mark(&list[index]).is_some();
+        let cleaned = marked.then(|| Box::new(versions::clean(&list[index])));
+        // `find` succeeded, so there is a record.
+        let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
+        let versioning = bucket.versioning;
+        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, versioning })
+    }
+}
+
+/// The place of a version that has data, by the rules of S3.
+pub(crate) fn find(list: &[Version], version: Option<VersionId>) -> Result<usize> {
+    match version {
+        None => match list.first() {
+            Some(v) if !v.delete_marker => Ok(0),
+            v => Err(Error::NoSuchKey { delete_marker: v.map(|v| v.id) }),
+        },
+        Some(id) => {
+            let index = list.iter().position(|v| v.id == id).ok_or(Error::NoSuchVersion)?;
+            let v = &list[index];
+            if v.delete_marker {
+                return Err(Error::DeleteMarker { version_id: id, modified_ms: v.modified_ms });
+            }
+            Ok(index)
+        }
+    }
+}
+
+fn stored_version(record: &Record, index: usize) -> &Version {
+    &versions::of(Some(&record.body))[index]
+}
+
+impl Object {
+    /// The version found, metadata, tags and parts included. Its `meta` may be shown as it is.
+    #[must_use]
+    pub fn version(&self) -> &Version {
+        match &self.cleaned {
+            Some(v) => v,
+            None => stored_version(&self.record, self.index),
+        }
+    }
+
+    /// True: it is the current version.
+    #[must_use]
+    pub fn is_latest(&self) -> bool {
+        self.index == 0
+    }
+
+    /// The version id to show: `None` in a bucket that never had versioning.
+    #[must_use]
+    pub fn version_id(&self) -> Option<VersionId> {
+        versions::shown(self.versioning, self.version().id)
+    }
+
+    /// The entity tag.
+    #[must_use]
+    pub fn etag(&self) -> ETag {
+        versions::etag(self.version())
+    }
+
+    /// Bytes of the object.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.version().size
+    }
+
+    /// The byte range of part `number` (`?partNumber=`), counted from 1; a simple object is its own
+    /// part 1. `None`: 416.
+    #[must_use]
+    pub fn part_range(&self, number: u16) -> Option<Range<u64>> {
+        let v = self.version();
+        let at = usize::from(number.checked_sub(1)?);
+        if v.parts.is_empty() {
+            return (at == 0).then_some(0..0);
+        }
+        let start: u64 = v.parts.get(..at)?.iter().map(|p| p.size).sum();
+        v.parts.get(at).map(|p| start..start + p.size)
+    }
+
+    /// Opens `range` (within the size) for reading. From then on the bytes stay readable even if the
+    /// version is replaced (each part of a multipart object from when it is reached).
+    ///
+    /// # Errors
+    /// `Changed`: the version was replaced or deleted since it was found; find it again. `Corrupt`,
+    /// `Unavailable`.
+    ///
+    /// # Panics
+    /// If the range does not lie within the object.
+    pub async fn read(&self, range: Range<u64>) -> Result<ObjectBody> {
+        let v = self.version();
+        assert!(range.start <= range.end && range.end <= v.size, "{range:?} of {} bytes", v.size);
+        let mut body = ObjectBody {
+            inner: self.inner.clone(),
+            key: self.key.clone(),
+            record: self.record.clone(),
+            index: self.index,
+            part: 0,
+            reader: None,
+            remaining: range.end - range.start,
+        };
+        let mut skip = range.start;
+        while let Some(p) = v.parts.get(body.part).filter(|p| skip >= p.size) {
+            skip -= p.size;
+            body.part += 1;
+        }
+        if body.remaining > 0 {
+            body.open(skip).await?;
+        }
+        Ok(body)
+    }
+}
+
+impl ObjectBody {
+    /// Bytes that are still to come.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Opens the next part from byte `from` on.
+    async fn open(&mut self, from: u64) -> Result<()> {
+        let parts = &stored_version(&self.record, self.index).parts;
+        let Some(&Part { size, data, .. }) = parts.get(self.part) else {
+            return Err(Error::Corrupt("the parts are shorter than the object".to_owned()));
+        };
+        let range = from..size.min(from + self.remaining);
+        self.reader = Some(self.inner.backend.read(&self.key, &data, size, range).await?);
+        self.part += 1;
+        Ok(())
+    }
+
+    /// The next piece; `None` after the last. After an error there are no more.
+    pub async fn next(&mut self) -> Option<Result<Bytes>> {
+        while self.remaining > 0 {
+            if let Some(reader) = &mut self.reader {
+                match reader.next().await {
+                    Some(Ok(piece)) => {
+                        // More than was asked for would be another object's bytes.
+                        self.remaining = match self.remaining.checked_sub(piece.len() as u64) {
+                            Some(rest) => rest,
+                            None => return Some(self.fail(Error::Internal("too many bytes".to_owned()))),
+                        };
+                        return Some(Ok(piece));
+                    }
+                    Some(Err(e)) => return Some(self.fail(e)),
+                    None => self.reader = None,
+                }
+            }
+            if self.remaining > 0
+                && let Err(e) = self.open(0).await
+            {
+                return Some(self.fail(e));
+            }
+        }
+        None
+    }
+
+    fn fail(&mut self, e: Error) -> Result<Bytes> {
+        self.remaining = 0;
+        self.reader = None;
+        Err(e)
+    }
+}

@@ -1,0 +1,267 @@
+//! Registers and data in memory: for tests of doors, and for tests of this crate that must control
+//! every interleaving.
+//!
+//! It keeps the promises that `erasure-set` makes, checks those that callers make, and panics when
+//! one is broken: data that a record names exists, and is never dropped while a record names it. Each
+//! operation yields once, so that a test can choose who goes next; a budget of operations makes all
+//! later ones fail, which looks like a crash to the callers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::Poll;
+
+use ashlar_checksum::key_hash;
+use ashlar_cluster::{Control, Medium};
+use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use crate::backend::{Decision, Failed, Page};
+use crate::bucket::control_error;
+use crate::{Error, Result};
+
+/// Placement groups, so that lists have something to merge.
+const GROUPS: u64 = 4;
+/// Object bytes in one piece of a read.
+const PIECE: usize = 256 << 10;
+
+#[derive(Default)]
+struct State {
+    registers: BTreeMap<Vec<u8>, (Arc<Record>, Bytes)>,
+    data: HashMap<WriteId, Bytes>,
+    next: u128,
+}
+
+/// Registers and data in memory.
+pub(crate) struct Memory {
+    state: Mutex<State>,
+    /// Operations that still succeed; negative: no limit.
+    budget: AtomicI64,
+    /// Operations done.
+    pub(crate) steps: AtomicU64,
+    /// Check on every change that what is named exists (costs time in proportion to everything).
+    pub(crate) strict: bool,
+}
+
+impl Memory {
+    pub(crate) fn new(strict: bool) -> Memory {
+        Memory {
+            state: Mutex::default(),
+            budget: AtomicI64::new(-1),
+            steps: AtomicU64::new(0),
+            strict,
+        }
+    }
+
+    /// After `operations` more, every operation fails; negative: none fails.
+    #[cfg(test)]
+    pub(crate) fn limit(&self, operations: i64) {
+        self.budget.store(operations, Ordering::SeqCst);
+    }
+
+    /// Registers that are not tombstones, and bodies kept.
+    #[cfg(test)]
+    pub(crate) fn census(&self) -> (usize, usize) {
+        let s = self.state.lock();
+        let live = s.registers.values().filter(|(r, _)| r.body != Body::Tombstone).count();
+        (live, s.data.len())
+    }
+
+    async fn step(&self) -> Result<()> {
+        if self.strict {
+            let mut yielded = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut yielded, true) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+        }
+        self.steps.fetch_add(1, Ordering::SeqCst);
+        let left = self.budget.load(Ordering::SeqCst);
+        if left == 0 {
+            return Err(Error::Unavailable("the test says so".to_owned()));
+        }
+        if left > 0 {
+            self.budget.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn group_of(&self, key: &[u8]) -> u16 {
+        (key_hash(key) % GROUPS) as u16
+    }
+
+    pub(crate) async fn read_register(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
+        self.step().await?;
+        Ok(self.state.lock().registers.get(key.as_bytes()).map(|(r, _)| r.clone()))
+    }
+
+    pub(crate) async fn update<R>(
+        &self,
+        key: &RegisterKey,
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R>,
+    ) -> std::result::Result<R, Failed> {
+        self.step().await.map_err(Failed::Set)?;
+        let mut s = self.state.lock();
+        let old = s.registers.get(key.as_bytes()).map(|(r, _)| r.clone());
+        let (body, summary, moved, out) = match decide(old.as_deref()) {
+            Decision::Keep(out) => return Ok(out),
+            Decision::Refuse(e) => return Err(Failed::Refused(e)),
+            Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
+        };
+        assert!(summary.len() <= 256, "summary of {} bytes", summary.len());
+        let (seq, parent) = match &old {
+            Some(r) => (r.seq + 1, Record::digest(&r.encode())),
+            None => (1, 0),
+        };
+        let record = Record { seq, parent, body };
+        // What cannot be read back was never written.
+        let record = Record::decode(&record.encode()).map_err(|e| {
+            Failed::Set(Error::Internal(format!("a record that does not survive encoding: {e}")))
+        })?;
+        let named: Vec<WriteId> = record.data().map(|p| p.data.write_id).collect();
+        if self.strict {
+            for id in &named {
+                assert!(s.data.contains_key(id), "{key:?} names {id:?}, which is gone");
+            }
+        }
+        let gone: Vec<WriteId> = old
+            .iter()
+            .flat_map(|r| r.data().map(|p| p.data.write_id).collect::<Vec<_>>())
+            .filter(|id| !named.contains(id))
+            .collect();
+        s.registers.insert(key.as_bytes().to_vec(), (Arc::new(record), summary));
+        if !moved {
+            self.drop_data(&mut s, &gone);
+        }
+        Ok(out)
+    }
+
+    fn drop_data(&self, s: &mut State, ids: &[WriteId]) {
+        if self.strict {
+            for (key, (r, _)) in &s.registers {
+                for p in r.data() {
+                    assert!(
+                        !ids.contains(&p.data.write_id),
+                        "{:?} is dropped although {:?} names it",
+                        p.data.write_id,
+                        RegisterKey::from_bytes(key)
+                    );
+                }
+            }
+        }
+        for id in ids {
+            s.data.remove(id);
+        }
+    }
+
+    pub(crate) async fn write(self: &Arc<Memory>, _owner: &RegisterKey, size: u64) -> Result<MemoryWriter> {
+        self.step().await?;
+        let mut s = self.state.lock();
+        s.next += 1;
+        let id = WriteId(s.next.to_be_bytes());
+        let data = Data { write_id: id, k: 1, m: 0, rotate: 0, stripe: 1 << 20, durable: 1, inline: true };
+        let buffer = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20));
+        Ok(MemoryWriter { memory: self.clone(), data, buffer })
+    }
+
+    pub(crate) async fn read(&self, data: &Data, size: u64, range: Range<u64>) -> Result<MemoryReader> {
+        self.step().await?;
+        let bytes = self.state.lock().data.get(&data.write_id).cloned().ok_or(Error::Changed)?;
+        assert_eq!(bytes.len() as u64, size, "size of {:?}", data.write_id);
+        Ok(MemoryReader { rest: bytes.slice(range.start as usize..range.end as usize) })
+    }
+
+    pub(crate) async fn list(
+        &self,
+        space: Space,
+        bucket: BucketId,
+        prefix: &[u8],
+        from: &[u8],
+        limit: usize,
+    ) -> Result<Page> {
+        self.step().await?;
+        let s = self.state.lock();
+        let mut all = BTreeMap::new();
+        for group in 0..GROUPS as u16 {
+            let base = RegisterKey::new(group, space, bucket, b"");
+            let mut start = base.as_bytes().to_vec();
+            start.extend_from_slice(from.max(prefix));
+            let mut stem = base.as_bytes().to_vec();
+            stem.extend_from_slice(prefix);
+            for (k, (_, summary)) in s.registers.range(start..).take_while(|(k, _)| k.starts_with(&stem)) {
+                if !summary.is_empty() {
+                    let key = Bytes::copy_from_slice(&k[RegisterKey::PREFIX..]);
+                    all.insert(key, summary.clone());
+                    if all.len() > limit {
+                        all.pop_last();
+                    }
+                }
+            }
+        }
+        let truncated = all.len() == limit;
+        Ok(Page { entries: all.into_iter().collect(), truncated })
+    }
+
+    pub(crate) fn discard(&self, data: &[Data]) {
+        let ids: Vec<WriteId> = data.iter().map(|d| d.write_id).collect();
+        let mut s = self.state.lock();
+        self.drop_data(&mut s, &ids);
+    }
+}
+
+/// Writes one body.
+pub(crate) struct MemoryWriter {
+    memory: Arc<Memory>,
+    data: Data,
+    buffer: BytesMut,
+}
+
+impl MemoryWriter {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    pub(crate) async fn finish(self) -> Result<Data> {
+        self.memory.step().await?;
+        self.memory.state.lock().data.insert(self.data.write_id, self.buffer.freeze());
+        Ok(self.data)
+    }
+}
+
+/// Reads a range of a body.
+pub(crate) struct MemoryReader {
+    rest: Bytes,
+}
+
+impl MemoryReader {
+    pub(crate) fn next(&mut self) -> Option<Result<Bytes>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        Some(Ok(self.rest.split_to(self.rest.len().min(PIECE))))
+    }
+}
+
+/// A control store in memory.
+pub(crate) async fn control(deployment: DeploymentId, drive: DriveId) -> Result<Control> {
+    #[derive(Default)]
+    struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
+    impl Medium for Slots {
+        fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
+            Ok(self.0.lock()[slot].clone())
+        }
+        fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
+            self.0.lock()[slot] = Some(bytes.to_vec());
+            Ok(())
+        }
+    }
+    let medium: Arc<dyn Medium> = Arc::new(Slots::default());
+    Control::create(deployment, vec![(drive, medium)], Vec::new()).await.map_err(control_error)
+}

@@ -1,0 +1,181 @@
+//! PUT of an object.
+//!
+//! The body goes to the drives while it comes; what makes it an object is one change of the key's
+//! register at the end, where the conditions are judged.
+
+use std::sync::Arc;
+
+use ashlar_checksum::{Algorithm, Digest};
+use ashlar_format::{Checksum, Part, RegisterKey, Version, VersionId};
+use bytes::Bytes;
+
+use crate::body::Intake;
+use crate::bucket::Live;
+use crate::conditions::Conditions;
+use crate::store::Inner;
+use crate::types::{Class, ETag, Pairs, fresh_id, stored};
+use crate::versions;
+use crate::{Result, Store};
+
+/// What is known before the body.
+#[derive(Clone, Copy, Debug)]
+pub struct PutSpec {
+    /// Bytes of the body, exactly.
+    pub size: u64,
+    /// Additional checksum to compute and store.
+    pub checksum: Option<Algorithm>,
+    /// False: no MD5 is computed and the ETag is a random tag of the form `hex-1`, which clients do
+    /// not take for an MD5.
+    pub want_md5: bool,
+    /// How redundantly to keep it.
+    pub class: Class,
+}
+
+impl PutSpec {
+    /// A body of `size` bytes with MD5 and no additional checksum.
+    #[must_use]
+    pub fn new(size: u64) -> PutSpec {
+        PutSpec { size, checksum: None, want_md5: true, class: Class::Standard }
+    }
+}
+
+/// What was computed over a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sums {
+    /// Bytes that came.
+    pub size: u64,
+    /// MD5, when it was wanted.
+    pub md5: Option<[u8; 16]>,
+    /// The additional checksum that was asked for.
+    pub checksum: Option<Digest>,
+}
+
+/// What a new version carries besides its data.
+#[derive(Clone, Debug, Default)]
+pub struct VersionSpec {
+    /// System and user metadata; sorted by name when stored. Names that begin with a colon are
+    /// dropped.
+    pub meta: Pairs,
+    /// Object tags.
+    pub tags: Pairs,
+    /// Access control list as given; empty means private.
+    pub acl: String,
+}
+
+impl VersionSpec {
+    /// Metadata as stored.
+    pub(crate) fn stored_meta(mut meta: Pairs) -> Pairs {
+        meta.retain(|(k, _)| !versions::is_internal(k));
+        meta.sort();
+        meta
+    }
+}
+
+/// A change that is durable.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The version id to show: `None` in a bucket that never had versioning.
+    pub version_id: Option<VersionId>,
+    /// Of the new version.
+    pub etag: ETag,
+    /// Milliseconds since 1970.
+    pub modified_ms: i64,
+    /// Bytes.
+    pub size: u64,
+    /// The stored checksum.
+    pub checksum: Option<Checksum>,
+}
+
+impl Committed {
+    pub(crate) fn of(v: &Version, versioning: crate::Versioning) -> Committed {
+        Committed {
+            version_id: versions::shown(versioning, v.id),
+            etag: versions::etag(v),
+            modified_ms: v.modified_ms,
+            size: v.size,
+            checksum: v.checksum.clone(),
+        }
+    }
+}
+
+/// A PUT in progress. Dropping it abandons the data.
+pub struct Put {
+    inner: Arc<Inner>,
+    live: Arc<Live>,
+    key: RegisterKey,
+    intake: Intake,
+}
+
+impl Store {
+    /// Begins a PUT: checks bucket, key and size, and that drives and memory have room, before any
+    /// byte of the body is read.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `KeyTooLong`, `EntityTooLarge`, `Full`, `Unavailable`, `Busy`.
+    pub async fn put(&self, bucket: &str, key: &str, spec: PutSpec) -> Result<Put> {
+        let live = self.inner.registry.live(bucket)?;
+        let key = self.inner.object_key(&live.bucket(), key)?;
+        let intake = Intake::begin(&self.inner, &key, &spec).await?;
+        Ok(Put { inner: self.inner.clone(), live, key, intake })
+    }
+}
+
+impl Put {
+    /// Takes the next piece of the body, in order; waits while drives or memory are behind.
+    ///
+    /// # Errors
+    /// `IncompleteBody` at the first byte too many, `Unavailable`, `Full`.
+    pub async fn write(&mut self, data: Bytes) -> Result<()> {
+        self.intake.write(&self.inner, data).await
+    }
+
+    /// After the last piece: what was computed, to be compared with what the client stated. May be
+    /// left out; `commit` does it then.
+    ///
+    /// # Errors
+    /// `IncompleteBody` when bytes are missing.
+    pub async fn end(&mut self) -> Result<Sums> {
+        self.intake.end().await
+    }
+
+    /// Makes the version current, durably, if the conditions hold.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`, `NoSuchKey` (If-Match without a current version), `Conflict`,
+    /// `NoSuchBucket` (deleted meanwhile), `IncompleteBody`, `TooManyVersions`, `Unavailable`.
+    pub async fn commit(mut self, spec: VersionSpec, conditions: &Conditions) -> Result<Committed> {
+        let sums = self.intake.end().await?;
+        let staged = self.intake.finish().await?;
+        let now_ms = self.inner.now_ms();
+        let checksum = sums.checksum.map(|d| stored(&d, false));
+        let (md5, parts_count) = match sums.md5 {
+            Some(md5) => (md5, 0),
+            None => (fresh_id(now_ms)?, 1),
+        };
+        let mut version = Version {
+            modified_ms: now_ms,
+            size: sums.size,
+            md5,
+            parts_count,
+            meta: VersionSpec::stored_meta(spec.meta),
+            tags: spec.tags,
+            acl: spec.acl,
+            checksum: checksum.clone(),
+            ..Version::default()
+        };
+        if let Some(staged) = &staged {
+            let data = staged.data();
+            let size = sums.size;
+            version.parts = vec![Part { number: 1, size, md5, checksum, modified_ms: now_ms, data }];
+        }
+        let decide = |list: &[Version], bucket: &crate::Bucket| {
+            versions::check(conditions, list, false)?;
+            let id = versions::new_id(bucket.versioning, now_ms)?;
+            let next = versions::with(list, Version { id, ..version.clone() })?;
+            let committed = Committed::of(&next[0], bucket.versioning);
+            Ok((Some(next), committed))
+        };
+        let conditional = !conditions.is_empty();
+        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, decide).await
+    }
+}

@@ -1,0 +1,169 @@
+//! Collector of what uploads leave behind: interrupted completions, old answers, parts of uploads
+//! that are gone, uploads of buckets that are gone.
+//!
+//! Everything it does is what a retry of the client's call would do, under the same locks. Data that
+//! no register names at all is `erasure-set`'s to collect.
+
+use std::sync::Arc;
+
+use ashlar_cluster::Txn;
+use ashlar_format::{BucketId, Space, UploadState};
+
+use crate::backend::Page;
+use crate::bucket::{GONE, Live, control_error};
+use crate::store::Inner;
+use crate::upload::{Names, split, upload_of};
+use crate::{Result, Store, summary};
+
+/// How long the answer of a completed upload is kept for retries.
+const KEEP_MS: i64 = 24 * 3600 * 1000;
+/// Registers listed at once.
+const WINDOW: usize = 500;
+
+/// What a pass of the collector did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// Uploads found completing and rolled forward.
+    pub finished: u64,
+    /// Uploads whose answer was kept long enough, or that were aborted, now forgotten.
+    pub forgotten: u64,
+    /// Parts dropped.
+    pub parts: u64,
+}
+
+impl Store {
+    /// One pass: rolls completions forward that a crash interrupted, forgets answers older than
+    /// 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`: milliseconds
+    /// since 1970. The program calls it once at start and then every few minutes.
+    ///
+    /// # Errors
+    /// `Unavailable`; what was done until then is done.
+    pub async fn sweep(&self, now_ms: i64) -> Result<Swept> {
+        let inner = &self.inner;
+        inner.registry.resolve().await;
+        let mut swept = Swept::default();
+        for live in inner.registry.all() {
+            let id = live.bucket().id;
+            inner.sweep_uploads(id, Some(&live), now_ms, &mut swept).await?;
+            inner.sweep_parts(id, &mut swept).await?;
+        }
+        for (key, _) in inner.registry.control.list(GONE) {
+            if let Some(id) = BucketId::from_hex(&key[GONE.len()..]) {
+                inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
+                inner.sweep_parts(id, &mut swept).await?;
+            }
+            let txn = Txn { deletes: vec![key], ..Txn::default() };
+            inner.registry.control.txn(txn).await.map_err(control_error)?;
+        }
+        Ok(swept)
+    }
+}
+
+impl Inner {
+    async fn sweep_uploads(
+        &self,
+        bucket: BucketId,
+        live: Option<&Arc<Live>>,
+        now_ms: i64,
+        swept: &mut Swept,
+    ) -> Result<()> {
+        let mut from = Vec::new();
+        loop {
+            let page = self.backend.list(Space::Upload, bucket, b"", &from, WINDOW).await?;
+            for (stem, s) in &page.entries {
+                let Some(s) = summary::upload(s) else { continue };
+                let idle = live.is_some() && s.state == 0;
+                let Some(names) = Names::from_stem(self, bucket, stem).filter(|_| !idle) else {
+                    continue;
+                };
+                match live {
+                    Some(live) => self.sweep_upload(live, &names, now_ms, swept).await?,
+                    None => self.drop_upload(&names, swept).await?,
+                }
+            }
+            match next(&page) {
+                Some(f) => from = f,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// An upload of a living bucket that is not open.
+    async fn sweep_upload(
+        &self,
+        live: &Arc<Live>,
+        names: &Names,
+        now_ms: i64,
+        swept: &mut Swept,
+    ) -> Result<()> {
+        let Ok(_pass) = live.gate.enter().await else { return Ok(()) };
+        let lock = self.upload_lock(names.id());
+        let _turn = lock.lock().await;
+        let record = self.read_upload(names).await?;
+        match upload_of(record.as_deref()).map(|u| &u.state) {
+            Some(UploadState::Completing(v)) => {
+                self.roll_forward(names, v).await?;
+                swept.finished += 1;
+            }
+            Some(UploadState::Done(v)) => {
+                self.unmark(&names.object, names.id()).await?;
+                if v.modified_ms.saturating_add(KEEP_MS) < now_ms {
+                    self.forget_upload(names, |u| matches!(u.state, UploadState::Done(_))).await?;
+                    swept.forgotten += 1;
+                }
+            }
+            Some(UploadState::Aborted) => {
+                swept.parts += self.clear_parts(names, None).await?;
+                self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+                swept.forgotten += 1;
+            }
+            Some(UploadState::Open) | None => {}
+        }
+        Ok(())
+    }
+
+    /// An upload of a bucket that is gone: nothing can be put on a key any more.
+    async fn drop_upload(&self, names: &Names, swept: &mut Swept) -> Result<()> {
+        let lock = self.upload_lock(names.id());
+        let _turn = lock.lock().await;
+        swept.parts += self.clear_parts(names, None).await?;
+        self.forget_upload(names, |_| true).await?;
+        swept.forgotten += 1;
+        Ok(())
+    }
+
+    /// Parts whose upload takes none any more: their upload ended while they were being written.
+    async fn sweep_parts(&self, bucket: BucketId, swept: &mut Swept) -> Result<()> {
+        let mut from = Vec::new();
+        loop {
+            // One register of each upload is enough.
+            let page = self.backend.list(Space::Part, bucket, b"", &from, 1).await?;
+            let Some((key, _)) = page.entries.first() else { return Ok(()) };
+            let Some(stem) = key.len().checked_sub(2).map(|n| &key[..n]).filter(|s| split(s).is_some())
+            else {
+                from = key.to_vec();
+                from.push(0);
+                continue;
+            };
+            if let Some(names) = Names::from_stem(self, bucket, stem) {
+                let lock = self.upload_lock(names.id());
+                let _turn = lock.lock().await;
+                let record = self.read_upload(&names).await?;
+                let state = upload_of(record.as_deref()).map(|u| &u.state);
+                if !matches!(state, Some(UploadState::Open | UploadState::Completing(_))) {
+                    swept.parts += self.clear_parts(&names, None).await?;
+                }
+            }
+            from = stem.to_vec();
+            from.extend_from_slice(&[0xff, 0xff, 0xff]);
+        }
+    }
+}
+
+/// Where the page after this one begins.
+fn next(page: &Page) -> Option<Vec<u8>> {
+    let (last, _) = page.entries.last().filter(|_| page.truncated)?;
+    let mut from = last.to_vec();
+    from.push(0);
+    Some(from)
+}

@@ -1,0 +1,72 @@
+//! Tags and access control lists of a version: changes of the record alone. Neither makes a new
+//! version nor touches `Last-Modified`.
+
+use ashlar_format::{Version, VersionId};
+
+use crate::get::find;
+use crate::types::Pairs;
+use crate::versions;
+use crate::{Result, Store};
+
+impl Store {
+    /// Tags of a version and the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub async fn get_tags(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+    ) -> Result<(Pairs, Option<VersionId>)> {
+        let object = self.get(bucket, key, version).await?;
+        Ok((object.version().tags.clone(), object.version_id()))
+    }
+
+    /// Replaces the tags of a version; answers the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::get`], and `Conflict`.
+    pub async fn set_tags(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        tags: Pairs,
+    ) -> Result<Option<VersionId>> {
+        self.edit(bucket, key, version, |v| v.tags.clone_from(&tags)).await
+    }
+
+    /// Replaces the access control list of a version; answers the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::set_tags`].
+    pub async fn set_acl(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        acl: String,
+    ) -> Result<Option<VersionId>> {
+        self.edit(bucket, key, version, |v| v.acl.clone_from(&acl)).await
+    }
+
+    async fn edit(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        edit: impl Fn(&mut Version),
+    ) -> Result<Option<VersionId>> {
+        let live = self.inner.registry.live(bucket)?;
+        let key = self.inner.object_key(&live.bucket(), key)?;
+        let decide = |list: &[Version], bucket: &crate::Bucket| {
+            let index = find(list, version)?;
+            let mut next = list.to_vec();
+            edit(&mut next[index]);
+            let shown = versions::shown(bucket.versioning, next[index].id);
+            Ok((Some(next), shown))
+        };
+        self.inner.change(&live, &key, None, false, decide).await
+    }
+}

@@ -1,0 +1,215 @@
+//! Tests of the whole crate.
+//!
+//! | file | what it shows |
+//! |---|---|
+//! | `s3model` | S3 semantics in a hundred lines, written without looking at the store |
+//! | `random` | random operations against it, in memory and over drives |
+//! | `interleave` | every order of steps of concurrent calls, and crashes between any two |
+//! | `upload` | multipart: the table of errors, checksums, retries, interleavings (T14) |
+//! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
+//! | `basic` | what S3 promises of single operations |
+
+mod basic;
+mod interleave;
+mod race;
+mod random;
+mod s3model;
+mod upload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ashlar_cluster::{Control, FileMedium, Map, Medium};
+use ashlar_drive::Drive;
+use ashlar_erasure_set::{Code, Group, Layout, Sets};
+use ashlar_format::{DeploymentId, DriveId, VersionId};
+use ashlar_machine::{BufferPool, Folder};
+use bytes::Bytes;
+
+use crate::backend::Backend;
+use crate::memory::{Memory, control};
+use crate::{
+    Committed, Conditions, Object, Options, PartEntry, PartSpec, PutSpec, Result, Store, UploadId,
+    VersionSpec,
+};
+
+/// xorshift64*, seeded: every failure prints the seed.
+pub(crate) struct Rng(pub u64);
+
+impl Rng {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
+    pub fn chance(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+    pub fn body(&mut self, len: usize) -> Bytes {
+        let seed = self.below(1 << 30) as u32;
+        Bytes::from((0..len).map(|i| (seed.wrapping_add(i as u32).wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>())
+    }
+}
+
+/// Options with parts of any size.
+pub(crate) fn options() -> Options {
+    Options { min_part: 100, ..Options::default() }
+}
+
+/// A strict store in memory, and what is below it.
+pub(crate) async fn memory() -> (Store, Arc<Memory>, Control) {
+    let memory = Arc::new(Memory::new(true));
+    let control = control(DeploymentId([1; 16]), DriveId([1; 16])).await.unwrap();
+    (again(&memory, &control), memory, control)
+}
+
+/// A store as after a restart.
+pub(crate) fn again(memory: &Arc<Memory>, control: &Control) -> Store {
+    Store::over(Backend::Memory(memory.clone()), control.clone(), options()).unwrap()
+}
+
+/// A pool of drives in a folder that goes away with it.
+pub(crate) struct Pool {
+    _dir: tempfile::TempDir,
+    paths: Vec<(DriveId, PathBuf)>,
+    map: Map,
+    drives: Vec<Drive>,
+    control: Option<Control>,
+    pub sets: Option<Sets>,
+}
+
+const DEPLOYMENT: DeploymentId = DeploymentId([0xd; 16]);
+
+impl Pool {
+    /// Formats `n` drives.
+    pub async fn new(n: u8) -> Pool {
+        let dir = if std::path::Path::new("/dev/shm").is_dir() {
+            tempfile::tempdir_in("/dev/shm").unwrap()
+        } else {
+            tempfile::tempdir().unwrap()
+        };
+        let mut paths = Vec::new();
+        for i in 1..=n {
+            let path = dir.path().join(format!("drive{i}"));
+            std::fs::create_dir(&path).unwrap();
+            let id = DriveId([i; 16]);
+            let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
+            ashlar_drive::format(&path, &label, ashlar_drive::Role::Voter).unwrap();
+            paths.push((id, path));
+        }
+        let drives: Vec<_> =
+            paths.iter().map(|(d, p)| (*d, p.display().to_string(), 1 << 30)).collect();
+        let map = Map::first(DEPLOYMENT, &drives, None).unwrap();
+        let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
+        let control = Control::create(DEPLOYMENT, media(&paths), entries).await.unwrap();
+        control.close().await;
+        Pool { _dir: dir, paths, map, drives: Vec::new(), control: None, sets: None }
+    }
+
+    /// Opens the store over all drives but those in `missing` (numbers from 0).
+    pub async fn open(&mut self, missing: &[usize]) -> Store {
+        let buffers = BufferPool::new(256 << 20);
+        let present: Vec<(DriveId, PathBuf)> = self
+            .paths
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !missing.contains(i))
+            .map(|(_, p)| p.clone())
+            .collect();
+        self.drives = present
+            .iter()
+            .map(|(_, p)| {
+                let mut o = ashlar_drive::Options::new(buffers.clone());
+                o.segment_bytes = 32 << 20;
+                o.journal_segment_bytes = 8 << 20;
+                o.reserve_bytes = 1 << 20;
+                Drive::open(p, &o).unwrap()
+            })
+            .collect();
+        let layout = Layout {
+            epoch: self.map.epoch,
+            code: Code { k: self.map.code.k, m: self.map.code.m },
+            groups: (0u16..)
+                .zip(&self.map.groups)
+                .map(|(id, slots)| Group { id, slots: slots.clone() })
+                .collect(),
+        };
+        let sets =
+            Sets::new(layout, self.drives.clone(), ashlar_erasure_set::Options::new(buffers)).unwrap();
+        sets.start();
+        let control = Control::open(DEPLOYMENT, media(&present)).await.unwrap();
+        self.control = Some(control.clone());
+        self.sets = Some(sets.clone());
+        Store::open(sets, control, options()).unwrap()
+    }
+
+    /// Closes everything.
+    pub async fn close(&mut self) {
+        if let Some(sets) = self.sets.take() {
+            sets.stop().await;
+        }
+        for d in self.drives.drain(..) {
+            d.close().await;
+        }
+        if let Some(control) = self.control.take() {
+            control.close().await;
+        }
+    }
+}
+
+fn media(paths: &[(DriveId, PathBuf)]) -> Vec<(DriveId, Arc<dyn Medium>)> {
+    paths
+        .iter()
+        .map(|(d, p)| (*d, Arc::new(FileMedium::new(Folder::real(p, None))) as Arc<dyn Medium>))
+        .collect()
+}
+
+// Short forms of the calls that tests make most.
+
+pub(crate) async fn put(s: &Store, bucket: &str, key: &str, body: &Bytes) -> Result<Committed> {
+    put_if(s, bucket, key, body, &Conditions::NONE).await
+}
+
+pub(crate) async fn put_if(
+    s: &Store,
+    bucket: &str,
+    key: &str,
+    body: &Bytes,
+    conditions: &Conditions,
+) -> Result<Committed> {
+    let mut p = s.put(bucket, key, PutSpec::new(body.len() as u64)).await?;
+    p.write(body.clone()).await?;
+    p.commit(VersionSpec::default(), conditions).await
+}
+
+pub(crate) async fn get(s: &Store, bucket: &str, key: &str, v: Option<VersionId>) -> Result<Vec<u8>> {
+    let o = s.get(bucket, key, v).await?;
+    read(&o).await
+}
+
+pub(crate) async fn read(o: &Object) -> Result<Vec<u8>> {
+    let mut body = o.read(0..o.size()).await?;
+    let mut out = Vec::new();
+    while let Some(piece) = body.next().await {
+        out.extend_from_slice(&piece?);
+    }
+    Ok(out)
+}
+
+pub(crate) async fn part(
+    s: &Store,
+    bucket: &str,
+    key: &str,
+    id: UploadId,
+    number: u16,
+    body: &Bytes,
+) -> Result<PartEntry> {
+    let spec = PartSpec { number, size: body.len() as u64, checksum: None, want_md5: true };
+    let mut p = s.upload_part(bucket, key, id, spec).await?;
+    p.write(body.clone()).await?;
+    p.commit().await
+}

@@ -1,0 +1,296 @@
+//! Multipart uploads: their registers, creation, and giving up.
+//!
+//! An upload is a register `key 0x00 id` in the space of uploads, each part a register
+//! `key 0x00 id number` in the space of parts, all in the placement group of the key. How an upload
+//! becomes a version is in `complete`.
+
+use std::sync::Arc;
+
+use ashlar_checksum::{Algorithm, Digest};
+use ashlar_format::{Body, Record, RegisterKey, Space, Upload, UploadState, Version};
+use futures::StreamExt;
+
+use crate::backend::Decision;
+use crate::bucket::Bucket;
+use crate::complete::Outcome;
+use crate::conditions::Conditions;
+use crate::put::{Committed, VersionSpec};
+use crate::store::Inner;
+use crate::summary;
+use crate::types::{Class, ETag, UploadId, algorithm_number, fresh_id};
+use crate::{Error, MAX_KEY, Result, Store};
+
+/// Part registers changed at the same time.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// What an upload is made with.
+#[derive(Clone, Debug, Default)]
+pub struct UploadSpec {
+    /// What the object will carry.
+    pub version: VersionSpec,
+    /// Checksum algorithm of the parts and whether the object's is composite (true) or of the full
+    /// object (false; CRCs only).
+    pub checksum: Option<(Algorithm, bool)>,
+    /// How redundantly to keep the parts.
+    pub class: Class,
+}
+
+/// One line of a complete call.
+#[derive(Clone, Debug)]
+pub struct CompletedPart {
+    /// Part number.
+    pub number: u16,
+    /// ETag as the upload of the part answered it.
+    pub etag: ETag,
+    /// Checksum stated for the part.
+    pub checksum: Option<Digest>,
+}
+
+/// What a complete call made.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// The new version; the same for every retry.
+    pub committed: Committed,
+}
+
+/// The three registers of an upload, by name.
+#[derive(Clone)]
+pub(crate) struct Names {
+    pub object: RegisterKey,
+    pub upload: RegisterKey,
+    /// Key bytes of the upload register: the prefix of its parts.
+    pub stem: Vec<u8>,
+}
+
+impl Names {
+    pub(crate) fn part(&self, number: u16) -> RegisterKey {
+        let mut key = self.stem.clone();
+        key.extend_from_slice(&number.to_be_bytes());
+        RegisterKey::new(self.object.group(), Space::Part, self.object.bucket(), &key)
+    }
+
+    /// From the key bytes of an upload register as a list shows them.
+    pub(crate) fn from_stem(inner: &Inner, bucket: ashlar_format::BucketId, stem: &[u8]) -> Option<Names> {
+        let (key, _) = split(stem)?;
+        let group = inner.backend.group_of(bucket, key);
+        Some(Names {
+            object: RegisterKey::new(group, Space::Object, bucket, key),
+            upload: RegisterKey::new(group, Space::Upload, bucket, stem),
+            stem: stem.to_vec(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> UploadId {
+        // `stem` always ends in the id; see the constructors.
+        split(&self.stem).map_or(UploadId([0; 16]), |(_, id)| id)
+    }
+}
+
+/// Key and upload id in the key bytes of an upload register.
+pub(crate) fn split(stem: &[u8]) -> Option<(&[u8], UploadId)> {
+    let (key, id) = stem.split_at_checked(stem.len().checked_sub(17)?)?;
+    let id: [u8; 16] = id.strip_prefix(&[0])?.try_into().ok()?;
+    Some((key, UploadId(id)))
+}
+
+/// The upload in a register.
+pub(crate) fn upload_of(record: Option<&Record>) -> Option<&Upload> {
+    match record.map(|r| &r.body) {
+        Some(Body::Upload(u)) => Some(u),
+        _ => None,
+    }
+}
+
+impl Inner {
+    pub(crate) fn names(&self, bucket: &Bucket, key: &str, id: UploadId) -> Result<Names> {
+        let object = self.object_key(bucket, key)?;
+        let mut stem = Vec::with_capacity(key.len() + 19);
+        stem.extend_from_slice(key.as_bytes());
+        stem.push(0);
+        stem.extend_from_slice(&id.0);
+        let upload = RegisterKey::new(object.group(), Space::Upload, bucket.id, &stem);
+        Ok(Names { object, upload, stem })
+    }
+
+    /// Reads an upload register.
+    pub(crate) async fn read_upload(&self, names: &Names) -> Result<Option<Arc<Record>>> {
+        self.backend.read_register(&names.upload).await
+    }
+
+    /// Sets the state of an upload if `from` says so; answers whether it did. `moved`: the data that
+    /// it names no more is named elsewhere.
+    pub(crate) async fn set_upload(
+        &self,
+        names: &Names,
+        moved: bool,
+        mut to: impl FnMut(&UploadState) -> Option<UploadState>,
+    ) -> Result<bool> {
+        let done = self.backend.update(&names.upload, None, |old| {
+            let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
+            let Some(state) = to(&upload.state) else { return Decision::Keep(false) };
+            let next = Upload { state, ..upload.clone() };
+            let summary = summary::of_upload(&next);
+            Decision::Write { body: Body::Upload(Box::new(next)), summary, moved, out: true }
+        });
+        Ok(done.await?)
+    }
+
+    /// Makes the upload register a tombstone, unless `keep` says that it may not be forgotten.
+    pub(crate) async fn forget_upload(
+        &self,
+        names: &Names,
+        forget: impl Fn(&Upload) -> bool,
+    ) -> Result<bool> {
+        let done = self.backend.update(&names.upload, None, |old| match upload_of(old) {
+            Some(upload) if forget(upload) => Decision::Write {
+                body: Body::Tombstone,
+                summary: bytes::Bytes::new(),
+                moved: false,
+                out: true,
+            },
+            _ => Decision::Keep(false),
+        });
+        Ok(done.await?)
+    }
+
+    /// Makes all part registers of an upload tombstones. Data that `version` names is handed over to
+    /// it, all other data is dropped. Answers how many there were.
+    pub(crate) async fn clear_parts(&self, names: &Names, version: Option<&Version>) -> Result<u64> {
+        let bucket = names.object.bucket();
+        let kept: std::collections::HashSet<ashlar_format::WriteId> =
+            version.iter().flat_map(|v| v.parts.iter()).map(|p| p.data.write_id).collect();
+        let mut cleared = 0;
+        let mut from = names.stem.clone();
+        loop {
+            let page =
+                self.backend.list(Space::Part, bucket, &names.stem, &from, crate::MAX_PAGE).await?;
+            let keys = page.entries.iter().filter(|(k, _)| k.len() == names.stem.len() + 2);
+            let group = names.object.group();
+            let mut work = futures::stream::iter(keys.map(|(key, _)| {
+                self.clear_part(RegisterKey::new(group, Space::Part, bucket, key), &kept)
+            }))
+            .buffer_unordered(AT_ONCE);
+            while let Some(done) = work.next().await {
+                cleared += u64::from(done?);
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.truncated => {
+                    from = last.to_vec();
+                    from.push(0);
+                }
+                _ => return Ok(cleared),
+            }
+        }
+    }
+
+    async fn clear_part(
+        &self,
+        key: RegisterKey,
+        kept: &std::collections::HashSet<ashlar_format::WriteId>,
+    ) -> Result<bool> {
+        let done = self.backend.update(&key, None, |old| match old {
+            Some(r) if r.body != Body::Tombstone => Decision::Write {
+                body: Body::Tombstone,
+                summary: bytes::Bytes::new(),
+                moved: r.data().any(|p| kept.contains(&p.data.write_id)),
+                out: true,
+            },
+            _ => Decision::Keep(false),
+        });
+        Ok(done.await?)
+    }
+}
+
+impl Store {
+    /// Begins an upload.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `KeyTooLong`, `InvalidRequest` (a checksum type that the algorithm cannot
+    /// have), `InvalidArgument` (a key with a zero byte), `Unavailable`.
+    pub async fn create_upload(&self, bucket: &str, key: &str, spec: UploadSpec) -> Result<UploadId> {
+        let live = self.inner.registry.live(bucket)?;
+        let _pass = live.gate.enter().await?;
+        // Registers of uploads are told apart by the zero byte.
+        if key.len() <= MAX_KEY && key.contains('\0') {
+            return Err(Error::InvalidArgument("keys of multipart uploads may not contain a zero byte"));
+        }
+        match spec.checksum {
+            Some((a, false)) if !a.is_crc() => {
+                return Err(Error::InvalidRequest("only CRCs can be of the full object"));
+            }
+            Some((Algorithm::Crc64Nvme, true)) => {
+                return Err(Error::InvalidRequest("CRC64NVME is always of the full object"));
+            }
+            _ => {}
+        }
+        let now_ms = self.inner.now_ms();
+        let id = UploadId(fresh_id(now_ms)?);
+        let names = self.inner.names(&live.bucket(), key, id)?;
+        let template = Version {
+            meta: VersionSpec::stored_meta(spec.version.meta),
+            tags: spec.version.tags,
+            acl: spec.version.acl,
+            ..Version::default()
+        };
+        let upload = Upload {
+            created_ms: now_ms,
+            state: UploadState::Open,
+            template,
+            checksum_algorithm: spec.checksum.map_or(0, |(a, _)| algorithm_number(a)),
+            checksum_composite: spec.checksum.is_some_and(|(_, composite)| composite),
+        };
+        let summary = summary::of_upload(&upload);
+        self.inner
+            .backend
+            .update(&names.upload, None, |old| match old {
+                None => Decision::Write {
+                    body: Body::Upload(Box::new(upload.clone())),
+                    summary: summary.clone(),
+                    moved: false,
+                    out: (),
+                },
+                Some(_) => Decision::Refuse(Error::Internal("an upload id came twice".to_owned())),
+            })
+            .await?;
+        Ok(id)
+    }
+
+    /// Gives an upload up and drops its parts.
+    ///
+    /// # Errors
+    /// `NoSuchUpload` (also when it was completed), `Unavailable`.
+    pub async fn abort_upload(&self, bucket: &str, key: &str, id: UploadId) -> Result<()> {
+        let live = self.inner.registry.live(bucket)?;
+        let names = self.inner.names(&live.bucket(), key, id)?;
+        let _pass = live.gate.enter().await?;
+        let lock = self.inner.upload_lock(id);
+        let _turn = lock.lock().await;
+        self.inner.abort(&names).await
+    }
+}
+
+impl Inner {
+    /// Gives an upload up; the caller holds its lock.
+    pub(crate) async fn abort(&self, names: &Names) -> Result<()> {
+        let record = self.read_upload(names).await?;
+        let known_aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
+            None | Some(UploadState::Done(_)) => return Err(Error::NoSuchUpload),
+            Some(UploadState::Completing(v)) => {
+                // Too late, unless its condition does not hold: then it is open again.
+                if let Outcome::Done(_) = self.roll_forward(names, v).await? {
+                    return Err(Error::NoSuchUpload);
+                }
+                false
+            }
+            Some(UploadState::Open) => false,
+            Some(UploadState::Aborted) => true,
+        };
+        if !known_aborted {
+            let open = |s: &UploadState| (*s == UploadState::Open).then_some(UploadState::Aborted);
+            self.set_upload(names, false, open).await?;
+        }
+        self.clear_parts(names, None).await?;
+        self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+        if known_aborted { Err(Error::NoSuchUpload) } else { Ok(()) }
+    }
+}

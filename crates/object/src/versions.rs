@@ -1,0 +1,190 @@
+//! The version list of a key: pure functions from one list to the next.
+//!
+//! A list is newest first. Invariants: at most one null version; ids are unique; `modified_ms` never
+//! grows towards older versions; an empty list is a tombstone.
+//!
+//! The only names in `meta` that clients never see begin with a colon ([`is_internal`]): the mark of
+//! the upload that made a version (see `complete`) and the conditions of a pending completion.
+
+use ashlar_format::{Body, Version, VersionId};
+use bytes::Bytes;
+
+use crate::bucket::Versioning;
+use crate::conditions::Conditions;
+use crate::delete::Deleted;
+use crate::error::Error;
+use crate::summary;
+use crate::types::{ETag, UploadId, fresh_id};
+use crate::{Result, Verdict};
+
+/// Most versions of one key: bounds the record that every change of the key rewrites.
+pub(crate) const MAX_VERSIONS: usize = 10_000;
+/// Name of the mark in `meta`.
+const MARK: &str = ":upload";
+
+/// True for names of `meta` that are this crate's own.
+pub(crate) fn is_internal(name: &str) -> bool {
+    name.starts_with(':')
+}
+
+/// The upload that made this version and has not been seen done.
+pub(crate) fn mark(v: &Version) -> Option<UploadId> {
+    v.meta.iter().find(|(k, _)| k == MARK).and_then(|(_, id)| UploadId::parse(id))
+}
+
+/// Marks a version as made by `upload`.
+pub(crate) fn set_mark(v: &mut Version, upload: UploadId) {
+    v.meta.retain(|(k, _)| k != MARK);
+    v.meta.insert(0, (MARK.to_owned(), upload.to_string()));
+}
+
+/// A copy without anything internal.
+pub(crate) fn clean(v: &Version) -> Version {
+    let mut v = v.clone();
+    v.meta.retain(|(k, _)| !is_internal(k));
+    v
+}
+
+/// The entity tag.
+pub(crate) fn etag(v: &Version) -> ETag {
+    ETag { md5: v.md5, parts: v.parts_count }
+}
+
+/// The current version, unless a delete marker is current.
+pub(crate) fn current(list: &[Version]) -> Option<&Version> {
+    list.first().filter(|v| !v.delete_marker)
+}
+
+/// Judges the conditions of a write against the list.
+pub(crate) fn check(conditions: &Conditions, list: &[Version], delete: bool) -> Result<()> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let tag = current(list).map(|v| (etag(v), v.modified_ms));
+    match crate::conditions::evaluate(conditions, tag.as_ref().map(|(t, ms)| (t, *ms)), false) {
+        Verdict::Proceed => Ok(()),
+        // S3 answers a conditional delete of nothing with 412, a conditional PUT with 404.
+        Verdict::Absent if !delete => Err(Error::NoSuchKey {
+            delete_marker: list.first().filter(|v| v.delete_marker).map(|v| v.id),
+        }),
+        _ => Err(Error::PreconditionFailed),
+    }
+}
+
+/// The list with `new` as its newest version: a null version replaces the null version that is
+/// there. Also sets its time, which never goes back.
+pub(crate) fn with(list: &[Version], mut new: Version) -> Result<Vec<Version>> {
+    new.modified_ms = list.first().map_or(new.modified_ms, |v| v.modified_ms.max(new.modified_ms));
+    let null = new.id == VersionId::ZERO;
+    let mut out = Vec::with_capacity(list.len() + 1);
+    out.push(new);
+    out.extend(list.iter().filter(|v| !(null && v.id == VersionId::ZERO)).cloned());
+    if out.len() > MAX_VERSIONS {
+        return Err(Error::TooManyVersions);
+    }
+    Ok(out)
+}
+
+/// The id of a new version in a bucket.
+pub(crate) fn new_id(versioning: Versioning, now_ms: i64) -> Result<VersionId> {
+    match versioning {
+        Versioning::Enabled => fresh_id(now_ms).map(VersionId),
+        Versioning::Off | Versioning::Suspended => Ok(VersionId::ZERO),
+    }
+}
+
+/// The id to show for a version.
+pub(crate) fn shown(versioning: Versioning, id: VersionId) -> Option<VersionId> {
+    (versioning != Versioning::Off || id != VersionId::ZERO).then_some(id)
+}
+
+/// A delete without a version. `None`: nothing to change.
+pub(crate) fn delete_current(
+    list: &[Version],
+    versioning: Versioning,
+    marker: VersionId,
+    now_ms: i64,
+) -> Result<(Option<Vec<Version>>, Deleted)> {
+    if versioning == Versioning::Off {
+        let rest: Vec<Version> = list.iter().filter(|v| v.id != VersionId::ZERO).cloned().collect();
+        let changed = rest.len() < list.len();
+        return Ok((changed.then_some(rest), Deleted::default()));
+    }
+    let marker = Version { id: marker, delete_marker: true, modified_ms: now_ms, ..Version::default() };
+    let deleted = Deleted { version_id: Some(marker.id), delete_marker: true };
+    Ok((Some(with(list, marker)?), deleted))
+}
+
+/// A delete of one version. `None`: it is not there.
+pub(crate) fn delete_version(list: &[Version], id: VersionId) -> (Option<Vec<Version>>, Deleted) {
+    let found = list.iter().find(|v| v.id == id);
+    let deleted =
+        Deleted { version_id: Some(id), delete_marker: found.is_some_and(|v| v.delete_marker) };
+    let rest = found.map(|_| list.iter().filter(|v| v.id != id).cloned().collect());
+    (rest, deleted)
+}
+
+/// The body and summary of a list.
+pub(crate) fn body(list: Vec<Version>) -> (Body, Bytes) {
+    match list.first() {
+        None => (Body::Tombstone, Bytes::new()),
+        Some(v) => {
+            let summary = summary::of_version(v);
+            (Body::Versions(list), summary)
+        }
+    }
+}
+
+/// The list in a record.
+pub(crate) fn of(body: Option<&Body>) -> &[Version] {
+    match body {
+        Some(Body::Versions(v)) => v,
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v(id: u8, ms: i64) -> Version {
+        Version { id: VersionId([id; 16]), modified_ms: ms, ..Version::default() }
+    }
+
+    #[test]
+    fn null_replaces_null_only() {
+        let list = with(&[], v(0, 5)).unwrap();
+        let list = with(&list, v(1, 6)).unwrap();
+        let list = with(&list, v(0, 3)).unwrap();
+        let ids: Vec<u8> = list.iter().map(|v| v.id.0[0]).collect();
+        assert_eq!(ids, [0, 1]);
+        assert_eq!(list[0].modified_ms, 6, "time never goes back");
+    }
+
+    #[test]
+    fn deletes() {
+        let list = [v(2, 9), v(0, 5), v(1, 4)];
+        let marker = VersionId([7; 16]);
+        let (new, d) = delete_current(&list, Versioning::Enabled, marker, 10).unwrap();
+        assert_eq!((new.unwrap().len(), d.version_id, d.delete_marker), (4, Some(marker), true));
+        let (new, d) = delete_current(&list, Versioning::Suspended, VersionId::ZERO, 10).unwrap();
+        let new = new.unwrap();
+        assert_eq!((new.len(), new[0].id, d.version_id), (3, VersionId::ZERO, Some(VersionId::ZERO)));
+        assert!(current(&new).is_none());
+        let (new, d) = delete_current(&[v(0, 1)], Versioning::Off, marker, 10).unwrap();
+        assert_eq!((new, d), (Some(vec![]), Deleted::default()));
+        assert_eq!(delete_current(&[], Versioning::Off, marker, 1).unwrap().0, None);
+        assert_eq!(delete_version(&list, VersionId([9; 16])).0, None);
+        assert_eq!(delete_version(&list, VersionId([1; 16])).0.unwrap().len(), 2);
+    }
+
+    #[test]
+    fn marks_are_internal() {
+        let mut x = v(1, 1);
+        x.meta.push(("content-type".into(), "a/b".into()));
+        set_mark(&mut x, UploadId([3; 16]));
+        assert_eq!(mark(&x), Some(UploadId([3; 16])));
+        assert_eq!(clean(&x).meta.len(), 1);
+        assert_eq!(mark(&clean(&x)), None);
+    }
+}

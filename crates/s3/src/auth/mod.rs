@@ -1,0 +1,209 @@
+//! Who asks, proved: from request head to [`Verified`].
+//!
+//! Invariants (PROOF.md 2.1): the credentials that are looked up and the signature that is checked
+//! come from one source (two sources: 400); nothing but this module can make a [`Verified`], and
+//! operations take nothing else; every `x-amz-*` header that is present is signed; an unknown key
+//! and a wrong signature give the same answer after the same work.
+//! Must never know buckets, objects, or what the request is for.
+
+mod keys;
+mod payload;
+mod v2;
+mod v4;
+
+use http::header::{AUTHORIZATION, HeaderMap};
+use http::{Method, Uri};
+
+pub use keys::{Credential, Keys, Secret, SigningKey};
+pub use payload::Payload;
+pub use v4::{Chain, Scope};
+
+use crate::fault::{Code, Fault, Outcome};
+use crate::target::Target;
+
+/// Largest difference between the client's clock and ours, in seconds.
+pub const MAX_SKEW: i64 = 15 * 60;
+/// Longest life of a presigned URL, in seconds.
+pub const MAX_EXPIRY: i64 = 7 * 24 * 3600;
+
+/// What a signature is checked against.
+pub struct Request<'a> {
+    /// Method.
+    pub method: &'a Method,
+    /// The target as it came.
+    pub uri: &'a Uri,
+    /// The target as decoded.
+    pub target: &'a Target,
+    /// All headers.
+    pub headers: &'a HeaderMap,
+}
+
+/// What signatures are checked with.
+pub struct Verifier {
+    /// The keys.
+    pub keys: Keys,
+    /// The region that must stand in the credential scope.
+    pub region: String,
+}
+
+/// How the proof came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `Authorization: AWS4-HMAC-SHA256`.
+    HeaderV4,
+    /// `X-Amz-Signature=`.
+    QueryV4,
+    /// `Authorization: AWS`.
+    HeaderV2,
+    /// `Signature=`.
+    QueryV2,
+    /// Signed policy in a form.
+    Form,
+}
+
+/// Proof that a request was signed by the holder of a key. Only this module makes one.
+#[derive(Debug)]
+pub struct Verified {
+    access_key: String,
+    scheme: Scheme,
+    payload: Payload,
+    chain: Option<Chain>,
+}
+
+impl Verified {
+    /// Whose signature it is.
+    pub fn access_key(&self) -> &str {
+        &self.access_key
+    }
+
+    /// How the proof came.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// What the signature says about the body.
+    pub fn payload(&self) -> &Payload {
+        &self.payload
+    }
+
+    /// For signed chunks: what the first chunk's signature follows.
+    pub fn take_chain(&mut self) -> Option<Chain> {
+        self.chain.take()
+    }
+}
+
+/// Where the credentials are.
+enum Source<'a> {
+    Header(&'a str),
+    QueryV4,
+    QueryV2,
+}
+
+impl Verifier {
+    /// Checks the head of a request; `now` is in seconds since 1970.
+    pub fn verify(&self, request: &Request<'_>, now: i64) -> Outcome<Verified> {
+        let verified = match source(request)? {
+            None => return Err(Fault::new(Code::ACCESS_DENIED)),
+            Some(Source::QueryV4) => v4::query(self, request, now)?,
+            Some(Source::QueryV2) => v2::query(self, request, now)?,
+            Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => v4::header(self, request, value, now)?,
+            Some(Source::Header(value)) if value.starts_with("AWS ") => v2::header(self, request, value, now)?,
+            Some(Source::Header(value)) if value.starts_with("AWS4-ECDSA-P256-SHA256") => {
+                return Err(Fault::not_implemented("The signing algorithm AWS4-ECDSA-P256-SHA256 (SigV4A)"));
+            }
+            Some(Source::Header(_)) => {
+                return Err(Fault::with(
+                    Code::INVALID_ARGUMENT,
+                    "Unsupported Authorization Type. Use AWS4-HMAC-SHA256 or AWS.",
+                ));
+            }
+        };
+        if let Payload::Reserved(name) = verified.payload {
+            return Err(Fault::not_implemented(name));
+        }
+        Ok(verified)
+    }
+
+    /// Checks the signature of a form's policy; see [`crate::form`].
+    pub fn verify_form(&self, fields: &crate::form::Fields, now: i64) -> Outcome<Verified> {
+        match (fields.get("x-amz-signature"), fields.get("signature")) {
+            (Some(_), Some(_)) => Err(only_one()),
+            (Some(signature), None) => v4::form(self, fields, signature, now),
+            (None, Some(signature)) => v2::form(self, fields, signature),
+            (None, None) => Err(Fault::new(Code::ACCESS_DENIED)),
+        }
+    }
+
+    /// The key of `id`, or a decoy so that an unknown id costs the same; the flag says which.
+    fn secret_of(&self, id: &str) -> (std::sync::Arc<Credential>, bool) {
+        self.keys.find(id)
+    }
+}
+
+fn only_one() -> Fault {
+    Fault::with(
+        Code::INVALID_ARGUMENT,
+        "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string parameter or the Authorization header should be specified",
+    )
+    .element("ArgumentName", "Authorization")
+}
+
+/// Finds the one place where credentials are given.
+fn source<'a>(request: &Request<'a>) -> Outcome<Option<Source<'a>>> {
+    let query = &request.target.query;
+    let mut headers = request.headers.get_all(AUTHORIZATION).iter();
+    let header = headers.next();
+    if headers.next().is_some() {
+        return Err(only_one());
+    }
+    let v4 = query.has("X-Amz-Signature") || query.has("X-Amz-Credential") || query.has("X-Amz-Algorithm");
+    let v2 = query.has("Signature") || query.has("AWSAccessKeyId");
+    if usize::from(header.is_some()) + usize::from(v4) + usize::from(v2) > 1 {
+        return Err(only_one());
+    }
+    let token = query.has("X-Amz-Security-Token") || request.headers.contains_key("x-amz-security-token");
+    if token {
+        return Err(Fault::new(Code::INVALID_TOKEN));
+    }
+    Ok(match header {
+        Some(value) => {
+            let value = value.to_str().map_err(|_| v4::malformed("it is not ASCII"))?;
+            Some(Source::Header(value.trim()))
+        }
+        None if v4 => Some(Source::QueryV4),
+        None if v2 => Some(Source::QueryV2),
+        None => None,
+    })
+}
+
+/// Refuses headers that occur twice and mean something to us.
+pub fn refuse_duplicates(headers: &HeaderMap) -> Outcome<()> {
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
+    for name in headers.keys() {
+        let n = name.as_str();
+        let ours = n.starts_with("x-amz-")
+            || n.starts_with("content-")
+            || n.starts_with("if-")
+            || matches!(n, "host" | "date" | "authorization" | "range" | "expect" | "transfer-encoding" | "expires" | "cache-control" | "origin");
+        if ours && headers.get_all(name).iter().nth(1).is_some() {
+            if n == "authorization" {
+                return Err(only_one());
+            }
+            return Err(Fault::with(Code::INVALID_REQUEST, format!("The header {n} was sent more than once. Send it once.")));
+        }
+    }
+    Ok(())
+}
+
+fn wrong_signature(access_key: &str, provided: &str, string_to_sign: &str, canonical: Option<&[u8]>) -> Fault {
+    let fault = Fault::new(Code::SIGNATURE_MISMATCH)
+        .element("AWSAccessKeyId", access_key.chars().take(128).collect::<String>())
+        .element("StringToSign", string_to_sign)
+        .element("SignatureProvided", provided.chars().take(128).collect::<String>());
+    match canonical {
+        Some(c) => fault.element("CanonicalRequest", String::from_utf8_lossy(c).into_owned()),
+        None => fault,
+    }
+}

@@ -1,0 +1,124 @@
+//! AWS Signature Version 2: header, query and form, for the old tools that still use it.
+//!
+//! It signs every `x-amz-*` header and a list of subresources; it never covers the body.
+//! Reference: AWS, "Signing and authenticating REST requests (AWS signature version 2)".
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::HeaderMap;
+
+use super::{Credential, MAX_SKEW, Payload, Request, Scheme, Verified, Verifier, wrong_signature};
+use crate::date;
+use crate::fault::{Code, Fault, Outcome};
+
+/// Query parameters that are part of the signed resource, in order.
+const SUBRESOURCES: [&str; 37] = [
+    "accelerate", "acl", "analytics", "attributes", "cors", "delete", "encryption", "intelligent-tiering",
+    "inventory", "legal-hold", "lifecycle", "location", "logging", "metrics", "notification", "object-lock",
+    "partNumber", "policy", "publicAccessBlock", "replication", "requestPayment", "response-cache-control",
+    "response-content-disposition", "response-content-encoding", "response-content-language",
+    "response-content-type", "response-expires", "restore", "retention", "tagging", "torrent", "uploadId",
+    "uploads", "versionId", "versioning", "versions", "website",
+];
+
+pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, now: i64) -> Outcome<Verified> {
+    let bad = || Fault::with(Code::INVALID_ARGUMENT, "AWS authorization header is malformed. Expected: AWS KEY:SIGNATURE");
+    let (id, signature) = value.strip_prefix("AWS ").and_then(|r| r.trim().rsplit_once(':')).ok_or_else(bad)?;
+    let text = |name: &str| request.headers.get(name).and_then(|v| v.to_str().ok());
+    let stamp = text("x-amz-date").or_else(|| text("date"));
+    let at = stamp.and_then(|s| date::parse_http(s).or_else(|| date::parse_basic(s))).ok_or_else(|| {
+        Fault::with(Code::ACCESS_DENIED, "AWS authentication requires a valid Date or x-amz-date header")
+    })?;
+    if (now - at).abs() > MAX_SKEW {
+        return Err(Fault::new(Code::REQUEST_TIME_SKEWED)
+            .element("RequestTime", stamp.unwrap_or_default())
+            .element("ServerTime", date::format_iso_secs(now))
+            .element("MaxAllowedSkewMilliseconds", (MAX_SKEW * 1000).to_string()));
+    }
+    let when = if request.headers.contains_key("x-amz-date") { "" } else { stamp.unwrap_or_default() };
+    let to_sign = string_to_sign(request, when);
+    check(verifier, id, signature, &to_sign)?;
+    Ok(verified(id, Scheme::HeaderV2))
+}
+
+pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Outcome<Verified> {
+    let query = &request.target.query;
+    let need = |name: &'static str| {
+        query.filled(name).ok_or_else(|| {
+            Fault::with(Code::ACCESS_DENIED, "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters")
+        })
+    };
+    let (id, signature, expires) = (need("AWSAccessKeyId")?, need("Signature")?, need("Expires")?);
+    let until: i64 = expires.parse().map_err(|_| Fault::with(Code::ACCESS_DENIED, "Invalid date (should be seconds since epoch): Expires"))?;
+    if now > until {
+        return Err(Fault::with(Code::ACCESS_DENIED, "Request has expired")
+            .element("Expires", date::format_iso_secs(until.max(0)))
+            .element("ServerTime", date::format_iso_secs(now)));
+    }
+    let to_sign = string_to_sign(request, expires);
+    check(verifier, id, signature, &to_sign)?;
+    Ok(verified(id, Scheme::QueryV2))
+}
+
+pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature: &str) -> Outcome<Verified> {
+    let need = |name: &'static str| {
+        fields.get(name).ok_or_else(|| Fault::argument(name, "", format!("Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the fields.")))
+    };
+    let (id, policy) = (need("awsaccesskeyid")?, need("policy")?);
+    check(verifier, id, signature, policy)?;
+    Ok(verified(id, Scheme::Form))
+}
+
+fn verified(id: &str, scheme: Scheme) -> Verified {
+    Verified { access_key: id.to_owned(), scheme, payload: Payload::Unsigned, chain: None }
+}
+
+fn check(verifier: &Verifier, id: &str, signature: &str, to_sign: &str) -> Outcome<()> {
+    let (credential, known) = verifier.secret_of(id);
+    let given = STANDARD.decode(signature).unwrap_or_default();
+    let good = hmac::verify(&key(&credential), to_sign.as_bytes(), &given).is_ok();
+    if good && known {
+        return Ok(());
+    }
+    Err(wrong_signature(id, signature, to_sign, None))
+}
+
+fn key(credential: &Credential) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, credential.secret.expose().as_bytes())
+}
+
+fn string_to_sign(request: &Request<'_>, date: &str) -> String {
+    let header = |name: &str| lossy(request.headers, name);
+    let mut out = format!("{}\n{}\n{}\n{date}\n", request.method, header("content-md5"), header("content-type"));
+    let mut names: Vec<&str> = request.headers.keys().map(|n| n.as_str()).filter(|n| n.starts_with("x-amz-")).collect();
+    names.sort_unstable();
+    for name in names {
+        out.push_str(name);
+        out.push(':');
+        out.push_str(&lossy(request.headers, name));
+        out.push('\n');
+    }
+    if request.target.virtual_host {
+        out.push('/');
+        out.push_str(request.target.bucket.as_deref().unwrap_or_default());
+    }
+    out.push_str(request.uri.path());
+    let mut separator = '?';
+    for name in SUBRESOURCES {
+        if let Some(value) = request.target.query.get(name) {
+            out.push(separator);
+            out.push_str(name);
+            if !value.is_empty() {
+                out.push('=');
+                out.push_str(value);
+            }
+            separator = '&';
+        }
+    }
+    out
+}
+
+fn lossy(headers: &HeaderMap, name: &str) -> String {
+    headers.get(name).map(|v| String::from_utf8_lossy(v.as_bytes().trim_ascii()).into_owned()).unwrap_or_default()
+}

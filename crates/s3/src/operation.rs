@@ -1,0 +1,239 @@
+//! Which operation a request is: from method, path shape and query.
+//!
+//! Invariants: what is not implemented is named and refused, never taken for a neighbour: a `PUT`,
+//! `POST` or `DELETE` with a query parameter that nobody here knows is refused, so that a new
+//! subresource of AWS cannot turn into an overwrite or a deletion.
+
+use http::Method;
+
+use crate::fault::{Code, Fault, Outcome};
+use crate::target::Target;
+
+macro_rules! operations {
+    ($($name:ident,)*) => {
+        /// An S3 operation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[allow(missing_docs)]
+        pub enum Operation { $($name,)* }
+
+        impl Operation {
+            /// All, in the order of their numbers.
+            pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
+
+            /// AWS's name for it.
+            pub fn name(self) -> &'static str {
+                match self { $(Operation::$name => stringify!($name),)* }
+            }
+        }
+    };
+}
+
+operations! {
+    ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, GetBucketVersioning,
+    PutBucketVersioning, GetBucketTagging, PutBucketTagging, DeleteBucketTagging, GetBucketAcl,
+    PutBucketAcl, ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, DeleteObjects,
+    PostObject, GetObject, HeadObject, PutObject, CopyObject, DeleteObject, GetObjectAttributes,
+    GetObjectTagging, PutObjectTagging, DeleteObjectTagging, GetObjectAcl, PutObjectAcl,
+    CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
+    ListParts, Preflight, Unknown,
+}
+
+/// Subresources of buckets that AWS has and this server has not.
+const BUCKET_MISSING: [(&str, &str); 30] = [
+    ("abac", "Attribute-based access control (?abac)"),
+    ("accelerate", "Transfer acceleration (?accelerate)"),
+    ("analytics", "Bucket analytics (?analytics)"),
+    ("cors", "Bucket CORS configuration (?cors)"),
+    ("encryption", "Bucket encryption (?encryption)"),
+    ("events", "Bucket notification streams (?events)"),
+    ("intelligent-tiering", "Intelligent tiering (?intelligent-tiering)"),
+    ("inventory", "Bucket inventory (?inventory)"),
+    ("lifecycle", "Bucket lifecycle (?lifecycle)"),
+    ("logging", "Bucket logging (?logging)"),
+    ("metadataConfiguration", "Bucket metadata (?metadataConfiguration)"),
+    ("metadataInventoryTable", "Bucket metadata (?metadataInventoryTable)"),
+    ("metadataJournalTable", "Bucket metadata (?metadataJournalTable)"),
+    ("metadataTable", "Bucket metadata (?metadataTable)"),
+    ("metrics", "Bucket metrics configuration (?metrics)"),
+    ("notification", "Bucket notification (?notification)"),
+    ("object-lock", "Object lock (?object-lock)"),
+    ("ownershipControls", "Ownership controls (?ownershipControls)"),
+    ("policy", "Bucket policy (?policy)"),
+    ("policyStatus", "Bucket policy (?policyStatus)"),
+    ("publicAccessBlock", "Public access block (?publicAccessBlock)"),
+    ("replication", "Bucket replication (?replication)"),
+    ("replication-check", "Bucket replication (?replication-check)"),
+    ("replication-metrics", "Bucket replication (?replication-metrics)"),
+    ("replication-reset", "Bucket replication (?replication-reset)"),
+    ("requestPayment", "Request payment (?requestPayment)"),
+    ("session", "Directory bucket sessions (?session)"),
+    ("website", "Static website hosting (?website)"),
+    ("retention", "Object retention (?retention)"),
+    ("legal-hold", "Object legal hold (?legal-hold)"),
+];
+
+/// Subresources of objects that AWS has and this server has not.
+const OBJECT_MISSING: [(&str, &str); 11] = [
+    ("annotation", "Object annotations (?annotation)"),
+    ("annotations", "Object annotations (?annotations)"),
+    ("encryption", "Object encryption (?encryption)"),
+    ("lambdaArn", "Object lambda (?lambdaArn)"),
+    ("legal-hold", "Object legal hold (?legal-hold)"),
+    ("object-lock", "Object lock (?object-lock)"),
+    ("renameObject", "Renaming objects (?renameObject)"),
+    ("restore", "Restoring archived objects (?restore)"),
+    ("retention", "Object retention (?retention)"),
+    ("select", "S3 Select (?select)"),
+    ("torrent", "Object torrents (?torrent)"),
+];
+
+/// Query parameters that some operation here knows.
+const KNOWN: [&str; 39] = [
+    "acl", "attributes", "bucket-region", "continuation-token", "delete", "delimiter", "encoding-type",
+    "fetch-owner", "key-marker", "list-type", "location", "marker", "max-buckets", "max-keys", "max-parts",
+    "max-uploads", "part-number-marker", "partNumber", "prefix", "response-cache-control",
+    "response-content-disposition", "response-content-encoding", "response-content-language",
+    "response-content-type", "response-expires", "start-after", "tagging", "upload-id-marker", "uploadId",
+    "uploads", "version-id-marker", "versionId", "versioning", "versions", "Signature", "Expires",
+    "AWSAccessKeyId", "x-id", "x-amz-user-agent",
+];
+
+/// Finds the operation. `copy`: the request has `x-amz-copy-source`.
+pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Outcome<Operation> {
+    use Operation as Op;
+    let query = &target.query;
+    let level = match (&target.bucket, &target.key) {
+        (None, _) => 0,
+        (Some(_), None) => 1,
+        (Some(_), Some(_)) => 2,
+    };
+    refuse_missing(method, target, level)?;
+    let has = |name| query.has(name);
+    let op = match (method, level) {
+        (&Method::GET, 0) => Op::ListBuckets,
+        (&Method::GET, 1) if has("location") => Op::GetBucketLocation,
+        (&Method::GET, 1) if has("versioning") => Op::GetBucketVersioning,
+        (&Method::GET, 1) if has("tagging") => Op::GetBucketTagging,
+        (&Method::GET, 1) if has("acl") => Op::GetBucketAcl,
+        (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
+        (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
+        (&Method::GET, 1) => match query.get("list-type") {
+            Some("2") => Op::ListObjectsV2,
+            None | Some("" | "1") => Op::ListObjects,
+            Some(other) => return Err(Fault::argument("list-type", other, "list-type must be 2, or be left out.")),
+        },
+        (&Method::HEAD, 1) => Op::HeadBucket,
+        (&Method::PUT, 1) if has("versioning") => Op::PutBucketVersioning,
+        (&Method::PUT, 1) if has("tagging") => Op::PutBucketTagging,
+        (&Method::PUT, 1) if has("acl") => Op::PutBucketAcl,
+        (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
+        (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
+        (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
+        (&Method::POST, 1) if has("delete") => Op::DeleteObjects,
+        (&Method::POST, 1) if form => Op::PostObject,
+        (&Method::GET, 2) if has("uploadId") => Op::ListParts,
+        (&Method::GET, 2) if has("attributes") => Op::GetObjectAttributes,
+        (&Method::GET, 2) if has("tagging") => Op::GetObjectTagging,
+        (&Method::GET, 2) if has("acl") => Op::GetObjectAcl,
+        (&Method::GET, 2) => Op::GetObject,
+        (&Method::HEAD, 2) => Op::HeadObject,
+        (&Method::PUT, 2) if has("uploadId") && copy => Op::UploadPartCopy,
+        (&Method::PUT, 2) if has("uploadId") => Op::UploadPart,
+        (&Method::PUT, 2) if has("tagging") => Op::PutObjectTagging,
+        (&Method::PUT, 2) if has("acl") => Op::PutObjectAcl,
+        (&Method::PUT, 2) if plain(target) && copy => Op::CopyObject,
+        (&Method::PUT, 2) if plain(target) => Op::PutObject,
+        (&Method::POST, 2) if has("uploads") => Op::CreateMultipartUpload,
+        (&Method::POST, 2) if has("uploadId") => Op::CompleteMultipartUpload,
+        (&Method::DELETE, 2) if has("uploadId") => Op::AbortMultipartUpload,
+        (&Method::DELETE, 2) if has("tagging") => Op::DeleteObjectTagging,
+        (&Method::DELETE, 2) if object_only(target) => Op::DeleteObject,
+        _ => {
+            return Err(Fault::new(Code::METHOD_NOT_ALLOWED)
+                .element("Method", method.as_str())
+                .element("ResourceType", ["SERVICE", "BUCKET", "OBJECT"][level]));
+        }
+    };
+    Ok(op)
+}
+
+/// Nothing in the query that would name another operation.
+fn plain(target: &Target) -> bool {
+    object_only(target) && !target.query.has("versionId")
+}
+
+fn object_only(target: &Target) -> bool {
+    !["acl", "attributes", "delete", "list-type", "location", "partNumber", "uploads", "versioning", "versions"]
+        .iter()
+        .any(|name| target.query.has(name))
+}
+
+fn refuse_missing(method: &Method, target: &Target, level: usize) -> Outcome<()> {
+    let missing: &[(&str, &str)] = match level {
+        0 => &[],
+        1 => &BUCKET_MISSING,
+        _ => &OBJECT_MISSING,
+    };
+    let reads = method == Method::GET || method == Method::HEAD;
+    for (name, value) in target.query.iter() {
+        if let Some((_, what)) = missing.iter().find(|(n, _)| *n == name) {
+            return Err(Fault::not_implemented(what));
+        }
+        let known = KNOWN.contains(&name) || name.starts_with("X-Amz-") || name.starts_with("x-amz-");
+        // A reading request may carry parameters with values that mean nothing to S3.
+        if !known && (!reads || value.is_empty()) {
+            let name: String = name.chars().take(64).collect();
+            return Err(Fault::not_implemented(&format!("The query parameter {name}")));
+        }
+    }
+    if let Some(name) = target.query.duplicate() {
+        let name: String = name.chars().take(64).collect();
+        return Err(Fault::with(Code::INVALID_ARGUMENT, format!("The query parameter {name} was given more than once.")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(method: Method, path: &str, query: &str) -> Result<Operation, &'static str> {
+        let target = Target::parse(path, Some(query), None).unwrap();
+        classify(&method, &target, false, false).map_err(|f| f.code().name)
+    }
+
+    #[test]
+    fn routes() {
+        assert_eq!(op(Method::GET, "/", ""), Ok(Operation::ListBuckets));
+        assert_eq!(op(Method::GET, "/b", "list-type=2"), Ok(Operation::ListObjectsV2));
+        assert_eq!(op(Method::GET, "/b/", "versions"), Ok(Operation::ListObjectVersions));
+        assert_eq!(op(Method::GET, "/b/k", "x-id=GetObject"), Ok(Operation::GetObject));
+        assert_eq!(op(Method::PUT, "/b/k", "partNumber=1&uploadId=x"), Ok(Operation::UploadPart));
+        assert_eq!(op(Method::DELETE, "/b/k", "versionId=null"), Ok(Operation::DeleteObject));
+        assert_eq!(op(Method::GET, "/b/k", "foo=bar"), Ok(Operation::GetObject));
+        assert_eq!(op(Method::PATCH, "/b/k", ""), Err("MethodNotAllowed"));
+        assert_eq!(op(Method::POST, "/b/k", ""), Err("MethodNotAllowed"));
+        assert_eq!(op(Method::PUT, "/b/k", "versionId=null"), Err("MethodNotAllowed"));
+    }
+
+    #[test]
+    fn what_is_missing_is_never_taken_for_a_neighbour() {
+        for method in [Method::GET, Method::PUT, Method::DELETE, Method::POST, Method::HEAD] {
+            for (name, _) in BUCKET_MISSING {
+                assert_eq!(op(method.clone(), "/b", name), Err("NotImplemented"), "{method} ?{name}");
+            }
+            for (name, _) in OBJECT_MISSING {
+                assert_eq!(op(method.clone(), "/b/k", name), Err("NotImplemented"), "{method} ?{name}");
+            }
+            assert_eq!(op(method.clone(), "/b/k", "somethingNew"), Err("NotImplemented"), "{method}");
+            if method != Method::GET && method != Method::HEAD {
+                assert_eq!(op(method.clone(), "/b/k", "somethingNew=1"), Err("NotImplemented"), "{method}");
+                assert_eq!(op(method, "/b", "somethingNew=1"), Err("NotImplemented"));
+            }
+        }
+        assert_eq!(op(Method::DELETE, "/b", "versioning"), Err("MethodNotAllowed"));
+        assert_eq!(op(Method::DELETE, "/b/k", "acl"), Err("MethodNotAllowed"));
+        assert_eq!(op(Method::GET, "/b", "prefix=a&prefix=b"), Err("InvalidArgument"));
+    }
+}

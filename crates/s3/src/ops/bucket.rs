@@ -1,0 +1,186 @@
+//! Buckets themselves.
+
+use ashlar_object::{CreateBucket, Versioning};
+use http::header::{self, HeaderName};
+
+use super::{Answer, Call, Context, limit};
+use crate::date;
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers::refuse_unsupported;
+use crate::target::is_bucket_name;
+use crate::xml::{Doc, Xml};
+
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
+/// Names whose paths belong to the server itself.
+const RESERVED: [&str; 2] = ["ashlar", "minio"];
+
+/// `ListBuckets`.
+pub fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let prefix = call.query.get("prefix").unwrap_or_default();
+    let most = match call.query.filled("max-buckets") {
+        None => usize::MAX,
+        Some(text) => text.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(|| {
+            Fault::argument("max-buckets", text, "max-buckets must be an integer between 1 and 10000")
+        })?,
+    };
+    let after = call.query.filled("continuation-token").map(super::list::decode_token).transpose()?;
+    let region = call.query.filled("bucket-region");
+    let mut xml = Xml::new();
+    xml.root("ListAllMyBucketsResult");
+    owner(cx, &mut xml, "Owner");
+    xml.open("Buckets");
+    let (mut shown, mut last, mut more) = (0, None, false);
+    for bucket in cx.store.buckets() {
+        let wanted = bucket.name.starts_with(prefix)
+            && after.as_deref().is_none_or(|a| bucket.name.as_str() > a)
+            && region.is_none_or(|r| r == cx.region);
+        if !wanted {
+            continue;
+        }
+        if shown == most {
+            more = true;
+            break;
+        }
+        shown += 1;
+        xml.open("Bucket").leaf("Name", &bucket.name).plain("CreationDate", date::format_iso(bucket.created_ms));
+        if most != usize::MAX || region.is_some() {
+            xml.leaf("BucketRegion", &cx.region);
+        }
+        xml.close();
+        last = Some(bucket.name.clone());
+    }
+    xml.close();
+    if let (true, Some(last)) = (more, last) {
+        xml.leaf("ContinuationToken", &super::list::encode_token(&last));
+    }
+    if !prefix.is_empty() {
+        xml.leaf("Prefix", prefix);
+    }
+    xml.close();
+    Ok(Answer::document(xml))
+}
+
+/// Prints the owner of everything.
+pub fn owner(cx: &Context, xml: &mut Xml, element: &'static str) {
+    xml.open(element).leaf("ID", &cx.owner_id).leaf("DisplayName", &cx.owner_name).close();
+}
+
+/// `CreateBucket`.
+pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    if !is_bucket_name(&call.bucket) {
+        return Err(Fault::new(Code::INVALID_BUCKET_NAME).element("BucketName", call.bucket.as_str()));
+    }
+    if RESERVED.contains(&call.bucket.as_str()) {
+        return Err(Fault::new(Code::BUCKET_ALREADY_EXISTS).element("BucketName", call.bucket.as_str()));
+    }
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let body = call.document(limit::CONFIGURATION).await?;
+    if !body.iter().all(u8::is_ascii_whitespace) {
+        let location = parse_location(&body)?;
+        if !location.is_empty() && location != cx.region {
+            return Err(Fault::new(Code::INVALID_LOCATION).element("LocationConstraint", location));
+        }
+    }
+    let spec = CreateBucket { object_lock: false, region: cx.region.clone() };
+    cx.store.create_bucket(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
+    let mut answer = Answer::ok();
+    answer.set(header::LOCATION, format!("/{}", call.bucket));
+    Ok(answer)
+}
+
+fn parse_location(body: &[u8]) -> Outcome<String> {
+    let mut doc = Doc::open(body, "CreateBucketConfiguration")?;
+    let mut location = String::new();
+    while let Some(name) = doc.child()? {
+        match name.as_str() {
+            "LocationConstraint" => location = doc.text()?.trim().to_owned(),
+            "Location" | "Bucket" => return Err(Fault::not_implemented("Directory buckets (Location, Bucket)")),
+            "Tags" => return Err(Fault::not_implemented("Tags at the creation of a bucket (set them with ?tagging)")),
+            other => return doc.unexpected(other),
+        }
+    }
+    doc.finish()?;
+    Ok(location)
+}
+
+/// `HeadBucket`.
+pub fn head_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let mut answer = Answer::ok();
+    answer.set(BUCKET_REGION, &cx.region);
+    Ok(answer)
+}
+
+/// `DeleteBucket`.
+pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    if call.headers.contains_key("x-minio-force-delete") {
+        return Err(Fault::not_implemented("Deleting a bucket with its content (header x-minio-force-delete)"));
+    }
+    cx.store.delete_bucket(&call.bucket).await.map_err(|e| call.fault(e))?;
+    Ok(Answer::no_content())
+}
+
+/// `GetBucketLocation`.
+pub fn get_location(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let location = if cx.region == "us-east-1" { "" } else { cx.region.as_str() };
+    let mut xml = Xml::new();
+    // The one document whose root is a leaf.
+    xml.open_with("LocationConstraint", &format!("xmlns=\"{}\"", crate::xml::NAMESPACE)).text(location).close();
+    Ok(Answer::document(xml))
+}
+
+/// `GetBucketVersioning`.
+pub fn get_versioning(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let mut xml = Xml::new();
+    xml.root("VersioningConfiguration");
+    match bucket.versioning {
+        Versioning::Off => {}
+        Versioning::Enabled => {
+            xml.leaf("Status", "Enabled");
+        }
+        Versioning::Suspended => {
+            xml.leaf("Status", "Suspended");
+        }
+    }
+    xml.close();
+    Ok(Answer::document(xml))
+}
+
+/// `PutBucketVersioning`.
+pub async fn put_versioning(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let body = call.document(limit::CONFIGURATION).await?;
+    let versioning = parse_versioning(&body)?;
+    cx.store.set_versioning(&call.bucket, versioning).await.map_err(|e| call.fault(e))?;
+    Ok(Answer::ok())
+}
+
+fn parse_versioning(body: &[u8]) -> Outcome<Versioning> {
+    let mut doc = Doc::open(body, "VersioningConfiguration")?;
+    let mut status = None;
+    while let Some(name) = doc.child()? {
+        match name.as_str() {
+            "Status" => status = Some(doc.text()?),
+            "MfaDelete" => {
+                if doc.text()?.trim() == "Enabled" {
+                    return Err(Fault::not_implemented("MFA delete"));
+                }
+            }
+            "ExcludeFolders" | "ExcludedPrefixes" => {
+                return Err(Fault::not_implemented("Excluding prefixes from versioning"));
+            }
+            other => return doc.unexpected(other),
+        }
+    }
+    doc.finish()?;
+    match status.as_deref().map(str::trim) {
+        Some("Enabled") => Ok(Versioning::Enabled),
+        Some("Suspended") => Ok(Versioning::Suspended),
+        Some(_) => Err(Fault::with(Code::MALFORMED_XML, "Status must be Enabled or Suspended.")),
+        None => Err(Fault::new(Code::ILLEGAL_VERSIONING)),
+    }
+}

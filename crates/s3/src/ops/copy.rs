@@ -1,0 +1,190 @@
+//! COPY of an object, and of a range into a part.
+
+use std::ops::Range;
+
+use ashlar_object::{CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text};
+use http::header::HeaderName;
+
+use super::multipart::part_number;
+use super::{Answer, Call, Context, VERSION_ID, fault};
+use crate::date;
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers::{self, checksum_text, checksum_type, refuse_unsupported};
+use crate::target::{check_key, decode};
+use crate::xml::Xml;
+
+const SOURCE_VERSION: HeaderName = HeaderName::from_static("x-amz-copy-source-version-id");
+
+/// Reads `x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, URL-encoded.
+fn source(call: &Call) -> Outcome<CopySource> {
+    let bad = || Fault::argument("x-amz-copy-source", "", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey");
+    let text = headers::text(&call.headers, "x-amz-copy-source").ok_or_else(bad)?;
+    if text.starts_with("arn:") {
+        return Err(Fault::not_implemented("Copying from access points (x-amz-copy-source with an ARN)"));
+    }
+    let (path, version) = match text.split_once("?versionId=") {
+        Some((path, version)) => (path, Some(version)),
+        None => (text.as_str(), None),
+    };
+    let path = decode(path, false).map_err(|_| bad())?;
+    let path = path.strip_prefix('/').unwrap_or(&path);
+    let (bucket, key) = path.split_once('/').filter(|(b, k)| !b.is_empty() && !k.is_empty()).ok_or_else(bad)?;
+    check_key(key)?;
+    let version = match version {
+        None => None,
+        Some(text) => Some(parse_version(text).ok_or_else(|| Fault::argument("x-amz-copy-source", text, "Invalid version id specified"))?),
+    };
+    let conditions = headers::conditions(&call.headers, "x-amz-copy-source-")?;
+    Ok(CopySource { bucket: bucket.to_owned(), key: key.to_owned(), version, conditions })
+}
+
+/// COPY or REPLACE.
+fn replaces(call: &Call, header: &'static str) -> Outcome<bool> {
+    match headers::ascii(&call.headers, header) {
+        None | Some("" | "COPY") => Ok(false),
+        Some("REPLACE") => Ok(true),
+        Some(other) => Err(Fault::argument(header, other, format!("Unknown {header}: it must be COPY or REPLACE."))),
+    }
+}
+
+/// `CopyObject`.
+pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let from = source(call)?;
+    let class = headers::class(&call.headers)?;
+    let meta = if replaces(call, "x-amz-metadata-directive")? {
+        Some(super::put::version_spec(call)?.0.meta)
+    } else {
+        None
+    };
+    let tags = if replaces(call, "x-amz-tagging-directive")? {
+        Some(headers::tagging(&call.headers)?.unwrap_or_default())
+    } else {
+        None
+    };
+    let checksum = call.checksum_algorithm()?;
+    let spec = CopySpec {
+        changes: call.headers.contains_key("x-amz-storage-class") || tags.is_some() || checksum.is_some(),
+        meta,
+        tags,
+        acl: String::new(),
+        checksum,
+        class,
+        conditions: headers::conditions(&call.headers, "")?,
+    };
+    let copied = cx
+        .store
+        .copy(&from, &call.bucket, &call.key, spec)
+        .await
+        .map_err(|e| of_source(e, call, &from))?;
+    let committed = &copied.committed;
+    let mut xml = Xml::new();
+    xml.root("CopyObjectResult")
+        .plain("LastModified", date::format_iso(committed.modified_ms))
+        .etag(committed.etag);
+    if let Some(checksum) = &committed.checksum
+        && let Some((algorithm, text)) = checksum_text(checksum, committed.etag.parts)
+    {
+        xml.leaf("ChecksumType", checksum_type(checksum.composite)).leaf(&format!("Checksum{algorithm}"), &text);
+    }
+    xml.close();
+    let mut answer = Answer::document(xml);
+    answer.version(committed.version_id);
+    if let Some(id) = copied.source_version_id {
+        answer.set(SOURCE_VERSION, version_text(id));
+    }
+    Ok(answer)
+}
+
+/// Errors about the source name the source; a delete marker there is a request that makes no sense.
+fn of_source(error: ashlar_object::Error, call: &Call, from: &CopySource) -> Fault {
+    match error {
+        ashlar_object::Error::DeleteMarker { .. } => {
+            Fault::with(Code::INVALID_REQUEST, "The source of a copy request may not specifically refer to a delete marker by version id.")
+        }
+        ashlar_object::Error::NoSuchBucket if cx_has_destination(call, from) => fault(error, &from.bucket, &from.key),
+        ashlar_object::Error::NoSuchKey { .. } | ashlar_object::Error::NoSuchVersion => fault(error, &from.bucket, &from.key),
+        other => fault(other, &call.bucket, &call.key),
+    }
+}
+
+/// Which of two buckets is missing does not show in the error; the source is read first.
+fn cx_has_destination(call: &Call, from: &CopySource) -> bool {
+    call.bucket != from.bucket
+}
+
+/// `UploadPartCopy`.
+pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let number = part_number(call)?;
+    let id = call.upload()?;
+    let from = source(call)?;
+    let object = cx
+        .store
+        .get(&from.bucket, &from.key, from.version)
+        .await
+        .map_err(|e| of_source(e, call, &from))?;
+    let modified_ms = object.version().modified_ms;
+    match conditions::evaluate(&from.conditions, Some((&object.etag(), modified_ms)), true) {
+        Verdict::Proceed => {}
+        Verdict::NotModified | Verdict::Failed | Verdict::Absent => {
+            return Err(Fault::new(Code::PRECONDITION_FAILED));
+        }
+    }
+    let range = copy_range(call, object.size())?;
+    let size = range.end - range.start;
+    if size > MAX_PUT {
+        return Err(Fault::argument("x-amz-copy-source-range", "", "The part is larger than 5 GiB. Copy a smaller range."));
+    }
+    let spec = PartSpec { number, size, checksum: None, want_md5: true };
+    let mut put = cx.store.upload_part(&call.bucket, &call.key, id, spec).await.map_err(|e| call.fault(e))?;
+    if size > 0 {
+        let mut pieces = object.read(range).await.map_err(|e| fault(e, &from.bucket, &from.key))?;
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|e| fault(e, &from.bucket, &from.key))?;
+            put.write(piece).await.map_err(|e| call.fault(e))?;
+        }
+    }
+    let part = put.commit().await.map_err(|e| call.fault(e))?;
+    let mut xml = Xml::new();
+    xml.root("CopyPartResult").plain("LastModified", date::format_iso(part.modified_ms)).etag(part.etag);
+    if let Some(digest) = &part.checksum {
+        xml.leaf(&format!("Checksum{}", digest.algorithm()), &digest.base64());
+    }
+    xml.close();
+    let mut answer = Answer::document(xml);
+    if let Some(id) = object.version_id() {
+        answer.set(SOURCE_VERSION, version_text(id));
+    }
+    answer.headers.remove(VERSION_ID);
+    Ok(answer)
+}
+
+/// `x-amz-copy-source-range`: exactly `bytes=a-b`, within the source.
+fn copy_range(call: &Call, size: u64) -> Outcome<Range<u64>> {
+    let Some(text) = headers::ascii(&call.headers, "x-amz-copy-source-range") else { return Ok(0..size) };
+    let bad = || {
+        Fault::argument(
+            "x-amz-copy-source-range",
+            text,
+            "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy",
+        )
+    };
+    let digits = |t: &str| !t.is_empty() && t.len() < 20 && t.bytes().all(|b| b.is_ascii_digit());
+    let (first, last) = text.strip_prefix("bytes=").and_then(|r| r.split_once('-')).ok_or_else(bad)?;
+    if !digits(first) || !digits(last) {
+        return Err(bad());
+    }
+    let (first, last): (u64, u64) = (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?);
+    if first > last {
+        return Err(bad());
+    }
+    if last >= size {
+        return Err(Fault::argument(
+            "x-amz-copy-source-range",
+            text,
+            format!("Range specified is not valid for source object of size: {size}"),
+        ));
+    }
+    Ok(first..last + 1)
+}

@@ -1,0 +1,163 @@
+//! POST of a form: an upload from a browser, allowed by a signed policy.
+
+use ashlar_object::{MAX_PUT, PutSpec, VersionSpec};
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use super::put::DEFAULT_CHECKSUM;
+use super::{Answer, Context, STORAGE_CLASS, fault};
+use crate::auth::Verifier;
+use crate::fault::{Code, Fault, Outcome};
+use crate::form::{Fields, Form};
+use crate::headers::{self, Stated, refuse_unsupported};
+use crate::policy::Policy;
+use crate::target::check_key;
+use crate::xml::{Xml, url_encode};
+
+/// Files up to this size are held, so that their size is known whatever follows them.
+const HELD: usize = 64 * 1024;
+
+/// `PostObject`.
+pub async fn post_object(
+    cx: &Context,
+    verifier: &Verifier,
+    bucket: &str,
+    endpoint: &str,
+    form: &mut Form,
+) -> Outcome<Answer> {
+    let now = (cx.clock)().div_euclid(1000);
+    let key = form.fields.get("key").unwrap_or_default();
+    if key.is_empty() {
+        return Err(Fault::with(
+            Code::INVALID_ARGUMENT,
+            "Bucket POST must contain a field named 'key'. If it is specified, please check the order of the fields.",
+        )
+        .element("ArgumentName", "key"));
+    }
+    let key = key.replace("${filename}", &form.file_name);
+    check_key(&key)?;
+    form.fields.set("key", key.clone());
+    let verified = verifier.verify_form(&form.fields, now)?;
+    tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
+    let policy = Policy::parse(form.fields.get("policy").unwrap_or_default())?;
+    policy.check(&form.fields, bucket, now)?;
+    let request = as_headers(form)?;
+    refuse_unsupported(&request, &cx.owner_id)?;
+    let class = headers::class(&request)?;
+    let mut meta = headers::metadata(&request)?;
+    if class != ashlar_object::Class::Standard {
+        meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
+    }
+    let tags = match form.fields.get("tagging") {
+        Some(text) => super::tagging::parse_form(text)?,
+        None => headers::tagging(&request)?.unwrap_or_default(),
+    };
+    let stated = Stated::read(&request)?;
+    let (held, size) = measure(form).await?;
+    policy.check_size(size)?;
+    if size > MAX_PUT {
+        return Err(Fault::new(Code::ENTITY_TOO_LARGE).closing());
+    }
+    let spec = PutSpec { size, checksum: Some(stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)), want_md5: true, class };
+    let of_store = |e| fault(e, bucket, &key);
+    let mut put = cx.store.put(bucket, &key, spec).await.map_err(of_store)?;
+    if !held.is_empty() {
+        put.write(held).await.map_err(of_store)?;
+    }
+    while let Some(data) = form.next().await? {
+        put.write(data).await.map_err(of_store)?;
+    }
+    let sums = put.end().await.map_err(of_store)?;
+    form.finish().await?;
+    check_sum(stated, sums.checksum.as_ref())?;
+    let spec = VersionSpec { meta, tags, acl: String::new() };
+    let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
+    let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
+    answer.committed(&committed);
+    Ok(answer)
+}
+
+fn check_sum(stated: Stated, computed: Option<&ashlar_checksum::Digest>) -> Outcome<()> {
+    match stated {
+        Stated::Nothing => Ok(()),
+        Stated::Value(digest) if computed == Some(&digest) => Ok(()),
+        Stated::Value(digest) => Err(Fault::with(
+            Code::BAD_DIGEST,
+            format!("The {} you specified did not match the calculated checksum.", digest.algorithm()),
+        )),
+        Stated::Trailer(_) => Err(Fault::new(Code::MALFORMED_TRAILER)),
+    }
+}
+
+/// The size of the file: measured when it is small, else from the length of the body.
+async fn measure(form: &mut Form) -> Outcome<(Bytes, u64)> {
+    let mut held = BytesMut::new();
+    while held.len() <= HELD {
+        match form.next().await? {
+            Some(data) => held.extend_from_slice(&data),
+            None => {
+                let size = held.len() as u64;
+                return Ok((held.freeze(), size));
+            }
+        }
+    }
+    Ok((held.freeze(), form.expected))
+}
+
+/// The fields that stand for headers, as headers.
+fn as_headers(form: &Form) -> Outcome<HeaderMap> {
+    let mut out = HeaderMap::new();
+    for (name, value) in form.fields.iter() {
+        let name = match name {
+            "acl" => "x-amz-acl",
+            n if n.starts_with("x-amz-") || headers::KEPT.contains(&n) => n,
+            _ => continue,
+        };
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Fault::new(Code::MALFORMED_POST))?;
+        let value = HeaderValue::from_bytes(value.as_bytes())
+            .map_err(|_| Fault::with(Code::INVALID_ARGUMENT, format!("The form field {name} is not a legal header value.")))?;
+        out.insert(name, value);
+    }
+    if !out.contains_key(header::CONTENT_TYPE)
+        && let Some(value) = form.file_type.as_deref().and_then(|t| HeaderValue::from_str(t).ok())
+    {
+        out.insert(header::CONTENT_TYPE, value);
+    }
+    Ok(out)
+}
+
+fn success(fields: &Fields, bucket: &str, key: &str, endpoint: &str, etag: &str) -> Outcome<Answer> {
+    let location = format!("{endpoint}/{bucket}/{}", url_encode(key));
+    let redirect = fields.get("success_action_redirect").or_else(|| fields.get("redirect"));
+    if let Some(url) = redirect.filter(|u| u.starts_with("http://") || u.starts_with("https://")) {
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let encode = |text: &str| {
+            let mut out = Vec::new();
+            crate::target::canonical_encode(&mut out, text, false);
+            String::from_utf8(out).unwrap_or_default()
+        };
+        let target = format!("{url}{separator}bucket={}&key={}&etag=%22{etag}%22", encode(bucket), encode(key));
+        let mut answer = Answer::new(StatusCode::SEE_OTHER);
+        answer.set(header::LOCATION, target);
+        return Ok(answer);
+    }
+    let mut answer = match fields.get("success_action_status") {
+        Some("200") => Answer::ok(),
+        Some("201") => {
+            let mut xml = Xml::new();
+            xml.open("PostResponse")
+                .leaf("Location", &location)
+                .leaf("Bucket", bucket)
+                .leaf("Key", key)
+                .etag(etag)
+                .close();
+            let mut answer = Answer::document(xml);
+            answer.status = StatusCode::CREATED;
+            answer
+        }
+        _ => Answer::no_content(),
+    };
+    answer.set(header::LOCATION, location);
+    Ok(answer)
+}

@@ -1,0 +1,80 @@
+//! PUT of an object.
+//!
+//! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
+
+use ashlar_checksum::Algorithm;
+use ashlar_object::{Class, MAX_PUT, PutSpec, Sums, VersionSpec};
+
+use super::{Answer, Call, Context, STORAGE_CLASS};
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers::{self, Stated, content_md5, refuse_unsupported};
+
+/// Checksum of objects that are put without one, as AWS does.
+pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
+
+/// What the head of a PUT (or of a part) says about its body.
+pub struct Promise {
+    /// Bytes.
+    pub size: u64,
+    /// The checksum stated.
+    pub stated: Stated,
+    /// The MD5 stated.
+    pub md5: Option<[u8; 16]>,
+}
+
+impl Promise {
+    /// Reads the head.
+    pub fn read(call: &Call) -> Outcome<Promise> {
+        let size = call.intake.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
+        if size > MAX_PUT {
+            return Err(Fault::new(Code::ENTITY_TOO_LARGE)
+                .element("ProposedSize", size.to_string())
+                .element("MaxSizeAllowed", MAX_PUT.to_string())
+                .closing());
+        }
+        Ok(Promise { size, stated: Stated::read(&call.headers)?, md5: content_md5(&call.headers)? })
+    }
+
+    /// Compares with what came, once the body has ended.
+    pub fn check(&self, call: &Call, sums: &Sums) -> Outcome<()> {
+        if self.md5.is_some() && self.md5 != sums.md5 {
+            return Err(Fault::new(Code::BAD_DIGEST));
+        }
+        self.stated.check(sums.checksum.as_ref(), &call.intake)
+    }
+}
+
+/// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
+pub fn version_spec(call: &Call) -> Outcome<(VersionSpec, Class)> {
+    let class = headers::class(&call.headers)?;
+    let mut meta = headers::metadata(&call.headers)?;
+    if class != Class::Standard {
+        meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
+    }
+    let tags = headers::tagging(&call.headers)?.unwrap_or_default();
+    Ok((VersionSpec { meta, tags, acl: String::new() }, class))
+}
+
+/// `PutObject`.
+pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let promise = Promise::read(call)?;
+    let (spec, class) = version_spec(call)?;
+    let conditions = headers::conditions(&call.headers, "")?;
+    let put = PutSpec {
+        size: promise.size,
+        checksum: Some(promise.stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
+        want_md5: true,
+        class,
+    };
+    let mut put = cx.store.put(&call.bucket, &call.key, put).await.map_err(|e| call.fault(e))?;
+    while let Some(data) = call.intake.next().await? {
+        put.write(data).await.map_err(|e| call.fault(e))?;
+    }
+    let sums = put.end().await.map_err(|e| call.fault(e))?;
+    promise.check(call, &sums)?;
+    let committed = put.commit(spec, &conditions).await.map_err(|e| call.fault(e))?;
+    let mut answer = Answer::ok();
+    answer.committed(&committed);
+    Ok(answer)
+}

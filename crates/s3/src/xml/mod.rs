@@ -1,0 +1,15 @@
+//! The XML of the protocol: a small writer and a guarded reader.
+//!
+//! Invariants: what the writer prints, any XML parser reads back as the same text (control
+//! characters and carriage returns as references); the reader never expands an entity, never
+//! reads a DTD, never nests deeper than [`read::DEPTH`], and allocates no more than a small
+//! multiple of its input. Must never know what a document is for.
+
+mod read;
+mod write;
+
+pub use read::Doc;
+pub use write::{Xml, url_encode};
+
+/// Namespace of every S3 document.
+pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";

@@ -1,0 +1,182 @@
+//! Everything that must pass before a change is taken, in the order in which it fails soonest.
+//!
+//! Invariant: the same commands that a developer would type; nothing passes here that fails there.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    Outcome,
+    shell::{line, root, show},
+    tidy,
+};
+
+/// Which steps.
+#[derive(Args)]
+pub struct Options {
+    /// Only these steps
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Step>,
+    /// All but these steps
+    #[arg(long, value_enum, value_delimiter = ',')]
+    skip: Vec<Step>,
+    /// Goes on after a failure and fails at the end
+    #[arg(long)]
+    keep_going: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// The house rules
+    Tidy,
+    /// Formatting
+    Fmt,
+    /// Lints; every warning is an error
+    Clippy,
+    /// All tests of all rooms, optimised
+    Test,
+    /// Real S3 clients against `ashlar server`
+    Clients,
+}
+
+const STEPS: [Step; 5] = [Step::Tidy, Step::Fmt, Step::Clippy, Step::Test, Step::Clients];
+
+/// Runs the steps.
+pub fn run(options: &Options) -> Outcome {
+    let chosen: Vec<Step> = STEPS
+        .into_iter()
+        .filter(|s| options.only.is_empty() || options.only.contains(s))
+        .filter(|s| !options.skip.contains(s))
+        .collect();
+    let begin = Instant::now();
+    let mut summary = Vec::new();
+    let mut failed = Vec::new();
+    for (number, step) in chosen.iter().enumerate() {
+        let name = format!("{step:?}").to_lowercase();
+        println!("\n=== [{}/{}] {name}", number + 1, chosen.len());
+        let step_begin = Instant::now();
+        match step.run() {
+            Ok(note) => summary.push((name, note, step_begin.elapsed())),
+            Err(error) => {
+                eprintln!("\n{name} failed: {error}");
+                if !options.keep_going {
+                    return Err(format!("{name} failed after {}", clock(begin.elapsed())).into());
+                }
+                summary.push((name.clone(), "FAILED".into(), step_begin.elapsed()));
+                failed.push(name);
+            }
+        }
+    }
+    println!();
+    for (name, note, took) in summary {
+        println!("{name:8} {:>7}  {note}", clock(took));
+    }
+    if failed.is_empty() {
+        println!("all passed in {}", clock(begin.elapsed()));
+        Ok(())
+    } else {
+        Err(format!("failed: {}", failed.join(", ")).into())
+    }
+}
+
+fn clock(time: Duration) -> String {
+    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+impl Step {
+    /// Runs it and returns what is worth knowing of a success.
+    fn run(self) -> Outcome<String> {
+        match self {
+            Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
+            Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
+            Step::Clippy => {
+                let arguments = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
+                show(cargo().args(arguments)).map(|()| String::new())
+            }
+            Step::Test => tests(),
+            Step::Clients => clients(),
+        }
+    }
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs all tests, shows their output as it comes and counts what passed.
+fn tests() -> Outcome<String> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--workspace", "--no-fail-fast"]).stdout(Stdio::piped());
+    let name = line(&command);
+    let mut child = command.spawn()?;
+    let output = child.stdout.take().ok_or("no output")?;
+    let mut counts = Counts::default();
+    for text in BufReader::new(output).lines() {
+        let text = text?;
+        counts.add(&text);
+        println!("{text}");
+    }
+    let status = child.wait()?;
+    if !status.success() || counts.failed > 0 {
+        return Err(format!("{name}: {status}, {} failed", counts.failed).into());
+    }
+    if counts.passed == 0 {
+        return Err(format!("{name}: no test was run").into());
+    }
+    Ok(format!("{} passed, {} ignored", counts.passed, counts.ignored))
+}
+
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Reads `test result: ok. 25 passed; 0 failed; 1 ignored; ...`.
+    fn add(&mut self, text: &str) {
+        let Some((_, rest)) = text.strip_prefix("test result: ").and_then(|t| t.split_once(". ")) else {
+            return;
+        };
+        for field in rest.split(';') {
+            let mut words = field.split_whitespace();
+            let number: u64 = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            match words.next() {
+                Some("passed") => self.passed += number,
+                Some("failed") => self.failed += number,
+                Some("ignored") => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn clients() -> Outcome<String> {
+    let suite = root().join("tests/clients/run");
+    if !suite.exists() {
+        return Ok("there is no tests/clients/run".into());
+    }
+    show(Command::new(suite).current_dir(root()).stdin(Stdio::null())).map(|()| String::new())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        let mut counts = Counts::default();
+        counts.add("test result: ok. 25 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out");
+        counts.add("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured");
+        counts.add("test something ... ok");
+        assert_eq!(counts, Counts { passed: 28, failed: 2, ignored: 1 });
+    }
+}

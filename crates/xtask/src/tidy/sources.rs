@@ -1,0 +1,127 @@
+//! Rules on source files: their length, their first line, unsafe code, what must not be left in.
+
+use std::path::Path;
+
+use super::{Findings, Tree};
+
+/// The only rooms with unsafe code.
+const MAY_BE_UNSAFE: [&str; 3] = ["erasure", "checksum", "machine"];
+
+/// Lines from which a file is warned of and refused.
+const LONG: usize = 500;
+const TOO_LONG: usize = 900;
+
+/// What must not be left in sources. Written in two halves, so that this file passes.
+const LEFT_OVER: [&str; 3] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
+
+/// Paths of one machine, in two halves as above.
+const PRIVATE_PATHS: [&str; 4] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
+
+/// Checks all source files, scripts and documents.
+pub fn check(tree: &Tree, findings: &mut Findings) {
+    for (file, text) in tree.texts("rs") {
+        source(file, &text, findings);
+    }
+    for extension in ["rs", "py", "sh", "toml", "md", "yml", "yaml", "json"] {
+        for (file, text) in tree.texts(extension) {
+            private_paths(file, &text, findings);
+        }
+    }
+}
+
+fn source(file: &Path, text: &str, findings: &mut Findings) {
+    let name = file.display();
+    let lines = text.lines().count();
+    if lines > TOO_LONG {
+        findings.errors.push(format!("{name}: {lines} lines; split it (at most {TOO_LONG}, better {LONG})"));
+    } else if lines > LONG {
+        findings.warnings.push(format!("{name}: {lines} lines; better split it (over {LONG})"));
+    }
+    let first = text.lines().find(|l| !l.starts_with("#![") && !l.trim().is_empty());
+    match first.and_then(|l| l.strip_prefix("//!")) {
+        Some(said) if said.trim().len() >= 15 => {}
+        Some(_) => findings.errors.push(format!("{name}: its first line says nothing")),
+        None => findings.errors.push(format!("{name}: must begin with //! and what it is for")),
+    }
+    for (number, line) in text.lines().enumerate() {
+        if let Some(word) = LEFT_OVER.iter().find(|word| line.contains(*word)) {
+            findings.errors.push(format!("{name}:{}: {word}...) is left over", number + 1));
+        }
+    }
+    let Some(room) = room(file) else { return };
+    let root = file.ends_with("src/lib.rs") || file.ends_with("src/main.rs");
+    if root && !MAY_BE_UNSAFE.contains(&room) && !text.contains("#![forbid(unsafe_code)]") {
+        findings.errors.push(format!("{name}: must say #![forbid(unsafe_code)]"));
+    }
+    // What stands beside the library (tests, examples, benches) is a crate of its own and is not
+    // covered by the library's attribute.
+    if !MAY_BE_UNSAFE.contains(&room)
+        && let Some(number) = text.lines().position(has_unsafe)
+    {
+        findings.errors.push(format!(
+            "{name}:{}: unsafe code belongs into {}",
+            number + 1,
+            MAY_BE_UNSAFE.join(", ")
+        ));
+    }
+}
+
+fn room(file: &Path) -> Option<&str> {
+    file.strip_prefix("crates").ok()?.components().next()?.as_os_str().to_str()
+}
+
+fn has_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"].iter().any(|u| {
+        code.trim_start().starts_with(u) || code.contains(&format!(" {u}")) || code.contains(&format!("({u}"))
+    }) && !code.contains('"')
+}
+
+fn private_paths(file: &Path, text: &str, findings: &mut Findings) {
+    for (number, line) in text.lines().enumerate() {
+        // In a URL it is a path of the server.
+        let line = line.replace("https://", "").replace("http://", "");
+        for path in PRIVATE_PATHS {
+            let found = line.match_indices(path).any(|(at, _)| {
+                !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "._-}*)".contains(c))
+            });
+            if found {
+                findings.errors.push(format!("{}:{}: a path of one machine ({path})", file.display(), number + 1));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(file: &str, text: &str) -> Vec<String> {
+        let mut findings = Findings::default();
+        source(Path::new(file), text, &mut findings);
+        private_paths(Path::new(file), text, &mut findings);
+        findings.errors
+    }
+
+    #[test]
+    fn rules() {
+        let good = "#![forbid(unsafe_code)]\n//! What this is for, in words.\n";
+        assert_eq!(errors("crates/s3/src/lib.rs", good), Vec::<String>::new());
+        let long = format!("{good}{}", "\n".repeat(TOO_LONG));
+        let left = format!("{good}fn f() {{ {}) }}", LEFT_OVER[0]);
+        let path = format!("{good}// see {}me", PRIVATE_PATHS[1]);
+        for (text, expected) in [
+            ("fn main() {}", "must begin with //!"),
+            ("//! placeholder\n#![forbid(unsafe_code)]", "says nothing"),
+            ("//! What this is for, in words.", "forbid(unsafe_code)"),
+            (&format!("{good}fn f() {{ unsafe {{ g() }} }}"), "unsafe code belongs"),
+            (&long, "split it"),
+            (&left, "left over"),
+            (&path, "a path of one machine"),
+        ] {
+            let found = errors("crates/s3/src/lib.rs", text);
+            assert!(found.iter().any(|e| e.contains(expected)), "{expected}: {found:?}");
+        }
+        assert!(errors("crates/erasure/src/x.rs", "//! What this is for, in words.\nunsafe { x }").is_empty());
+    }
+}
