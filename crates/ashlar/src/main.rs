@@ -11,6 +11,7 @@ mod server;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use client::Globals;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -25,48 +26,19 @@ struct Cli {
     command: Command,
 }
 
-/// Options of every command.
-#[derive(clap::Args, Debug, Clone)]
-pub struct Globals {
-    /// Print JSON, one object per line, instead of text.
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Print no progress and no notes, only results and errors.
-    #[arg(long, short, global = true)]
-    pub quiet: bool,
-    /// Use no colour (also: the environment variable NO_COLOR).
-    #[arg(long, global = true)]
-    pub no_color: bool,
-}
-
 #[derive(Subcommand)]
 enum Command {
     /// Serve S3 from drives.
     Server(server::Args),
-    /// Print a completion script for a shell.
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
-    /// Print the manual page.
-    #[command(hide = true)]
-    Man,
     #[command(flatten)]
     Client(client::Command),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
+    cli.globals.root = Some(Cli::command);
     match cli.command {
         Command::Server(args) => server::run(args, &cli.globals),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "ashlar", &mut std::io::stdout());
-            ExitCode::SUCCESS
-        }
-        Command::Man => match clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
         Command::Client(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             match runtime {

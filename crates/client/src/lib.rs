@@ -22,6 +22,7 @@ mod chunked;
 mod config;
 mod encode;
 mod error;
+mod fault;
 mod file;
 mod ops;
 mod pool;

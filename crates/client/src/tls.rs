@@ -7,7 +7,12 @@ use std::sync::Arc;
 use hyper_rustls::ConfigBuilderExt;
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    server::ParsedCertificate,
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
@@ -38,18 +43,25 @@ pub(crate) fn connector(tls: &Tls) -> Result<TlsConnector> {
             .with_no_client_auth()
     } else {
         // Whoever names an authority means that one: the system's roots are not added.
-        builder.with_root_certificates(roots(&tls.authorities)?).with_no_client_auth()
+        let (roots, named) = roots(&tls.authorities)?;
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|e| Error::Invalid(format!("TLS: {e}")))?;
+        let verifier = Arc::new(Named { inner, named });
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn roots(authorities: &[Vec<u8>]) -> Result<RootCertStore> {
+fn roots(authorities: &[Vec<u8>]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
     let mut store = RootCertStore::empty();
+    let mut named = Vec::new();
     for pem in authorities {
         let before = store.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate
                 .map_err(|e| Error::Invalid(format!("certificate authority: {e:?}")))?;
+            named.push(certificate.clone());
             store
                 .add(certificate)
                 .map_err(|e| Error::Invalid(format!("certificate authority: {e}")))?;
@@ -58,7 +70,55 @@ fn roots(authorities: &[Vec<u8>]) -> Result<RootCertStore> {
             return Err(Error::Invalid("certificate authority: no certificate in the file".into()));
         }
     }
-    Ok(store)
+    Ok((store, named))
+}
+
+/// The usual rules, and besides them: a server may present exactly a certificate that was named.
+/// `openssl req -x509` makes certificates that are their own authority, which the usual rules
+/// refuse as a server's; naming one says clearly enough that it is meant. Its name must still fit.
+#[derive(Debug)]
+struct Named {
+    inner: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        if self.named.iter().any(|named| named == certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.inner.verify_server_cert(certificate, intermediates, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
 }
 
 /// Accepts any certificate, but still checks that the peer holds its key.

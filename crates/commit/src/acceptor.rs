@@ -168,9 +168,19 @@ impl<P: Promises> Acceptor<P> {
     /// it are accepted.
     #[must_use]
     pub fn promised(&self, key: u128, accepted: Ballot) -> Ballot {
-        let held = self.promises.get(key).promised;
-        let known = held.max(self.base).max(accepted);
+        self.highest(self.promises.get(key), accepted)
+    }
+
+    fn highest(&self, held: Held, accepted: Ballot) -> Ballot {
+        let known = held.promised.max(self.base).max(accepted);
         if accepted == Ballot::ZERO { known.max(self.horizon) } else { known }
+    }
+
+    /// What is held, checked against what the index shows.
+    fn held(&self, key: u128, accepted: Ballot) -> Held {
+        let held = self.promises.get(key);
+        assert!(accepted >= held.accepted, "index behind: {accepted:?} < {:?}", held.accepted);
+        held
     }
 
     /// PREPARE(key, b). `accepted` is the ballot of the register's accepted pair.
@@ -184,9 +194,8 @@ impl<P: Promises> Acceptor<P> {
         if self.role == Role::Joining {
             return PrepareAnswer::NotVoter;
         }
-        let held = self.promises.get(key);
-        assert!(accepted >= held.accepted, "index behind: {accepted:?} < {:?}", held.accepted);
-        let highest = self.promised(key, accepted);
+        let held = self.held(key, accepted);
+        let highest = self.highest(held, accepted);
         if b <= highest {
             return PrepareAnswer::Refused { highest };
         }
@@ -194,7 +203,7 @@ impl<P: Promises> Acceptor<P> {
         if b > self.floor {
             return PrepareAnswer::RaiseFloorFirst { to: self.floor_above(b) };
         }
-        self.hold(key, Held { promised: b, accepted: held.accepted });
+        self.hold(key, held, Held { promised: b, ..held });
         PrepareAnswer::Promised
     }
 
@@ -205,9 +214,8 @@ impl<P: Promises> Acceptor<P> {
     /// # Panics
     /// If `accepted` is older than an ACCEPT that was let through (see the module).
     pub fn accept(&mut self, key: u128, accepted: Ballot, b: Ballot) -> AcceptAnswer {
-        let held = self.promises.get(key);
-        assert!(accepted >= held.accepted, "index behind: {accepted:?} < {:?}", held.accepted);
-        let highest = self.promised(key, accepted);
+        let held = self.held(key, accepted);
+        let highest = self.highest(held, accepted);
         if b < highest || (accepted == Ballot::ZERO && b <= self.horizon) {
             return AcceptAnswer::Refused { highest };
         }
@@ -217,14 +225,13 @@ impl<P: Promises> Acceptor<P> {
         }
         assert!(b.epoch >= self.epoch, "I3: {b:?} accepted in epoch {}", self.epoch);
         self.top = self.top.max(b);
-        self.hold(key, Held { promised: b, accepted: b });
+        self.hold(key, held, Held { promised: b, accepted: b });
         if counted { AcceptAnswer::Go } else { AcceptAnswer::GoUncounted }
     }
 
-    fn hold(&mut self, key: u128, held: Held) {
-        let before = self.promises.get(key);
-        assert!(held.promised >= before.promised, "I2: a promise fell");
-        if let Some(dropped) = self.promises.put(key, held) {
+    fn hold(&mut self, key: u128, before: Held, after: Held) {
+        assert!(after.promised >= before.promised, "I2: a promise fell");
+        if let Some(dropped) = self.promises.put(key, after) {
             // Either at most the floor, or the promise of a record that is written: both are
             // found again after a restart. Until then the base stands for them.
             self.base = self.base.max(dropped);
@@ -302,7 +309,7 @@ impl<P: Promises> Acceptor<P> {
         let held = self.promises.get(key);
         assert!(held.accepted <= t, "purged {t:?} below {:?}", held.accepted);
         if held.accepted > Ballot::ZERO {
-            self.hold(key, Held { accepted: Ballot::ZERO, ..held });
+            self.hold(key, held, Held { accepted: Ballot::ZERO, ..held });
         }
     }
 
@@ -355,10 +362,7 @@ mod tests {
         assert_eq!(a.accept(7, b(1, 5, 1), b(1, 5, 1)), AcceptAnswer::Already { counted: true });
         assert_eq!(a.accept(7, b(1, 5, 1), b(1, 6, 1)), AcceptAnswer::Go, "no promise needed");
         a.settled(7, b(1, 6, 1));
-        assert_eq!(
-            a.prepare(7, b(1, 6, 1), b(1, 6, 0)),
-            PrepareAnswer::Refused { highest: b(1, 6, 1) }
-        );
+        assert_eq!(a.prepare(7, b(1, 6, 1), b(1, 6, 0)), PrepareAnswer::Refused { highest: b(1, 6, 1) });
         assert_eq!(a.prepare(8, none, b(1, 1, 1)), PrepareAnswer::Promised, "other register");
     }
 
@@ -417,8 +421,7 @@ mod tests {
     #[test]
     fn eviction_raises_the_base_and_keeps_the_bound() {
         let table = PromiseTable::with_capacity(8);
-        let mut a =
-            Acceptor::with_promises(Role::Voter, 0, b(0, 10_000, 0), HEADROOM, table);
+        let mut a = Acceptor::with_promises(Role::Voter, 0, b(0, 10_000, 0), HEADROOM, table);
         a.base = Ballot::ZERO; // as if the floor had been raised while running
         for i in 1..=100u64 {
             assert_eq!(a.prepare(u128::from(i), Ballot::ZERO, b(0, i, 1)), PrepareAnswer::Promised);

@@ -36,9 +36,7 @@ pub use acceptor::{AcceptAnswer, Acceptor, ConfirmAnswer, HEADROOM, PrepareAnswe
 pub use ashlar_format::Ballot;
 pub use promises::{Held, OnePromise, PromiseTable, Promises};
 pub use proposer::{Proposer, Step};
-pub use quorum::{
-    MAX_SLOTS, Quorum, Slot, SlotSet, ballot_above, durable_needed, lower_k, may_purge, spare,
-};
+pub use quorum::{MAX_SLOTS, Quorum, Slot, SlotSet, ballot_above, durable_needed, lower_k, may_purge, spare};
 pub use reader::{Proof, ReadStep, Reader};
 pub use recover::{Footing, OneSync, Recovery};
 pub use resync::{Copy, Resync};

@@ -345,9 +345,7 @@ impl<V> Proposer<V> {
     /// May a record be proposed that needs `needed` durable stages?
     #[must_use]
     pub fn may_propose(&self, needed: u8) -> bool {
-        self.phase == Phase::Based
-            && self.staged.len() >= needed
-            && self.mended.len() >= self.mend_needed
+        self.phase == Phase::Based && self.staged.len() >= needed && self.mended.len() >= self.mend_needed
     }
 
     /// The record is sent: ACCEPT to all slots follows this call, and only this call. `needed` is
@@ -465,7 +463,7 @@ impl<V> Proposer<V> {
         V: std::hash::Hash,
     {
         use std::hash::Hash;
-        (self.ballot, self.phase, self.chosen, self.top, &self.record).hash(state);
+        (self.ballot, self.phase, self.highest, self.chosen, self.top, &self.record).hash(state);
         (self.mend_needed, self.bar, self.light.map(|l| (l.k, l.needed))).hash(state);
     }
 }

@@ -113,9 +113,8 @@ fn one_sync_is_chosen_late() {
 
 #[test]
 fn one_sync_base_overtaken_mended_or_unknown() {
-    let base = |p: &mut Proposer<&'static str>, slot| {
-        p.on_promise_one_sync(slot, (b(3), "light"), LIGHT, true)
-    };
+    let base =
+        |p: &mut Proposer<&'static str>, slot| p.on_promise_one_sync(slot, (b(3), "light"), LIGHT, true);
     let mut p = proposer(5);
     let _ = p.on_promise(0, Some((b(1), "parent")));
     let _ = base(&mut p, 1);

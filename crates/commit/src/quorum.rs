@@ -207,8 +207,7 @@ mod tests {
 
     #[test]
     fn counts_of_the_specification() {
-        for (k, m, want) in [(12, 4, 14), (8, 8, 12), (14, 4, 16), (4, 2, 5), (2, 2, 3), (1, 0, 1)]
-        {
+        for (k, m, want) in [(12, 4, 14), (8, 8, 12), (14, 4, 16), (4, 2, 5), (2, 2, 3), (1, 0, 1)] {
             assert_eq!(durable_needed(k, m), want);
             assert_eq!(lower_k(k, m, k + m), Some((k, want)));
         }

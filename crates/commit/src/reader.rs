@@ -114,13 +114,7 @@ impl Reader {
     /// A slot answered. `accepted`: the ballot of its (staged) record, if it has one. `hint`: the
     /// drive knows that this ballot is chosen. `voter`: false for a joining drive, whose answer
     /// is not counted but whose shard may be used.
-    pub fn on_answer(
-        &mut self,
-        slot: Slot,
-        accepted: Option<Ballot>,
-        hint: bool,
-        voter: bool,
-    ) -> ReadStep {
+    pub fn on_answer(&mut self, slot: Slot, accepted: Option<Ballot>, hint: bool, voter: bool) -> ReadStep {
         self.answer(slot, accepted, hint, voter, self.quorum.majority())
     }
 
@@ -144,14 +138,7 @@ impl Reader {
         self.answer(slot, Some(accepted), false, true, u8::MAX)
     }
 
-    fn answer(
-        &mut self,
-        slot: Slot,
-        accepted: Option<Ballot>,
-        hint: bool,
-        voter: bool,
-        bar: u8,
-    ) -> ReadStep {
+    fn answer(&mut self, slot: Slot, accepted: Option<Ballot>, hint: bool, voter: bool, bar: u8) -> ReadStep {
         assert!(slot < self.quorum.n, "slot {slot} of {}", self.quorum.n);
         if self.answered.contains(slot) {
             return self.step();
@@ -237,9 +224,7 @@ impl Reader {
         match newest {
             None => ReadStep::Absent { majority: false },
             Some(s) if s.hinted => serve(s, Proof::HintHalf),
-            Some(s) if s.voters == self.answered && s.bar <= m && self.trust_half => {
-                serve(s, Proof::Half)
-            }
+            Some(s) if s.voters == self.answered && s.bar <= m && self.trust_half => serve(s, Proof::Half),
             Some(_) => ReadStep::Unavailable,
         }
     }
@@ -261,9 +246,7 @@ impl Reader {
         let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
         seen.sort_by_key(|s| s.ballot);
         for s in seen.iter().take(15) {
-            bits = bits << 2
-                | u64::from(s.voters.contains(slot)) << 1
-                | u64::from(s.all.contains(slot));
+            bits = bits << 2 | u64::from(s.voters.contains(slot)) << 1 | u64::from(s.all.contains(slot));
         }
         bits
     }
@@ -273,6 +256,7 @@ impl Reader {
         use std::hash::Hash;
         let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
         seen.sort_by_key(|s| s.ballot);
+        self.trust_half.hash(state);
         for s in seen {
             (s.ballot, s.hinted, s.bar).hash(state);
         }

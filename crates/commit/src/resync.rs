@@ -177,6 +177,16 @@ impl<V> Resync<V> {
             .fold(0, |bits, set| bits << 1 | u8::from(set.contains(slot)))
     }
 
+    /// The rest of the state, which belongs to no slot.
+    pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S)
+    where
+        V: std::hash::Hash,
+    {
+        use std::hash::Hash;
+        let light = self.light.map(|l| (l.k, l.needed));
+        (self.epoch, self.dead, self.needed, &self.best, light).hash(state);
+    }
+
     /// What to copy.
     #[must_use]
     pub fn copy(&self) -> Copy<'_, V> {

@@ -77,6 +77,23 @@ impl<V> Sweep<V> {
         &self.inner
     }
 
+    /// Everything this machine knows about one slot, as bits: for traces, and for the model
+    /// checker, which treats slots as interchangeable.
+    #[must_use]
+    pub fn slot_bits(&self, slot: Slot) -> u32 {
+        u32::from(self.inner.slot_bits(slot)) << 1 | u32::from(self.away.contains(slot))
+    }
+
+    /// The rest of the state, which belongs to no slot.
+    pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S)
+    where
+        V: std::hash::Hash,
+    {
+        use std::hash::Hash;
+        self.inner.hash_shared(state);
+        (self.named, self.top, self.top_names, &self.base, self.base_open, self.over).hash(state);
+    }
+
     /// A voter promised. `names`: its record names the data. A one-sync record is handed in like
     /// any other, with `undecided` unless it is hinted to be chosen.
     pub fn on_promise(
@@ -186,9 +203,7 @@ impl<V> Sweep<V> {
 
     fn took_accept(&mut self, step: Step<V>) -> SweepStep<V> {
         match step {
-            Step::Lost { retry_above } => {
-                self.end(SweepStep::Later { retry_above: Some(retry_above) })
-            }
+            Step::Lost { retry_above } => self.end(SweepStep::Later { retry_above: Some(retry_above) }),
             Step::Unavailable => self.end(SweepStep::Later { retry_above: None }),
             _ => SweepStep::Wait,
         }

@@ -2,7 +2,7 @@
 //! then the segment goes.
 //!
 //! Invariants: a move is a copy of a checked record, applied only if the index still points to the
-//! original; the copies and a list of segments without the victim are durable before the victim is
+//! original; the checkpoint of recovery lies behind the victim, and the copies and a list of segments without the victim are durable before the victim is
 //! removed; a purge or discard record moves along while a segment it speaks about exists; a segment
 //! that does not verify is never removed.
 
@@ -37,8 +37,10 @@ impl Core {
         lo <= hi && self.journal.range(lo..=hi).any(|(n, _)| *n != not)
     }
 
-    /// The segment worth compacting most, if any is worth it.
-    pub fn victim(&self, bad: &[u32], short_of_space: bool) -> Option<u32> {
+    /// The segment worth compacting most, if any is worth it. `segment` is the usual size of one:
+    /// less garbage than two of them is left alone, because moving costs space at the head too and
+    /// would never end.
+    pub fn victim(&self, bad: &[u32], segment: u64, short_of_space: bool) -> Option<u32> {
         let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
         let total: u64 = self.journal.values().map(|s| s.bytes).sum();
         let (mut garbage, mut deletions) = (0, 0);
@@ -56,12 +58,13 @@ impl Core {
             }
         }
         let (permille, n) = best?;
-        let worth = if short_of_space { 900 } else { 500 };
-        if permille <= worth && (garbage * 4 > total || short_of_space) {
+        let worth = if short_of_space { 800 } else { 500 };
+        let much = garbage >= 2 * segment.min(total) && garbage * 4 > total;
+        if permille <= worth && (much || short_of_space && garbage >= 2 * segment) {
             return Some(n);
         }
         // Purges and discards pile up behind old segments: move the oldest out of the way.
-        if deletions * 4 > total {
+        if deletions >= 2 * segment && deletions * 4 > total {
             return sealed().map(|(n, _)| *n).next();
         }
         None
@@ -100,6 +103,11 @@ impl Shared {
         let state_here = self.core.lock().state_segment <= victim;
         if purges || state_here {
             moves.push(Op::State { change: StateChange::Again, done: Completion::ignored() });
+        }
+        self.submit_and_wait(std::mem::take(&mut moves))?;
+        if self.keeper.lock().manifest.position.segment <= victim {
+            // Recovery would start in the victim: move the checkpoint first.
+            self.drain()?;
         }
         moves.push(Op::Forget { victim });
         self.submit_and_wait(moves)?;

@@ -26,6 +26,9 @@ pub(crate) const MAX_LAZY_OPS: usize = 1024;
 /// Discards and purges waiting for a look into the index files.
 pub(crate) const MAX_UNRESOLVED: usize = 64 << 10;
 
+/// Notes of damage kept.
+pub(crate) const MAX_NOTES: usize = 64;
+
 /// Counters; the atomics are independent of each other.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -40,6 +43,8 @@ pub(crate) struct Counters {
     pub read_errors: AtomicU64,
     pub journal_damage: AtomicU64,
     pub index_rebuilt: AtomicU64,
+    /// What the damage was, for people; at most [`MAX_NOTES`].
+    pub damage: Mutex<Vec<String>>,
     /// An index file did not verify: the keeper rebuilds.
     pub index_broken: AtomicBool,
 }
@@ -115,6 +120,8 @@ pub(crate) struct Core {
     pub runs: Arc<RunSet>,
     pub journal: BTreeMap<u32, Segment>,
     pub active: u32,
+    /// Number of the next journal segment to be made; no number is used twice.
+    pub next_segment: u32,
     pub spare: Option<Spare>,
     pub extents: BTreeMap<u32, Extent>,
     /// The extent segment that takes new regions; 0: none yet.
@@ -419,6 +426,7 @@ impl Core {
             runs: Arc::new(RunSet::default()),
             journal: BTreeMap::new(),
             active: 0,
+            next_segment: 1,
             spare: None,
             extents: BTreeMap::new(),
             active_extent: 0,

@@ -122,6 +122,12 @@ impl Drive {
         self.shared.stats()
     }
 
+    /// Damage found when the drive was opened, in words for people (at most 64 lines).
+    #[must_use]
+    pub fn damage(&self) -> Vec<String> {
+        self.shared.counters.damage.lock().clone()
+    }
+
     /// Whether `bytes` of new data have room above the reserve. No I/O.
     ///
     /// # Errors

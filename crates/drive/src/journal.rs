@@ -233,10 +233,9 @@ impl Shared {
     /// Makes the next segment, of at least `need` bytes. One at a time.
     fn make_spare(&self, need: u64) -> Result<Spare> {
         let (number, bytes) = {
-            let core = self.core.lock();
-            let last = core.journal.keys().next_back().copied().unwrap_or(0);
-            let number = last.max(core.spare.as_ref().map_or(0, |s| s.number)) + 1;
-            (number, self.next_segment_bytes(&core, need))
+            let mut core = self.core.lock();
+            core.next_segment += 1;
+            (core.next_segment - 1, self.next_segment_bytes(&core, need))
         };
         let zeros = self.options.pool.get_reserved((bytes as usize).min(256 << 10));
         let direct = self.options.direct;

@@ -170,7 +170,7 @@ impl Shared {
             let victim = {
                 let core = self.core.lock();
                 let short = core.free < self.options.reserve_bytes.saturating_mul(2);
-                core.victim(&bad, short)
+                core.victim(&bad, self.options.journal_segment_bytes, short)
             };
             let Some(n) = victim else { return Ok(()) };
             let short = self.core.lock().free < self.options.reserve_bytes;

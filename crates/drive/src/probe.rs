@@ -190,7 +190,7 @@ pub(crate) fn open_shared(
 
 fn lock(root: &Folder) -> Result<ashlar_machine::Lock> {
     // A drive that was dropped a moment ago may still be closing.
-    for _ in 0..200 {
+    for _ in 0..100 {
         match root.lock(LABEL) {
             Ok(Some(l)) => return Ok(l),
             Ok(None) => std::thread::sleep(std::time::Duration::from_millis(10)),

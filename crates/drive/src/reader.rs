@@ -71,7 +71,7 @@ impl Shared {
     pub fn payload(&self, loc: Loc, kind: u8, mode: Mode) -> Look<Bytes> {
         let file = match self.files.peek(Kind::Journal, loc.segment) {
             Some(f) => f,
-            None if mode == Mode::Now => return Err(Halt::WouldBlock),
+            None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),
             None => self.journal_file(loc.segment).map_err(|e| self.read_failed(loc.segment, &e))?,
         };
         let len = RECORD_HEADER + loc.len as usize;
@@ -215,7 +215,7 @@ impl Shared {
     ) -> Look<Option<ShardReader>> {
         let file = match self.files.peek(Kind::Extent, region.segment) {
             Some(f) => f,
-            None if mode == Mode::Now => return Err(Halt::WouldBlock),
+            None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),
             None => {
                 self.extent_file(region.segment).map_err(|e| self.read_failed(region.segment, &e))?
             }

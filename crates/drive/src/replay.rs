@@ -35,6 +35,9 @@ impl Window {
 
     /// `len` bytes at `at`; fewer at the end of the file.
     pub fn get(&mut self, at: u64, len: usize) -> std::io::Result<&[u8]> {
+        if at >= self.bytes {
+            return Ok(&[]);
+        }
         let end = (at + len as u64).min(self.bytes);
         let len = end.saturating_sub(at) as usize;
         let have = self.start + self.buf.len() as u64;
@@ -105,6 +108,8 @@ impl Shared {
             core.journal.retain(|n, _| numbers.contains(n));
             core.applied = out.position;
             core.active = out.position.segment;
+            let last = numbers.iter().next_back().copied().unwrap_or(0);
+            core.next_segment = core.next_segment.max(last + 1);
             let role = if core.state.voter {
                 ashlar_commit::Role::Voter
             } else {
@@ -158,14 +163,8 @@ impl Replay<'_> {
             if last_open && begun {
                 self.damaged(n - 1, 0, "the segment before ended without a seal");
             }
-            if let Some(want) = expected
-                && want != n
-            {
-                self.damaged(want, 0, "a segment is missing");
-                self.chained = false;
-            }
             if !named {
-                // Segments before it were compacted away, or were lost and reported.
+                // Segments before it were compacted away; the list at the end tells if one was lost.
                 self.chained = false;
             }
             self.shared.files.put(Kind::Journal, n, file);
@@ -193,6 +192,10 @@ impl Replay<'_> {
 
     fn damaged(&mut self, segment: u32, at: u32, what: &str) {
         self.out.damage += 1;
+        let mut notes = self.shared.counters.damage.lock();
+        if notes.len() < crate::core::MAX_NOTES {
+            notes.push(format!("journal segment {segment} at {at}: {what}"));
+        }
         tracing::error!(drive = %self.shared.label.drive, segment, at, what, "journal damage");
     }
 

@@ -236,7 +236,14 @@ impl Inner {
                 None => m.drive.read(key, false).await,
             };
             match r {
-                Ok(r) if r.accepted.as_ref().map(|s| s.ballot) == ballot => {}
+                Ok(r) if r.accepted.as_ref().map(|s| s.ballot) == ballot => {
+                    // It is chosen: half the drives can be read only if they know.
+                    if let Some(s) = r.accepted
+                        && !s.hint
+                    {
+                        m.drive.hint(key, s.ballot);
+                    }
+                }
                 Ok(_) | Err(DriveError::Corrupt(_)) => {
                     behind.insert(slot);
                 }

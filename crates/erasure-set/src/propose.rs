@@ -303,7 +303,7 @@ impl<'a> Attempt<'a> {
     /// The identity round: the base itself (a tombstone, where there is none) under this ballot.
     /// `None`: lost.
     pub(crate) async fn complete(&mut self, base: Option<&Based>) -> Result<Option<()>> {
-        let summary = self.summary_of(base).await?;
+        let Some(summary) = self.summary_of(base).await else { return Ok(None) };
         self.grave = base.is_none_or(|b| matches!(b.record.body, Body::Tombstone));
         let bytes = match base {
             Some(b) => b.bytes.clone(),
@@ -321,18 +321,17 @@ impl<'a> Attempt<'a> {
         Ok(chosen.map(|_| ()))
     }
 
-    /// The summary that stands beside the base on the drives.
-    pub(crate) async fn summary_of(&self, base: Option<&Based>) -> Result<Bytes> {
-        let Some(base) = base else { return Ok(Bytes::new()) };
+    /// The summary that stands beside the base on the drives. `None`: no drive shows the base any
+    /// more, so somebody else went on from it.
+    pub(crate) async fn summary_of(&self, base: Option<&Based>) -> Option<Bytes> {
+        let Some(base) = base else { return Some(Bytes::new()) };
         if matches!(base.record.body, Body::Tombstone) {
-            return Ok(Bytes::new());
+            return Some(Bytes::new());
         }
         if let Some(s) = &self.overtaken {
-            return Ok(s.clone());
+            return Some(s.clone());
         }
-        // Without it the key would vanish from listings.
-        let found = self.inner.summary(&self.view, self.key, base.ballot).await;
-        found.ok_or_else(|| Error::Unavailable("no drive shows the summary of a record".into()))
+        self.inner.summary(&self.view, self.key, base.ballot).await
     }
 
     /// Makes the data `named` durable, fills that into `body`, and returns how many durable shards
@@ -476,13 +475,19 @@ impl<'a> Attempt<'a> {
         let view = &self.view;
         let has = SlotSet(o.ok | o.uncounted);
         self.inner.drop_on(view, has, &drops);
+        // Lazily: with less than a majority left, only hinted records can be read (2.13).
+        for slot in has.iter() {
+            if let Some(m) = view.member(slot) {
+                m.drive.hint(self.key, self.p.ballot());
+            }
+        }
         let failed = SlotSet(o.failed | o.refused).without(has);
         let waiting = asked.without(has).without(failed);
         if !failed.is_empty() {
             self.inner.heals.push(self.key.clone());
         }
         if !waiting.is_empty() {
-            self.inner.follow(self.key, view, tally, waiting, drops);
+            self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops);
         }
         if self.grave && SlotSet(o.ok) == view.quorum.all() {
             self.inner.bury(self.key, self.p.ballot(), view);

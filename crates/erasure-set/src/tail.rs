@@ -30,6 +30,7 @@ pub(crate) type Drops = SmallVec<[Data; 1]>;
 
 struct Tail {
     key: RegisterKey,
+    ballot: Ballot,
     view: Arc<View>,
     tally: Arc<Tally>,
     /// Slots whose answer is still out.
@@ -71,6 +72,7 @@ impl Inner {
     pub(crate) fn follow(
         &self,
         key: &RegisterKey,
+        ballot: Ballot,
         view: &Arc<View>,
         tally: Arc<Tally>,
         waiting: SlotSet,
@@ -83,7 +85,7 @@ impl Inner {
             return;
         }
         let (key, view, since) = (key.clone(), view.clone(), Instant::now());
-        tails.push(Tail { key, view, tally, waiting, drops, since });
+        tails.push(Tail { key, ballot, view, tally, waiting, drops, since });
         if tails.len() == 1 {
             self.tails.work.notify_one();
         }
@@ -123,6 +125,9 @@ impl Inner {
             let o = t.tally.outcome();
             let done = t.waiting.and(SlotSet(o.ok | o.uncounted));
             self.drop_on(&t.view, done, &t.drops);
+            for m in done.iter().filter_map(|s| t.view.member(s)) {
+                m.drive.hint(&t.key, t.ballot);
+            }
             t.waiting = t.waiting.without(done);
             let lost = t.waiting.and(SlotSet(o.failed | o.refused));
             if !lost.is_empty() || t.since.elapsed() > PATIENCE {

@@ -212,6 +212,13 @@ impl Inner {
         let parent = base.as_ref().map_or(0, |b| b.digest);
 
         let light = self.one_sync(&attempt, &named);
+        let parent_summary = match light {
+            None => Bytes::new(),
+            Some(_) => match attempt.summary_of(base.as_ref()).await {
+                Some(s) => s,
+                None => return Ok(None),
+            },
+        };
         let needed = if let Some(one) = &light {
             set_durable(&mut body, &named[0].data, one.targets);
             0
@@ -230,7 +237,6 @@ impl Inner {
             None => attempt.accept(bytes, summary, needed, drops).await?,
             Some(one_sync) => {
                 let staged = named[0];
-                let parent_summary = attempt.summary_of(base.as_ref()).await?;
                 let light = Light {
                     one_sync,
                     write_id: staged.data.write_id,

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["encode", "reconstruct", "one lost", "verify", "update"]
             .iter()
             .for_each(|verb| print!("{verb:>half$}"));
-        print!("\n");
+        println!();
         print!("{:<12}", "row bytes");
         (0..5).for_each(|_| choice.rows.iter().for_each(|row| print!("{row:>10}")));
         println!();

@@ -24,6 +24,7 @@ enum Event {
     Punch { file: u64, at: u64, len: u64 },
     Sync { file: u64 },
     Name { name: String, file: Option<u64> },
+    Rename { from: String, to: String, file: u64 },
     SyncNames { prefix: String },
 }
 
@@ -137,8 +138,7 @@ impl SimDisk {
         let mut s = self.state.lock();
         let file = s.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
         s.names.insert(to.to_owned(), file);
-        s.note(Event::Name { name: to.to_owned(), file: Some(file) });
-        s.note(Event::Name { name: from.to_owned(), file: None });
+        s.note(Event::Rename { from: from.to_owned(), to: to.to_owned(), file });
         Ok(())
     }
 
@@ -279,15 +279,19 @@ impl Crash {
                     apply(Arc::make_mut(content), &self.log[p]);
                 }
             }
-            Event::Name { .. } => self.pending_names.push(i),
+            Event::Name { .. } | Event::Rename { .. } => self.pending_names.push(i),
             Event::SyncNames { prefix } => {
                 let log = &self.log;
                 let names = &mut self.names;
                 self.pending_names.retain(|p| {
-                    let Event::Name { name, file } = &log[*p] else { return false };
+                    let name = match &log[*p] {
+                        Event::Name { name, .. } => name,
+                        Event::Rename { to, .. } => to,
+                        _ => return false,
+                    };
                     let here = name.strip_prefix(prefix).is_some_and(|n| !n.contains('/'));
                     if here {
-                        set_name(names, name, *file);
+                        set_name(names, &log[*p]);
                     }
                     !here
                 });
@@ -308,10 +312,8 @@ impl Crash {
         }
         let mut names = self.names.clone();
         for p in &self.pending_names {
-            if let Event::Name { name, file } = &self.log[*p]
-                && random() % 256 < keep
-            {
-                set_name(&mut names, name, *file);
+            if random() % 256 < keep {
+                set_name(&mut names, &self.log[*p]);
             }
         }
         let image = SimDisk::new(1 << 40);
@@ -329,14 +331,19 @@ impl Crash {
     }
 }
 
-fn set_name(names: &mut BTreeMap<String, u64>, name: &str, file: Option<u64>) {
-    match file {
-        Some(f) => {
-            names.insert(name.to_owned(), f);
+fn set_name(names: &mut BTreeMap<String, u64>, e: &Event) {
+    match e {
+        Event::Name { name, file: Some(f) } => {
+            names.insert(name.clone(), *f);
         }
-        None => {
+        Event::Name { name, file: None } => {
             names.remove(name);
         }
+        Event::Rename { from, to, file } => {
+            names.remove(from);
+            names.insert(to.clone(), *file);
+        }
+        _ => {}
     }
 }
 

@@ -67,12 +67,8 @@ where
     M::Action: Clone + PartialEq + fmt::Debug + Send + Sync,
 {
     let begin = Instant::now();
-    let goals: Vec<_> = model
-        .properties()
-        .iter()
-        .filter(|p| !p.expectation.discovery_is_failure())
-        .map(|p| p.name)
-        .collect();
+    let goals: Vec<_> =
+        model.properties().iter().filter(|p| !p.expectation.discovery_is_failure()).map(|p| p.name).collect();
     let checker = model
         .checker()
         .threads(limits.threads)

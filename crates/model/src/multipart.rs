@@ -91,8 +91,9 @@ fn state(u: &Upload<u8>) -> UploadState {
     }
 }
 
-/// One thing that happens.
+/// One thing that happens. `c`: which Complete call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // the fields are named above
 pub enum Act {
     /// A Complete call makes its next step.
     Complete { c: u8 },

@@ -83,8 +83,6 @@ impl Model for Scope {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("an acknowledged object is never 404", |_, w: &World| {
-            w.seen.bad.is_none()
-        })]
+        vec![Property::always("an acknowledged object is never 404", |_, w: &World| w.seen.bad.is_none())]
     }
 }

@@ -5,11 +5,13 @@ use crate::register::Kind;
 use crate::{Limits, Mutant, Report, check, multipart, onesync, register, renames, staging};
 use std::hash::Hash;
 
+type Run = dyn Fn(&str, Limits) -> Report;
+
 /// A world with its bounds, ready to be checked.
 pub struct Setting {
     /// Its name in the table.
     pub name: String,
-    run: Box<dyn Fn(&str, Limits) -> Report>,
+    run: Box<Run>,
 }
 
 impl Setting {
@@ -39,8 +41,7 @@ const R4: register::Scope<4> = register::Scope::PLAIN;
 const R5: register::Scope<5> = register::Scope::PLAIN;
 const HALF: register::Scope<4> = register::Scope { half: true, hints: true, ..R4 };
 const DEAD: register::Scope<4> = register::Scope { dead: true, writers: ONE, ..R4 };
-const PURGE: register::Scope<3> =
-    register::Scope { rounds: 3, writers: DELETING, purge: true, ..R3 };
+const PURGE: register::Scope<3> = register::Scope { rounds: 3, writers: DELETING, purge: true, ..R3 };
 
 const STAGED: staging::Scope<3> =
     staging::Scope { needed: 2, attempts: [2, 0, 1], together: true, crashes: 0, mutant: None };
@@ -76,6 +77,8 @@ pub fn small() -> Vec<Setting> {
     };
     let one = register::Scope { writers: ONE, rounds: 1, ..HALF };
     reg("half reads, 1 round, 2 reads", register::Scope { reads: 2, ..one });
+    let two = register::Scope { writers: ONE, reads: 1, ..HALF };
+    reg("half reads, 2 rounds of one writer", two);
     reg("2 dead drives", register::Scope { dead: true, ..R4 });
     reg("2 dead drives, half reads", register::Scope { dead: true, reads: 1, ..one });
     all.push(Setting::new("register n=5: 1 restart", register::Scope { crashes: 1, ..R5 }));
@@ -95,10 +98,10 @@ pub fn small() -> Vec<Setting> {
     light("3 rounds", onesync::Scope { rounds: 3, ..L4 });
     light("1 replaced", onesync::Scope { replaced: 1, ..L4 });
     light("2 dead drives", onesync::Scope { dead: true, ..L4 });
-    all.push(Setting::new("onesync n=4 k'=3 f=0: 3 rounds", onesync::Scope {
-        rounds: 3,
-        ..onesync::Scope::<4>::plain(3, 3)
-    }));
+    all.push(Setting::new(
+        "onesync n=4 k'=3 f=0: 3 rounds",
+        onesync::Scope { rounds: 3, ..onesync::Scope::<4>::plain(3, 3) },
+    ));
     all.push(Setting::new("onesync n=5 k'=3 f=1: 1 restart", onesync::Scope { crashes: 1, ..L5 }));
 
     let m = multipart::Scope { completes: 3, puts: 2, mutant: None };
@@ -117,12 +120,7 @@ pub fn large() -> Vec<Setting> {
     let hinted = register::Scope { hints: true, ..R3 };
     reg("hints, 1 restart, 1 read", register::Scope { crashes: 1, reads: 1, ..hinted });
     reg("hints, 1 restart, 2 reads", register::Scope { crashes: 1, reads: 2, ..hinted });
-    reg("hints, 3 rounds, 1 restart, 2 reads", register::Scope {
-        rounds: 3,
-        crashes: 1,
-        reads: 2,
-        ..hinted
-    });
+    reg("hints, 3 rounds, 1 restart, 2 reads", register::Scope { rounds: 3, crashes: 1, reads: 2, ..hinted });
     let replaced = register::Scope { replaced: 1, ..R3 };
     reg("1 replaced, 1 restart, 1 read", register::Scope { crashes: 1, reads: 1, ..replaced });
     reg("1 replaced, 1 restart, 3 rounds", register::Scope { crashes: 1, rounds: 3, ..replaced });
@@ -139,11 +137,13 @@ pub fn large() -> Vec<Setting> {
     let dead = register::Scope { half: true, hints: true, reads: 1, ..DEAD };
     reg("2 dead drives, half reads, 2 rounds", dead);
     reg("2 dead drives that live on, half reads, 2 rounds", register::Scope { zombies: true, ..dead });
-    all.push(Setting::new("register n=5: 3 rounds, 1 restart", register::Scope {
-        rounds: 3,
-        crashes: 1,
-        ..R5
-    }));
+    all.push(Setting::new(
+        "register n=5: 3 rounds, 1 restart",
+        register::Scope { rounds: 3, crashes: 1, ..R5 },
+    ));
+
+    let zombies = register::Scope { replaced: 1, zombies: true, reads: 1, ..R5 };
+    all.push(Setting::new("register n=5: 1 replaced, old drive lives, 1 read", zombies));
 
     let apart = staging::Scope { together: false, ..STAGED };
     all.push(Setting::new("staging n=3: STAGE apart, retry, collector", apart));
@@ -216,28 +216,16 @@ fn mutant(m: Mutant) -> Setting {
         }
         M::DeadFromSome => Setting::new(name, four(register::Scope { dead: true, ..R4 })),
         M::NoHorizon | M::PurgeByMajority => Setting::new(name, three(PURGE)),
-        M::PurgeWhileJoining => {
-            Setting::new(name, three(register::Scope { replaced: 1, ..PURGE }))
-        }
+        M::PurgeWhileJoining => Setting::new(name, three(register::Scope { replaced: 1, ..PURGE })),
         M::SweepWithoutBallot | M::SweepOnlyPrepares | M::NoReconfirm => {
             Setting::new(name, staging::Scope { mutant, ..STAGED })
         }
-        M::RecordBeforeData => {
-            Setting::new(name, staging::Scope { mutant, together: false, ..STAGED })
-        }
-        M::ConfirmForgotten => {
-            Setting::new(name, staging::Scope { mutant, crashes: 1, ..STAGED })
-        }
-        M::IgnoreWithoutCount | M::HiddenParent => {
-            Setting::new(name, onesync::Scope { mutant, ..L3 })
-        }
-        M::CopyNothing => {
-            Setting::new(name, onesync::Scope { mutant, dead: true, rounds: 3, ..L4 })
-        }
+        M::RecordBeforeData => Setting::new(name, staging::Scope { mutant, together: false, ..STAGED }),
+        M::ConfirmForgotten => Setting::new(name, staging::Scope { mutant, crashes: 1, ..STAGED }),
+        M::IgnoreWithoutCount | M::HiddenParent => Setting::new(name, onesync::Scope { mutant, ..L3 }),
+        M::CopyNothing => Setting::new(name, onesync::Scope { mutant, dead: true, rounds: 3, ..L4 }),
         M::BuildOnThin => Setting::new(name, onesync::Scope { mutant, rounds: 3, ..L4 }),
-        M::AckAtMajority | M::ReadAtMajority => {
-            Setting::new(name, onesync::Scope { mutant, reads: 1, ..L5 })
-        }
+        M::AckAtMajority | M::ReadAtMajority => Setting::new(name, onesync::Scope { mutant, reads: 1, ..L5 }),
         M::BlindAbort | M::NoMark | M::UploadBeforeKey => {
             Setting::new(name, multipart::Scope { completes: 2, puts: 1, mutant })
         }

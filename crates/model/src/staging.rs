@@ -11,8 +11,8 @@ use crate::mix::hash_slots;
 use crate::register::state::{Drive, KEY};
 use crate::{Bad, Log, Mutant, Seen};
 use ashlar_commit::{
-    AcceptAnswer, Acceptor, Ballot, ConfirmAnswer, OnePromise, PrepareAnswer, Proposer, Quorum,
-    Role, SlotSet, Step, Sweep, SweepStep,
+    AcceptAnswer, Acceptor, Ballot, ConfirmAnswer, OnePromise, PrepareAnswer, Proposer, Quorum, Role,
+    SlotSet, Step, Sweep, SweepStep,
 };
 use smallvec::SmallVec;
 use stateright::{Model, Property};
@@ -80,6 +80,13 @@ impl Round {
     fn ballot(&self) -> Ballot {
         self.prop().ballot()
     }
+
+    fn slot_bits(&self, slot: u8) -> u32 {
+        match &self.machine {
+            Machine::Write(p) => u32::from(p.slot_bits(slot)),
+            Machine::Collect(s) => s.slot_bits(slot),
+        }
+    }
 }
 
 /// Everything.
@@ -101,11 +108,14 @@ impl<const N: usize> Hash for World<N> {
         hash_slots::<N, H>(state, |i, mix| {
             (&self.drives[i], self.stages[i]).hash(mix);
             for r in &self.rounds {
-                (r.prop().slot_bits(i as u8), r.dropped.contains(i as u8)).hash(mix);
+                (r.slot_bits(i as u8), r.dropped.contains(i as u8)).hash(mix);
             }
         });
         for r in &self.rounds {
-            r.prop().hash_shared(state);
+            match &r.machine {
+                Machine::Write(p) => p.hash_shared(state),
+                Machine::Collect(s) => s.hash_shared(state),
+            }
             (r.who, r.base_known, r.log, r.proposed, r.drops).hash(state);
         }
         (self.attempts, self.answered, self.crashes, self.skipped, self.collected).hash(state);
@@ -113,8 +123,9 @@ impl<const N: usize> Hash for World<N> {
     }
 }
 
-/// One thing that happens.
+/// One thing that happens. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // the fields are named above
 pub enum Act {
     /// An attempt begins; its first PREPARE arrives.
     Start { who: u8, i: u8 },
@@ -413,9 +424,8 @@ impl<const N: usize> Model for Scope<N> {
             }
         }
         let m = u32::from(self.quorum().majority());
-        let thin = (1u64..1 << N)
-            .filter(|set| set.count_ones() == m)
-            .any(|set| !self.backed(&w, SlotSet(set)));
+        let thin =
+            (1u64..1 << N).filter(|set| set.count_ones() == m).any(|set| !self.backed(&w, SlotSet(set)));
         if thin {
             w.seen.fail(Bad::Thin);
         }
@@ -427,9 +437,7 @@ impl<const N: usize> Model for Scope<N> {
             Property::always("no observed state is lost", |_, w: &World<N>| {
                 !matches!(w.seen.bad, Some(Bad::Fork | Bad::Stale))
             }),
-            Property::always("every base has its data", |_, w: &World<N>| {
-                w.seen.bad != Some(Bad::Thin)
-            }),
+            Property::always("every base has its data", |_, w: &World<N>| w.seen.bad != Some(Bad::Thin)),
             Property::sometimes("reached: every writer has its answer", |s: &Scope<N>, w: &World<N>| {
                 (0..2).all(|who| s.attempts[who] == 0 || w.answered >> who & 1 == 1)
             }),

@@ -12,7 +12,7 @@ use ashlar_erasure_set::{
 use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
 use bytes::Bytes;
 
-use crate::memory::{Memory, MemoryReader, MemoryWriter};
+use crate::memory::{Memory, MemoryReader, MemoryStaged, MemoryWriter};
 use crate::{Error, Result};
 
 /// Where registers and data live.
@@ -65,14 +65,14 @@ pub(crate) enum Writer {
 /// A body that waits for a record to name it.
 pub(crate) enum Staged {
     Sets(SetsStaged),
-    Memory(Data),
+    Memory(MemoryStaged),
 }
 
 impl Staged {
     pub(crate) fn data(&self) -> Data {
         match self {
             Staged::Sets(s) => s.data(),
-            Staged::Memory(d) => *d,
+            Staged::Memory(s) => s.data,
         }
     }
 }
@@ -123,7 +123,13 @@ impl Backend {
                     Err(UpdateError::Set(e)) => Err(Failed::Set(translate(e))),
                 }
             }
-            Backend::Memory(m) => m.update(key, decide).await,
+            Backend::Memory(m) => {
+                let staged = staged.and_then(|s| match s {
+                    Staged::Memory(s) => Some(s),
+                    Staged::Sets(_) => None,
+                });
+                m.update(key, staged, decide).await
+            }
         }
     }
 

@@ -172,13 +172,12 @@ impl Inner {
     }
 
     async fn read_parts(&self, names: &Names, numbers: &[u16]) -> Result<Vec<Option<Kept>>> {
-        futures::stream::iter(numbers.iter().map(|number| {
-            let key = names.part(*number);
-            async move {
+        let keys: Vec<(u16, RegisterKey)> = numbers.iter().map(|n| (*n, names.part(*n))).collect();
+        futures::stream::iter(keys)
+            .map(|(number, key)| async move {
                 let record = self.backend.read_register(&key).await?;
-                Ok(record.and_then(|r| kept(&r.body, *number)))
-            }
-        }))
+                Ok(record.and_then(|r| kept(&r.body, number)))
+            })
         .buffered(AT_ONCE)
         .try_collect()
         .await

@@ -41,6 +41,8 @@ mod store;
 mod summary;
 mod sweep;
 mod tags;
+#[cfg(test)]
+mod tests;
 mod types;
 mod upload;
 mod versions;

@@ -232,7 +232,7 @@ impl Store {
             // Reads run ahead of the page by no more than `AT_ONCE`.
             let read = items.into_iter().map(|item| async {
                 match item {
-                    Item::Prefix(p) => Ok((p, None)),
+                    Item::Prefix(p) => crate::Result::Ok((p, None)),
                     Item::Key(key, ()) => {
                         let record = self.inner.read_object(id, &key).await?;
                         Ok((text(&key), Some(record)))

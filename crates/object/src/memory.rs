@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use ashlar_checksum::key_hash;
 use ashlar_cluster::{Control, Medium};
-use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
+use ashlar_format::{BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
@@ -66,7 +66,7 @@ impl Memory {
     #[cfg(test)]
     pub(crate) fn census(&self) -> (usize, usize) {
         let s = self.state.lock();
-        let live = s.registers.values().filter(|(r, _)| r.body != Body::Tombstone).count();
+        let live = s.registers.values().filter(|(r, _)| r.body != ashlar_format::Body::Tombstone).count();
         (live, s.data.len())
     }
 
@@ -105,6 +105,7 @@ impl Memory {
     pub(crate) async fn update<R>(
         &self,
         key: &RegisterKey,
+        staged: Option<&MemoryStaged>,
         mut decide: impl FnMut(Option<&Record>) -> Decision<R>,
     ) -> std::result::Result<R, Failed> {
         self.step().await.map_err(Failed::Set)?;
@@ -126,6 +127,9 @@ impl Memory {
             Failed::Set(Error::Internal(format!("a record that does not survive encoding: {e}")))
         })?;
         let named: Vec<WriteId> = record.data().map(|p| p.data.write_id).collect();
+        if let Some(staged) = staged.filter(|s| named.contains(&s.data.write_id)) {
+            staged.named.store(true, Ordering::SeqCst);
+        }
         if self.strict {
             for id in &named {
                 assert!(s.data.contains_key(id), "{key:?} names {id:?}, which is gone");
@@ -228,10 +232,25 @@ impl MemoryWriter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    pub(crate) async fn finish(self) -> Result<Data> {
+    pub(crate) async fn finish(self) -> Result<MemoryStaged> {
         self.memory.step().await?;
         self.memory.state.lock().data.insert(self.data.write_id, self.buffer.freeze());
-        Ok(self.data)
+        Ok(MemoryStaged { memory: self.memory, data: self.data, named: AtomicBool::new(false) })
+    }
+}
+
+/// A body that no record names yet; dropped with it unless one does.
+pub(crate) struct MemoryStaged {
+    memory: Arc<Memory>,
+    pub(crate) data: Data,
+    named: AtomicBool,
+}
+
+impl Drop for MemoryStaged {
+    fn drop(&mut self) {
+        if !*self.named.get_mut() {
+            self.memory.state.lock().data.remove(&self.data.write_id);
+        }
     }
 }
 

@@ -299,7 +299,8 @@ impl PartPut {
     /// already, so the completion or abort had seen it.
     async fn withdraw(&self, mine: &Kept) -> Result<bool> {
         let number = self.number;
-        let done = self.inner.backend.update(&self.names.part(number), None, |old| {
+        let key = self.names.part(number);
+        let done = self.inner.backend.update(&key, None, |old| {
             match old.and_then(|r| kept(&r.body, number)) {
                 Some(now) if now.data.map(|d| d.write_id) == mine.data.map(|d| d.write_id) => {
                     Decision::Write {

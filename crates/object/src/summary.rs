@@ -19,7 +19,7 @@ use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::{Checksum, Part, Upload, UploadState, Version};
 use bytes::Bytes;
 
-use crate::types::{ETag, algorithm_number, number_algorithm, storage_class};
+use crate::types::{ETag, number_algorithm, storage_class};
 
 const FORMAT: u8 = 1;
 /// Longest storage class kept; longer ones are shown as STANDARD by lists.

@@ -13,7 +13,6 @@ use futures::StreamExt;
 use crate::backend::Decision;
 use crate::bucket::Bucket;
 use crate::complete::Outcome;
-use crate::conditions::Conditions;
 use crate::put::{Committed, VersionSpec};
 use crate::store::Inner;
 use crate::summary;
@@ -164,12 +163,16 @@ impl Inner {
         loop {
             let page =
                 self.backend.list(Space::Part, bucket, &names.stem, &from, crate::MAX_PAGE).await?;
-            let keys = page.entries.iter().filter(|(k, _)| k.len() == names.stem.len() + 2);
             let group = names.object.group();
-            let mut work = futures::stream::iter(keys.map(|(key, _)| {
-                self.clear_part(RegisterKey::new(group, Space::Part, bucket, key), &kept)
-            }))
-            .buffer_unordered(AT_ONCE);
+            let keys: Vec<RegisterKey> = page
+                .entries
+                .iter()
+                .filter(|(k, _)| k.len() == names.stem.len() + 2)
+                .map(|(k, _)| RegisterKey::new(group, Space::Part, bucket, k))
+                .collect();
+            let mut work = futures::stream::iter(keys)
+                .map(|key| self.clear_part(key, &kept))
+                .buffer_unordered(AT_ONCE);
             while let Some(done) = work.next().await {
                 cleared += u64::from(done?);
             }

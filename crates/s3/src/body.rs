@@ -30,6 +30,8 @@ pub const MIN_RATE: u64 = 1024;
 pub enum Source {
     /// A connection.
     Hyper(Incoming),
+    /// A connection whose body was read to its end.
+    Ended,
     /// Memory: bodies already read, and tests.
     Memory(std::collections::VecDeque<Bytes>),
 }
@@ -45,6 +47,7 @@ impl Source {
         match self {
             Source::Memory(pieces) => pieces.is_empty(),
             Source::Hyper(incoming) => incoming.is_end_stream(),
+            Source::Ended => true,
         }
     }
 
@@ -67,6 +70,7 @@ impl Source {
     async fn frame(&mut self, pace: &mut Pace) -> Outcome<Option<Bytes>> {
         let incoming = match self {
             Source::Memory(pieces) => return Ok(pieces.pop_front()),
+            Source::Ended => return Ok(None),
             Source::Hyper(incoming) => incoming,
         };
         loop {
@@ -80,7 +84,10 @@ impl Source {
                 },
             };
             match frame {
-                None => return Ok(None),
+                None => {
+                    *self = Source::Ended;
+                    return Ok(None);
+                }
                 Some(Err(error)) => {
                     return Err(Fault::new(Code::INCOMPLETE_BODY).because(error).closing());
                 }

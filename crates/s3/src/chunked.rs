@@ -208,6 +208,9 @@ impl Chunked {
             if line.is_empty() {
                 continue;
             }
+            if line.iter().any(|b| !(0x20..0x7f).contains(b)) {
+                return Err(bad());
+            }
             let line = std::str::from_utf8(line).map_err(|_| bad())?;
             let (name, value) = line.split_once(':').ok_or_else(bad)?;
             let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().to_owned());

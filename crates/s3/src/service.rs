@@ -149,17 +149,14 @@ impl Service {
                 (self.refusal(&fault, &parts, &id), cause)
             }
         };
-        match seen.left.take() {
+        if let Some(mut left) = seen.left.take()
+            && !left.is_ended()
+        {
             // Reading would tell a waiting client to send a body that nobody wants.
-            Some(mut left) if !left.is_ended() => {
-                close |= expects || !left.drain(DRAIN, DRAIN_TIME).await;
-            }
-            _ if !close => {
-                if let Some(watch) = arrival.watch {
-                    watch.arm();
-                }
-            }
-            _ => {}
+            close |= expects || !left.drain(DRAIN, DRAIN_TIME).await;
+        }
+        if let (Some(watch), false) = (arrival.watch, close) {
+            watch.arm();
         }
         self.finish(&mut response, &id, origin.as_ref(), close);
         let status = response.status();

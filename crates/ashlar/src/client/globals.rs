@@ -23,7 +23,7 @@ pub struct Globals {
     #[arg(long, global = true)]
     pub insecure: bool,
     /// Trust this certificate authority (PEM) instead of the system's
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", env = "ASHLAR_CA")]
     pub ca: Option<PathBuf>,
     /// The whole program's command line, for completions and manual pages; set by `main`.
     #[arg(skip)]

@@ -39,8 +39,6 @@ pub enum Tone {
     Good,
     /// Needs attention.
     Bad,
-    /// Less important.
-    Faint,
 }
 
 impl Output {
@@ -144,7 +142,6 @@ impl Output {
             Tone::Size => Style::new().yellow(),
             Tone::Good => Style::new().green().bold(),
             Tone::Bad => Style::new().red().bold(),
-            Tone::Faint => Style::new().dimmed(),
         };
         text.style(style).to_string()
     }

@@ -78,7 +78,6 @@ async fn next(source: &mut Peekable<Items>, target: &mut Peekable<Items>) -> Opt
 mod tests {
     use std::collections::BTreeMap;
 
-    use proptest::prelude::*;
     use time::OffsetDateTime;
 
     use super::*;
@@ -110,7 +109,8 @@ mod tests {
 
     fn run(source: Vec<Outcome<Item>>, target: Vec<Outcome<Item>>) -> Vec<Outcome<Action>> {
         let merged = merge(stream::iter(source).boxed(), stream::iter(target).boxed());
-        futures::executor::block_on(merged.collect())
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(merged.collect())
     }
 
     #[test]
@@ -125,35 +125,47 @@ mod tests {
         ));
     }
 
-    proptest! {
-        /// Against the definition on maps.
-        #[test]
-        fn every_path_once_and_in_order(
-            source in prop::collection::btree_map("[a-c/.]{1,3}", 0u64..3, 0..12),
-            target in prop::collection::btree_map("[a-c/.]{1,3}", 0u64..3, 0..12),
-        ) {
+    /// Against the definition on maps, over random small trees.
+    #[test]
+    fn every_path_once_and_in_order() {
+        let mut state = 0x5eed_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for round in 0..500 {
+            let mut tree = || -> BTreeMap<String, u64> {
+                let path = |random: &mut dyn FnMut(u64) -> u64| {
+                    (0..1 + random(3)).map(|_| ['a', 'b', '/', '.', '-'][random(5) as usize]).collect()
+                };
+                (0..random(12)).map(|_| (path(&mut random), random(3))).collect()
+            };
+            let (source, target) = (tree(), tree());
             let list = |tree: &BTreeMap<String, u64>| -> Vec<Outcome<Item>> {
                 tree.iter().map(|(p, s)| Ok(item(p, *s, 7, None))).collect()
             };
-            let actions = run(list(&source), list(&target));
             let mut expected = BTreeMap::new();
             for (path, size) in &source {
-                expected.insert(path.clone(), match target.get(path) {
+                let what = match target.get(path) {
                     None => "add",
                     Some(other) if other == size => "same",
                     Some(_) => "replace",
-                });
+                };
+                expected.insert(path.clone(), what);
             }
             for path in target.keys().filter(|p| !source.contains_key(*p)) {
                 expected.insert(path.clone(), "extra");
             }
-            let got: Vec<(String, &str)> = actions.into_iter().map(|a| match a.unwrap() {
-                Action::Add(i) => (i.path, "add"),
-                Action::Replace(i) => (i.path, "replace"),
-                Action::Same(i) => (i.path, "same"),
-                Action::Extra(i) => (i.path, "extra"),
-            }).collect();
-            prop_assert_eq!(got, expected.into_iter().collect::<Vec<_>>());
+            let got: Vec<(String, &str)> = run(list(&source), list(&target))
+                .into_iter()
+                .map(|action| match action.unwrap() {
+                    Action::Add(i) => (i.path, "add"),
+                    Action::Replace(i) => (i.path, "replace"),
+                    Action::Same(i) => (i.path, "same"),
+                    Action::Extra(i) => (i.path, "extra"),
+                })
+                .collect();
+            assert_eq!(got, expected.into_iter().collect::<Vec<_>>(), "round {round}");
         }
     }
 }

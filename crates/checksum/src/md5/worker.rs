@@ -16,7 +16,7 @@
 //!
 //! Measured with eight uploads of 10 MiB on two Zen 4 cores (`examples/checksum_speed.rs`), in
 //! processor seconds per GiB. When each brings 1 MiB every 4 ms: 0.50 without waiting, 0.39 with
-//! 1 ms for all, 0.27 as it is. When they bring all as fast as it is hashed: 0.20 to 0.25. The other
+//! 1 ms for all, 0.27 as it is. When they bring all as fast as it is hashed: 0.20 to 0.28. The other
 //! way to share lanes, in which whoever awaits a stream hashes for all on its own thread, took 0.35
 //! and 0.33 to 0.44: it begins with fewer streams, and saves little by not handing over. A fast
 //! stream beside others that bring 256 KiB every ms ran at a third of its speed before waits had

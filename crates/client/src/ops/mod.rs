@@ -12,8 +12,9 @@ pub mod object;
 
 use crate::{
     answer::Answer,
-    call::{Call, Client, error_of},
+    call::{Call, Client},
     error::Result,
+    fault::error_of,
     limits,
     xml::{self, Element},
 };

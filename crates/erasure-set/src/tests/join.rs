@@ -52,13 +52,23 @@ async fn census(sets: &Sets) -> (usize, usize) {
         }
         records += first.map_or(0, |f| f.len());
     }
-    for d in sets.drives() {
-        d.flush().await.unwrap();
-        for s in d.shards(None, 1_000_000).await.unwrap() {
+    // Discards are lazy: they get a while.
+    let mut orphans = Vec::new();
+    for _ in 0..40 {
+        orphans.clear();
+        for d in sets.drives() {
+            d.flush().await.unwrap();
             let id = d.label().drive;
-            assert!(named.contains(&(id, s.write_id, s.index)), "{:?}: an orphan", s.owner);
+            let all = d.shards(None, 1_000_000).await.unwrap();
+            let orphan = |s: &ashlar_drive::ShardInfo| !named.contains(&(id, s.write_id, s.index));
+            orphans.extend(all.into_iter().filter(orphan).map(|s| (id, s)));
         }
+        if orphans.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    assert!(orphans.is_empty(), "{orphans:?}");
     (records, named.len())
 }
 
@@ -109,7 +119,8 @@ async fn a_blank_drive_joins_under_load() {
     rig.plug(1, 1).await;
     let done = rig.sets.rebuild(drive_id(1, 1)).await.unwrap();
     assert_eq!((done.phase, done.missing), (Phase::Done, 0));
-    assert!(done.copied >= 40 && done.shards >= 40, "{done:?}");
+    // Small bodies of one-sync records come with their record.
+    assert!(done.copied >= 40 && done.shards >= 20, "{done:?}");
     stop.store(true, Ordering::SeqCst);
     load.await.unwrap();
     rig.sets.inner.sweep_tails();
@@ -145,6 +156,7 @@ async fn two_of_four_emptied(one_sync: bool) {
             reads
         })
     };
+    rig.put("other", &noise(2, 300_000)).await.unwrap();
     for slot in [2, 3] {
         rig.unplug(slot, 0).await;
     }
@@ -174,14 +186,14 @@ async fn two_of_four_emptied(one_sync: bool) {
         assert_eq!((done.phase, done.missing), (Phase::Done, 0), "{done:?}");
     }
     rig.put("new", b"works again").await.unwrap();
-    rig.delete("f3").await.unwrap();
-    rig.put("f3", &noise(3, 1_200_000)).await.unwrap();
+    rig.delete("other").await.unwrap();
+    rig.put("other", &noise(3, 1_200_000)).await.unwrap();
     rig.sets.heal_queued().await;
     rig.sets.scrub(false).await.unwrap();
     stop.store(true, Ordering::SeqCst);
     assert!(load.await.unwrap() > 0);
     let (records, shards) = census(&rig.sets).await;
-    assert_eq!((records, shards), (25, 100));
+    assert_eq!((records, shards), (26, 104));
     for slot in [0, 1] {
         rig.sets.detach(drive_id(slot, 0));
     }
@@ -205,7 +217,7 @@ async fn a_drive_that_was_away_catches_up() {
     let rig = Rig::new(4, 2).await;
     fill(&rig, 12).await;
     for slot in [4, 5] {
-        rig.sets.detach(drive_id(slot, 0)).unwrap().close().await;
+        shut(&rig.sets.detach(drive_id(slot, 0)).unwrap()).await;
     }
     // Written narrower while two are away.
     for i in 0..12u64 {

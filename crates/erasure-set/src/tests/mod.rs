@@ -139,7 +139,7 @@ impl Rig {
     /// Takes a drive out and closes it.
     pub(crate) async fn unplug(&self, slot: u8, generation: u8) {
         if let Some(d) = self.sets.detach(drive_id(slot, generation)) {
-            d.close().await;
+            shut(&d).await;
         }
     }
 
@@ -152,7 +152,7 @@ impl Rig {
         }
         self.sets = Sets::new(self.layout.clone(), Vec::new(), self.options.clone()).unwrap();
         for d in open {
-            d.close().await;
+            shut(&d).await;
         }
         for slot in 0..self.code.n() {
             self.plug(slot, generation(slot)).await;
@@ -163,7 +163,7 @@ impl Rig {
         self.sets.stop().await;
         for d in self.sets.drives() {
             self.sets.detach(d.label().drive);
-            d.close().await;
+            shut(&d).await;
         }
     }
 
@@ -182,6 +182,16 @@ impl Rig {
     pub(crate) async fn delete(&self, name: &str) -> Result<()> {
         delete(&self.sets, name).await
     }
+}
+
+/// Closes a drive; a close that does not end is a failure of the test, not a hang.
+pub(crate) async fn shut(drive: &Drive) {
+    for _ in 0..200 {
+        if tokio::time::timeout(Duration::from_millis(100), drive.close()).await.is_ok() {
+            return;
+        }
+    }
+    panic!("{} does not close", drive.path().display());
 }
 
 pub(crate) fn key(sets: &Sets, name: &str) -> RegisterKey {

@@ -4,16 +4,18 @@
 use super::state::{Drive, KEY, Kind, Read, Round, Scope, World};
 use crate::{Log, Mutant};
 use ashlar_commit::{
-    AcceptAnswer, Acceptor, Ballot, Copy, OnePromise, PrepareAnswer, Proof, Proposer, ReadStep, Reader,
-    Resync, Role, SlotSet, Step, may_purge,
+    AcceptAnswer, Acceptor, Ballot, Copy, OnePromise, PrepareAnswer, Proposer, Reader, Resync, Role, SlotSet,
+    Step, may_purge,
 };
 use stateright::{Model, Property};
 
 /// The operation number of a read's identity round.
-const READER: u8 = 2;
+pub(super) const READER: u8 = 2;
 
-/// One thing that happens. `i`: slot; `r`: index of a round (rounds are in order of their ballots).
+/// One thing that happens. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots;
+/// `epoch`: that of the map in use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // the fields are named above
 pub enum Act {
     /// A writer begins an attempt, with the map of this epoch; its first PREPARE arrives.
     Start { who: u8, epoch: u32, i: u8 },
@@ -213,14 +215,7 @@ impl<const N: usize> Scope<N> {
 
 /// Writers.
 impl<const N: usize> Scope<N> {
-    fn start(
-        &self,
-        w: &mut World<N>,
-        who: u8,
-        kind: Kind,
-        epoch: u32,
-        min: Option<Log>,
-    ) -> usize {
+    pub(super) fn start(&self, w: &mut World<N>, who: u8, kind: Kind, epoch: u32, min: Option<Log>) -> usize {
         w.attempts[who as usize] += 1;
         let ballot = Ballot {
             epoch,
@@ -311,8 +306,7 @@ impl<const N: usize> Scope<N> {
 
     fn accept(&self, w: &mut World<N>, r: usize, i: usize) -> Option<()> {
         let round = &w.rounds[r];
-        let (ballot, log, epoch, starts) =
-            (round.prop.ballot(), round.log, round.epoch, round.starts[i]);
+        let (ballot, log, epoch, starts) = (round.prop.ballot(), round.log, round.epoch, round.starts[i]);
         let promised = round.prop.promised_by().contains(i as u8);
         let drive = w.drive(i, epoch);
         if self.broken(Mutant::SameIncarnationOnly) && !(promised && drive.starts == starts) {
@@ -369,8 +363,7 @@ fn acceptor(role: Role, epoch: u32, floor: Ballot) -> Acceptor<OnePromise> {
 /// Drives.
 impl<const N: usize> Scope<N> {
     fn crash(&self, w: &mut World<N>, i: usize) -> Option<()> {
-        let forget =
-            self.broken(Mutant::PromiseForgotten) || self.broken(Mutant::SameIncarnationOnly);
+        let forget = self.broken(Mutant::PromiseForgotten) || self.broken(Mutant::SameIncarnationOnly);
         let drive = &mut w.drives[i];
         let floor = if forget { Ballot::ZERO } else { drive.acc.floor() };
         let mut acc = acceptor(drive.acc.role(), drive.acc.epoch(), floor);
@@ -405,7 +398,8 @@ impl<const N: usize> Scope<N> {
         }
         w.joining = slots;
         let q = self.quorum();
-        w.resync = if dead { Resync::dead(q, w.epoch, slots) } else { Some(Resync::replaced(q, w.epoch, slots)) };
+        w.resync =
+            if dead { Resync::dead(q, w.epoch, slots) } else { Some(Resync::replaced(q, w.epoch, slots)) };
         if self.broken(Mutant::DeadFromSome)
             && let Some(resync) = &mut w.resync
             && let Some(unasked) = q.all().without(slots).iter().next()
@@ -448,85 +442,5 @@ impl<const N: usize> Scope<N> {
             w.resync = None;
         }
         Some(())
-    }
-}
-
-/// Reads.
-impl<const N: usize> Scope<N> {
-    fn answer(&self, w: &mut World<N>, i: usize) -> Option<()> {
-        let mut read = w.read.take()?;
-        let drive = w.drive_at(i, read.epoch);
-        if !drive.acc.may_read(read.epoch) && !self.broken(Mutant::OldEpochReads) {
-            return None;
-        }
-        let voter = drive.acc.role() == Role::Voter;
-        let pair = drive.pair();
-        let step = read.reader.on_answer(i as u8, pair.map(|p| p.0), drive.hint, voter);
-        if !voter {
-            return None; // not counted
-        }
-        read.answers += 1;
-        read.newest = read.newest.max_by_ballot((drive.accepted, drive.log));
-        if pair.is_none() {
-            read.ghost = read.ghost.longer(drive.log);
-        }
-        if self.broken(Mutant::NewestOfMajority) {
-            if read.answers >= self.quorum().majority() {
-                w.seen.observe(read.newest.1, read.min);
-            } else {
-                w.read = Some(read);
-            }
-            return Some(());
-        }
-        self.take(w, read, step);
-        Some(())
-    }
-
-    fn deadline(&self, w: &mut World<N>) -> Option<()> {
-        let mut read = w.read.take()?;
-        let step = read.reader.on_deadline();
-        if step == ReadStep::Unavailable && self.broken(Mutant::HalfNewest) {
-            w.seen.observe(read.newest.1, read.min);
-            return Some(());
-        }
-        self.take(w, read, step);
-        Some(())
-    }
-
-    fn take(&self, w: &mut World<N>, read: Read, step: ReadStep) {
-        // The control store is asked last: no other half has been put in charge.
-        let current = read.epoch == w.epoch || self.broken(Mutant::HalfOldEpoch);
-        match step {
-            ReadStep::Wait => w.read = Some(read),
-            ReadStep::Serve { ballot, proof, .. } => {
-                let half = matches!(proof, Proof::Half | Proof::HintHalf);
-                if !half || current {
-                    w.served_half |= half;
-                    let log = w.log_of(ballot);
-                    w.seen.observe(log, read.min);
-                }
-            }
-            ReadStep::Absent { majority } => {
-                if majority || current {
-                    w.seen.observe(read.ghost, read.min);
-                }
-            }
-            ReadStep::NeedIdentityRound => {
-                if w.rounds.len() < self.rounds {
-                    self.start(w, READER, Kind::Identity, read.epoch, Some(read.min));
-                }
-            }
-            ReadStep::Unavailable => {}
-        }
-    }
-}
-
-trait Newest {
-    fn max_by_ballot(self, other: Self) -> Self;
-}
-
-impl Newest for (Ballot, Log) {
-    fn max_by_ballot(self, other: Self) -> Self {
-        if other.0 > self.0 { other } else { self }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! * [`state`]: what the drives hold and what is under way,
 //! * [`actions`]: what may happen next, and what it does,
+//! * [`reads`]: what readers do,
 //! * [`properties`]: what must always hold.
 
 pub mod actions;
 pub mod properties;
+mod reads;
 pub mod state;
 
 pub use actions::Act;

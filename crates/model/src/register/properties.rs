@@ -8,9 +8,7 @@ use stateright::Property;
 #[must_use]
 pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
     let mut all = vec![
-        Property::always("no observed state is lost", |_, w: &World<N>| {
-            w.seen.bad != Some(Bad::Fork)
-        }),
+        Property::always("no observed state is lost", |_, w: &World<N>| w.seen.bad != Some(Bad::Fork)),
         Property::always("nothing older than observed is answered", |_, w: &World<N>| {
             w.seen.bad != Some(Bad::Stale)
         }),
@@ -29,9 +27,7 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
         }));
     }
     if scope.half && scope.hints {
-        all.push(Property::sometimes("reached: half the drives serve", |_, w: &World<N>| {
-            w.served_half
-        }));
+        all.push(Property::sometimes("reached: half the drives serve", |_, w: &World<N>| w.served_half));
     }
     if scope.purge && scope.writers.contains(&Kind::Delete) {
         all.push(Property::sometimes("reached: a purged register", |_, w: &World<N>| {

@@ -2,9 +2,7 @@
 
 use crate::mix::hash_slots;
 use crate::{Log, Mutant, Seen};
-use ashlar_commit::{
-    Acceptor, Ballot, OnePromise, Proposer, Quorum, Reader, Resync, Role, SlotSet,
-};
+use ashlar_commit::{Acceptor, Ballot, OnePromise, Proposer, Quorum, Reader, Resync, Role, SlotSet};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
@@ -267,7 +265,7 @@ impl<const N: usize> Hash for World<N> {
             (r.who, r.epoch, r.log, r.ghost, r.only_base, r.proposed, r.chosen, r.min).hash(state);
         }
         if let Some(r) = &self.resync {
-            r.copy().hash(state);
+            r.hash_shared(state);
         }
         if let Some(r) = &self.read {
             r.reader.hash_shared(state);

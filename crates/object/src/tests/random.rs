@@ -148,6 +148,15 @@ impl Pair {
         }
     }
 
+    async fn run(&mut self, steps: u64) {
+        for _ in 0..steps {
+            let limit = std::time::Duration::from_secs(30);
+            if tokio::time::timeout(limit, self.step()).await.is_err() {
+                self.fail("stuck");
+            }
+        }
+    }
+
     async fn step(&mut self) {
         match self.rng.below(20) {
             0..=4 => self.put().await,
@@ -423,7 +432,8 @@ impl Pair {
     }
 
     async fn complete(&mut self, b: &'static str) {
-        let i = self.rng.below(self.m(b).uploads.len() as u64) as usize;
+        let open = self.m(b).uploads.len() as u64;
+        let i = self.rng.below(open) as usize;
         let u = self.m(b).uploads[i].clone();
         let (c, mc) = self.conditions(b, &u.key);
         let chosen: Vec<(u16, Vec<u8>, String)> = u
@@ -566,9 +576,7 @@ async fn in_memory() {
     for seed in 1..=40u64 {
         let (store, memory, control) = memory().await;
         let mut p = pair(store, seed * 0x9e37_79b9, 3000).await;
-        for _ in 0..500 {
-            p.step().await;
-        }
+        p.run(500).await;
         p.compare().await;
         p.store = super::again(&memory, &control);
         p.compare().await;
@@ -593,26 +601,20 @@ async fn over_drives() {
         let mut pool = Pool::new(n).await;
         let store = pool.open(&[]).await;
         let mut p = pair(store, seed, 400_000).await;
-        for _ in 0..150 {
-            p.step().await;
-        }
+        p.run(150).await;
         p.compare().await;
         pool.close().await;
         if n > 1 {
             // With a drive missing, reads and writes go on.
             p.store = pool.open(&[n as usize - 1]).await;
             p.compare().await;
-            for _ in 0..100 {
-                p.step().await;
-            }
+            p.run(100).await;
             p.compare().await;
             pool.close().await;
         }
         p.store = pool.open(&[]).await;
         p.compare().await;
-        for _ in 0..50 {
-            p.step().await;
-        }
+        p.run(50).await;
         p.compare().await;
         pool.close().await;
     }

@@ -233,25 +233,17 @@ mod tests {
                 Ok(doc) => doc,
                 Err(_) => continue,
             };
-            let mut fault = None;
-            loop {
+            let fault = loop {
                 match doc.child() {
                     Ok(Some(_)) => {
                         if let Err(f) = doc.skip() {
-                            fault = Some(f);
-                            break;
+                            break Some(f);
                         }
                     }
-                    Ok(None) => {
-                        fault = doc.finish().err();
-                        break;
-                    }
-                    Err(f) => {
-                        fault = Some(f);
-                        break;
-                    }
+                    Ok(None) => break doc.finish().err(),
+                    Err(f) => break Some(f),
                 }
-            }
+            };
             let fault = fault.unwrap_or_else(|| panic!("accepted {bad}"));
             assert_eq!(fault.code(), Code::MALFORMED_XML, "{bad}");
         }

@@ -21,7 +21,7 @@ impl Engine {
         }
         if size <= self.part_size {
             let _permit = self.permit().await;
-            let body = self.range(&file, 0, size);
+            let body = self.file_body(&file, 0, size);
             to.client.put_object(&to.bucket, &to.key, body, &options).await?;
             return Ok(());
         }
@@ -36,13 +36,13 @@ impl Engine {
         let (plain, client) = (&plain, &to.client);
         self.multipart(to, upload, ranges, have, plain, |number, offset, length| async move {
             let _permit = self.permit().await;
-            let body = self.range(file, offset, length);
+            let body = self.file_body(file, offset, length);
             Ok(client.upload_part(&to.bucket, &to.key, upload, number, body, plain).await?)
         })
         .await
     }
 
-    fn range(&self, file: &Arc<File>, offset: u64, length: u64) -> Body {
+    fn file_body(&self, file: &Arc<File>, offset: u64, length: u64) -> Body {
         if length == 0 {
             return Body::Empty;
         }
