@@ -11,10 +11,13 @@
 //!   first complete it by an identity round, `propose(0)` with the base itself as the record, and
 //!   answer after `Chosen`.
 //! * **Unknown outcome.** After ACCEPTs were sent, `Lost` and `Unavailable` do not mean "not
-//!   written": somebody else's round may complete the record ([`Proposer::maybe_accepted`]). A
-//!   retry must look for its own write id in the new base and, if it is there, complete that base
-//!   instead of applying the change twice. Only a base without it proves that the attempt failed,
-//!   and only if that base was read with a higher ballot.
+//!   written": somebody else's round may complete the record ([`Proposer::maybe_accepted`]). The
+//!   next attempt is a [`Proposer::retry`]. It must look for its own write id in the new base and,
+//!   if it is there, complete that base instead of applying the change twice. A base without it
+//!   proves nothing yet, even one that is chosen: the record may wait on a slot outside this
+//!   majority, and be built upon later. So before a retry answers "not done" (412, 404), its base
+//!   must be chosen again under its own ballot (`Base(_, false)` asks for that; a tombstone where
+//!   there is no record).
 //! * **Retry with staged data.** The stages of an earlier attempt count again only after each drive
 //!   has confirmed them for the new ballot ([`crate::Acceptor::confirm`]); the collector may have
 //!   dropped them in between.
@@ -76,6 +79,8 @@ pub struct Proposer<V> {
     top: Ballot,
     /// Its record, until the base is given out.
     record: Option<V>,
+    /// An earlier attempt of the operation sent ACCEPTs.
+    again: bool,
     /// Set when it is a one-sync record.
     light: Option<OneSync>,
     /// Promisers with exactly this ballot, and those of them with its shard.
@@ -110,6 +115,7 @@ impl<V> Proposer<V> {
             silent: none,
             top: Ballot::ZERO,
             record: None,
+            again: false,
             light: None,
             top_slots: none,
             top_shards: none,
@@ -122,6 +128,13 @@ impl<V> Proposer<V> {
             accept_refused: none,
             accept_silent: none,
         }
+    }
+
+    /// A further attempt of an operation that has sent ACCEPTs before. No base counts as known to be
+    /// chosen (see the module).
+    #[must_use]
+    pub fn retry(quorum: Quorum, ballot: Ballot) -> Proposer<V> {
+        Proposer { again: true, ..Proposer::new(quorum, ballot) }
     }
 
     /// The ballot of this attempt.
@@ -155,9 +168,13 @@ impl<V> Proposer<V> {
         self.staged
     }
 
-    /// Is the base known to be chosen? May turn true while stages are awaited.
+    /// Is the base known to be chosen, and nothing of this operation under way? May turn true while
+    /// stages are awaited.
     #[must_use]
     pub fn chosen_known(&self) -> bool {
+        if self.again {
+            return false;
+        }
         if self.top == Ballot::ZERO {
             return self.promised.without(self.top_slots).len() >= self.quorum.majority();
         }
@@ -464,7 +481,7 @@ impl<V> Proposer<V> {
     {
         use std::hash::Hash;
         (self.ballot, self.phase, self.highest, self.chosen, self.top, &self.record).hash(state);
-        (self.mend_needed, self.bar, self.light.map(|l| (l.k, l.needed))).hash(state);
+        (self.again, self.mend_needed, self.bar, self.light.map(|l| (l.k, l.needed))).hash(state);
     }
 }
 

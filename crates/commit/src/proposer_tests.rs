@@ -66,6 +66,14 @@ fn refusals_and_silence() {
 }
 
 #[test]
+fn a_retry_knows_nothing_decided() {
+    let mut p: Proposer<&'static str> = Proposer::retry(Quorum::new(3), b(10));
+    p.on_hint(b(2));
+    let _ = p.on_promise(0, Some((b(2), "x")));
+    assert_eq!(p.on_promise(1, Some((b(2), "x"))), Step::Base(Some((b(2), "x")), false));
+}
+
+#[test]
 fn a_hint_makes_the_base_known() {
     let mut p = proposer(3);
     p.on_hint(b(2));

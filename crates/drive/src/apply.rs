@@ -38,6 +38,7 @@ impl Core {
 
     /// A shard is durable, in the journal or in an extent.
     pub fn apply_shard(&mut self, name: ShardName, now: Shard) {
+        self.unresolved_discards.remove(&name);
         self.journal_live(now.loc, true);
         let new_region = now.extent;
         if let Some(r) = now.extent {
@@ -114,8 +115,15 @@ impl Core {
     }
 
     /// A shard is dropped; the record that says so lies at `loc`, that of the shard in `target`.
-    pub fn apply_discard(&mut self, name: ShardName, target: u32, loc: Loc) {
+    /// A shard staged again at or after `before` stays.
+    pub fn apply_discard(&mut self, name: ShardName, target: u32, before: (u32, u32), loc: Loc) {
         self.journal_deletion(loc.segment, loc.bytes(), target, target);
+        let before = if before == (0, 0) { (loc.segment, loc.at) } else { before };
+        match self.overlay.shard(&name) {
+            Some(Some(s)) if (s.loc.segment, s.loc.at) >= before => return,
+            Some(None) => return,
+            _ => {}
+        }
         self.confirmed.remove(&name);
         if let Some(Some(old)) = self.overlay.set_shard(name, None) {
             self.shard_gone(&old, None);
@@ -165,8 +173,8 @@ impl Core {
             Entry::Purge { key: k, ballot, oldest, newest } => {
                 self.apply_purge(key(k)?, None, ballot, oldest, newest, loc);
             }
-            Entry::Discard { write_id, index, segment } => {
-                self.apply_discard((write_id, index), segment, loc);
+            Entry::Discard { write_id, index, segment, before } => {
+                self.apply_discard((write_id, index), segment, before, loc);
             }
             Entry::State(s) => {
                 let horizon = self.state.horizon.max(s.horizon);

@@ -37,10 +37,9 @@ impl Core {
         lo <= hi && self.journal.range(lo..=hi).any(|(n, _)| *n != not)
     }
 
-    /// The segment worth compacting most, if any is worth it. `segment` is the usual size of one:
-    /// less garbage than two of them is left alone, because moving costs space at the head too and
-    /// would never end.
-    pub fn victim(&self, bad: &[u32], segment: u64, short_of_space: bool) -> Option<u32> {
+    /// The segment worth compacting most, if any is worth it. Less garbage than two segments of
+    /// typical size is left alone, because moving costs space at the head too and would never end.
+    pub fn victim(&self, bad: &[u32], short_of_space: bool) -> Option<u32> {
         let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
         let total: u64 = self.journal.values().map(|s| s.bytes).sum();
         let (mut garbage, mut deletions) = (0, 0);
@@ -59,12 +58,13 @@ impl Core {
         }
         let (permille, n) = best?;
         let worth = if short_of_space { 800 } else { 500 };
-        let much = garbage >= 2 * segment.min(total) && garbage * 4 > total;
-        if permille <= worth && (much || short_of_space && garbage >= 2 * segment) {
+        let typical = total / self.journal.len().max(1) as u64;
+        let much = garbage >= 2 * typical && garbage * 4 > total;
+        if permille <= worth && (much || short_of_space && garbage >= 2 * typical) {
             return Some(n);
         }
         // Purges and discards pile up behind old segments: move the oldest out of the way.
-        if deletions >= 2 * segment && deletions * 4 > total {
+        if deletions >= 2 * typical && deletions * 4 > total {
             return sealed().map(|(n, _)| *n).next();
         }
         None
@@ -145,7 +145,12 @@ impl Shared {
             Entry::Stage(e) => self.moved((e.write_id, e.index), loc, kind, bytes)?,
             Entry::Extent(e) => self.moved((e.write_id, e.index), loc, kind, bytes)?,
             Entry::Purge { oldest, newest, .. } => self.deletion(victim, kind, oldest, newest, bytes),
-            Entry::Discard { segment, .. } => self.deletion(victim, kind, segment, segment, bytes),
+            Entry::Discard { write_id, index, segment, before } => {
+                let before = if before == (0, 0) { (loc.segment, loc.at) } else { before };
+                let mut w = codec::Writer::with_capacity(64);
+                journal::discard(&mut w, write_id, index, segment, before);
+                self.deletion(victim, kind, segment, segment, || w.into_vec().into())
+            }
             Entry::Hints(_) | Entry::State(_) | Entry::Segments(_) | Entry::Seal { .. } => None,
         })
     }

@@ -10,11 +10,11 @@ use crate::overlay::Overlay;
 use crate::types::{Options, Role, State, Stats};
 use crate::{Completion, Error, Label, Result};
 use ashlar_commit::Acceptor;
-use ashlar_format::Ballot;
+use ashlar_format::{Ballot, RegisterKey};
 use ashlar_format::journal::{DriveState, HashKey};
 use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock};
 use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -96,12 +96,6 @@ pub(crate) struct Freed {
     pub bytes: u64,
 }
 
-/// A discard or purge whose entry must be looked up in the index files first.
-pub(crate) enum Unresolved {
-    Discard(ShardName),
-    Purge(ashlar_format::RegisterKey, Ballot),
-}
-
 /// Under the lock.
 pub(crate) struct Core {
     pub acceptor: Acceptor,
@@ -131,7 +125,9 @@ pub(crate) struct Core {
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
     pub freed: Vec<Freed>,
-    pub unresolved: Vec<Unresolved>,
+    /// Discards and purges whose entry must be looked up in the index files first.
+    pub unresolved: Vec<(RegisterKey, Ballot)>,
+    pub unresolved_discards: HashSet<ShardName>,
     /// Stage ballots confirmed in memory (PROTOCOL.md 2.6); bounded by `MAX_QUEUE_OPS`.
     pub confirmed: HashMap<ShardName, Ballot>,
     /// End of what the journal has applied: segment, offset, sequence, chain.
@@ -190,8 +186,10 @@ pub(crate) struct Shared {
     pub keeper: Mutex<crate::keeper::Keeper>,
     state: AtomicU8,
     pub label_identity: (u64, u64),
-    /// Completed when the threads have ended.
-    pub ended: Arc<crate::Tally>,
+    /// Completed when the journal thread has ended; only the keeper waits for it.
+    pub journal_ended: Arc<crate::Tally>,
+    /// True when the keeper, the last of the two threads, has ended.
+    pub ended: tokio::sync::watch::Sender<bool>,
     pub lock: Mutex<Option<Lock>>,
     /// Held by whoever does upkeep.
     pub upkeep: Mutex<()>,
@@ -232,7 +230,8 @@ impl Shared {
             keeper: Mutex::default(),
             state: AtomicU8::new(ONLINE),
             label_identity,
-            ended: crate::Tally::new(2),
+            journal_ended: crate::Tally::new(1),
+            ended: tokio::sync::watch::Sender::new(false),
             options,
             lock: Mutex::new(Some(lock)),
             upkeep: Mutex::new(()),
@@ -435,6 +434,7 @@ impl Core {
             held: HashMap::new(),
             freed: Vec::new(),
             unresolved: Vec::new(),
+            unresolved_discards: HashSet::new(),
             confirmed: HashMap::new(),
             applied: Position::default(),
             fenced: None,

@@ -3,7 +3,7 @@
 //! Invariants: PREPARE, ACCEPT and READ follow `ashlar_commit::Acceptor`; the `_now` functions never
 //! wait; every completion is answered exactly once. Must never know: other drives.
 
-use crate::core::{MAX_UNRESOLVED, Pending, Shared, Unresolved};
+use crate::core::{MAX_UNRESOLVED, Pending, Shared};
 use crate::entry::Register;
 use crate::extent::ShardWriter;
 use crate::index::must;
@@ -73,8 +73,11 @@ impl Drive {
     pub fn open_folder(folder: &Folder, options: &Options, threads: bool) -> Result<Drive> {
         let shared = crate::probe::open_shared(folder, options, threads)?;
         if threads {
-            start(&shared, "journal", 0, Shared::run_journal)?;
-            start(&shared, "keeper", 1, Shared::run_keeper)?;
+            let done = shared.journal_ended.completion(0);
+            start(&shared, "journal", Shared::run_journal, move |_| done.ok())?;
+            start(&shared, "keeper", Shared::run_keeper, |s| {
+                s.ended.send_replace(true);
+            })?;
         }
         let path = Arc::new(folder.path());
         Ok(Drive { _last: Arc::new(Last(shared.clone())), shared, path })
@@ -151,7 +154,7 @@ impl Drive {
         self.shared.journal_work.notify_all();
         self.shared.keeper_work.notify_all();
         if self.shared.threads {
-            self.shared.ended.wait_all().await;
+            let _ = self.shared.ended.subscribe().wait_for(|ended| *ended).await;
         } else {
             self.shared.set_closed();
             self.shared.lock.lock().take();
@@ -464,7 +467,7 @@ impl Drive {
             }
             Some(_) => {}
             None if core.unresolved.len() < MAX_UNRESOLVED => {
-                core.unresolved.push(Unresolved::Purge(key.clone(), ballot));
+                core.unresolved.push((key.clone(), ballot));
             }
             // Too many wait: the collector above comes again.
             None => {}
@@ -581,14 +584,14 @@ impl Drive {
                 }
                 Some(None) => {}
                 None if core.runs.runs.is_empty() => {}
-                None if core.unresolved.len() < MAX_UNRESOLVED => {
-                    core.unresolved.push(Unresolved::Discard(*name));
+                None if core.unresolved_discards.len() < MAX_UNRESOLVED => {
+                    core.unresolved_discards.insert(*name);
                 }
                 // Too many wait: the orphan collector finds it again.
                 None => {}
             }
         }
-        if core.unresolved.len() > 256 {
+        if core.unresolved_discards.len() > 256 {
             self.shared.kick_keeper(&mut core);
         }
     }
@@ -798,11 +801,10 @@ impl crate::core::Core {
 fn start(
     shared: &Arc<Shared>,
     what: &str,
-    slot: u8,
     run: impl Fn(&Arc<Shared>) + Send + 'static,
+    after: impl FnOnce(&Arc<Shared>) + Send + 'static,
 ) -> Result<()> {
     let me = shared.clone();
-    let done = shared.ended.completion(slot);
     let name = format!("{what}-{}", &shared.label.drive.to_hex()[..6]);
     std::thread::Builder::new()
         .name(name)
@@ -812,7 +814,7 @@ fn start(
             if r.is_err() {
                 me.fence("a thread of the drive panicked");
             }
-            done.ok();
+            after(&me);
         })
         .map_err(|e| Error::io("starting a thread", &e))?;
     Ok(())

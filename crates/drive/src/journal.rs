@@ -615,7 +615,7 @@ fn place(
             (push(out, kind::PURGE, &[&head.into_vec()]), none)
         }
         Op::Discard { name: (id, index), target } => {
-            journal::discard(&mut head, *id, *index, *target);
+            journal::discard(&mut head, *id, *index, *target, (0, 0));
             (push(out, kind::DISCARD, &[&head.into_vec()]), none)
         }
         Op::State { .. } => (push(out, kind::STATE, &[&state.encode()]), none),
@@ -650,10 +650,10 @@ type Waiters = Vec<tokio::sync::oneshot::Sender<()>>;
 impl Core {
     /// Moves what waits into `ops`, compaction's moves first and only those still current.
     fn take(&mut self, ops: &mut Vec<Op>) {
-        let mut lazy = std::mem::take(&mut self.lazy);
         self.queue_bytes = 0;
-        std::mem::swap(ops, &mut self.queue);
-        ops.append(&mut lazy);
+        // Lazy operations first: a discard must not hit a shard that was staged after it.
+        std::mem::swap(ops, &mut self.lazy);
+        ops.append(&mut self.queue);
         let moving =
             |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. });
         if ops.iter().any(moving) {
@@ -791,7 +791,7 @@ impl Core {
                 let hash = promise_key(key);
                 self.apply_purge(key.clone(), Some(hash), *ballot, *oldest, *newest, loc);
             }
-            Op::Discard { name, target } => self.apply_discard(*name, *target, loc),
+            Op::Discard { name, target } => self.apply_discard(*name, *target, (0, 0), loc),
             Op::MoveRegister { key, payload, .. } => self.apply_move_register(key, payload, loc),
             Op::MoveShard { name, kind, payload, .. } => {
                 let Ok(entry) = journal::Entry::decode(*kind, payload) else { return };

@@ -5,7 +5,7 @@
 //! bounded and can be interrupted by a crash; it yields between steps so that a long merge never
 //! delays the overlay's drain.
 
-use crate::core::{Freed, Shared, Unresolved};
+use crate::core::{Freed, Shared};
 use crate::drain::Merge;
 use crate::files::{Kind, segment_name};
 use crate::index::{Manifest, must};
@@ -71,8 +71,8 @@ impl Shared {
 
     /// After the journal thread has ended: a checkpoint, unless the drive was just dropped.
     fn last_round(self: &Arc<Self>) {
-        while self.ended.outcome().ok & 1 == 0 {
-            self.ended.block(Duration::from_millis(100));
+        while self.journal_ended.outcome().ok == 0 {
+            self.journal_ended.block(Duration::from_millis(100));
         }
         if self.core.lock().checkpoint_on_close
             && self.writable().is_ok()
@@ -170,7 +170,7 @@ impl Shared {
             let victim = {
                 let core = self.core.lock();
                 let short = core.free < self.options.reserve_bytes.saturating_mul(2);
-                core.victim(&bad, self.options.journal_segment_bytes, short)
+                core.victim(&bad, short)
             };
             let Some(n) = victim else { return Ok(()) };
             let short = self.core.lock().free < self.options.reserve_bytes;
@@ -188,34 +188,34 @@ impl Shared {
 
     /// Looks up what discards and purges speak about, then journals them lazily.
     fn resolve_waiting(self: &Arc<Self>) -> Result<()> {
-        let waiting = std::mem::take(&mut self.core.lock().unresolved);
-        for (i, u) in waiting.iter().enumerate() {
-            let found = match u {
-                Unresolved::Discard(name) => {
-                    self.shard_now(*name, Mode::Wait).map(|s| s.map(|s| (s.loc.segment, 0)))
-                }
-                Unresolved::Purge(key, ballot) => self.register_now(key, Mode::Wait).map(|r| {
-                    r.filter(|r| r.ballot == *ballot).map(|r| (r.loc.segment, r.oldest))
-                }),
-            };
-            let found = match found {
-                Ok(f) => f,
-                Err(h) => {
-                    let e = must(h);
-                    let mut core = self.core.lock();
-                    core.unresolved.extend(waiting.into_iter().skip(i));
-                    return Err(e);
-                }
-            };
-            let Some((newest, oldest)) = found else { continue };
-            let op = match u {
-                Unresolved::Discard(name) => Op::Discard { name: *name, target: newest },
-                Unresolved::Purge(key, ballot) => {
-                    Op::Purge { key: key.clone(), ballot: *ballot, oldest, newest }
-                }
-            };
-            self.core.lock().enqueue_lazy(op, &self.journal_work);
+        let (discards, purges) = {
+            let core = self.core.lock();
+            if core.unresolved_discards.is_empty() && core.unresolved.is_empty() {
+                return Ok(());
+            }
+            let discards: Vec<_> = core.unresolved_discards.iter().copied().collect();
+            (discards, core.unresolved.clone())
+        };
+        for name in discards {
+            let found = self.shard_now(name, Mode::Wait).map_err(must)?;
+            let mut core = self.core.lock();
+            // Gone from the set: it was staged again meanwhile and stays.
+            if core.unresolved_discards.remove(&name)
+                && let Some(s) = found
+            {
+                let op = Op::Discard { name, target: s.loc.segment };
+                core.enqueue_lazy(op, &self.journal_work);
+            }
         }
+        for (key, ballot) in &purges {
+            let found = self.register_now(key, Mode::Wait).map_err(must)?;
+            if let Some(r) = found.filter(|r| r.ballot == *ballot) {
+                let (oldest, newest) = (r.oldest, r.loc.segment);
+                let op = Op::Purge { key: key.clone(), ballot: *ballot, oldest, newest };
+                self.core.lock().enqueue_lazy(op, &self.journal_work);
+            }
+        }
+        self.core.lock().unresolved.drain(..purges.len());
         Ok(())
     }
 

@@ -8,7 +8,10 @@ use crate::core::{Position, Segment, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name, segment_number};
 use crate::journal::{Spare, new_acceptor};
+use crate::index::must;
+use crate::run::Mode;
 use crate::{Error, Result};
+use ashlar_format::RegisterKey;
 use ashlar_format::journal::{
     self, BATCH_HEADER, Batch, Body, Entry, Found, PAGE, RECORD_HEADER, SECTOR, SegmentHeader,
 };
@@ -260,6 +263,9 @@ impl Replay<'_> {
         }
         let broken = self.chained
             && (b.previous != self.out.position.chain || b.seq != self.out.position.seq + 1);
+        for (_, kind, payload) in &found {
+            self.promote(*kind, payload)?;
+        }
         let mut seal = None;
         let mut bad = 0;
         {
@@ -291,6 +297,34 @@ impl Replay<'_> {
         }
         self.make_room()?;
         Ok(seal.map_or(Step::Next, Step::Sealed))
+    }
+
+    /// Deletions compare themselves with what they delete: brings that from the index files into
+    /// the overlay. (A copy made by compaction may come long after the entry was made anew.)
+    fn promote(&self, kind: u8, payload: &[u8]) -> Result<()> {
+        let runs = self.shared.core.lock().runs.clone();
+        match Entry::decode(kind, payload) {
+            Ok(Entry::Purge { key, .. }) => {
+                let Some(key) = RegisterKey::from_bytes(key) else { return Ok(()) };
+                let known = self.shared.core.lock().overlay.register(&key).is_some();
+                if !known && let Some(r) = runs.register(key.as_bytes(), Mode::Wait).map_err(must)? {
+                    let mut core = self.shared.core.lock();
+                    core.overlay.set_register(key.clone(), Some(r));
+                    core.overlay.resolve_register(&key);
+                }
+            }
+            Ok(Entry::Discard { write_id, index, .. }) => {
+                let name = (write_id, index);
+                let known = self.shared.core.lock().overlay.shard(&name).is_some();
+                if !known && let Some(s) = runs.shard(name, Mode::Wait).map_err(must)? {
+                    let mut core = self.shared.core.lock();
+                    core.overlay.set_shard(name, Some(s));
+                    core.overlay.resolve_shard(&name);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Keeps memory bounded while a long journal is replayed.

@@ -46,8 +46,16 @@ pub(crate) struct HealQueue {
 
 #[derive(Default)]
 struct QueueState {
-    queue: VecDeque<(RegisterKey, u8)>,
+    queue: VecDeque<Wanted>,
     inside: HashSet<RegisterKey>,
+}
+
+/// A register to be healed.
+struct Wanted {
+    key: RegisterKey,
+    /// Something was damaged, not only missing: read every shard.
+    deep: bool,
+    tries: u8,
 }
 
 impl HealQueue {
@@ -63,24 +71,31 @@ impl HealQueue {
         }
     }
 
-    pub(crate) fn push(&self, key: RegisterKey) {
-        self.push_again(key, 0);
+    pub(crate) fn push(&self, key: &RegisterKey, deep: bool) {
+        self.put(Wanted { key: key.clone(), deep, tries: 0 });
     }
 
-    fn push_again(&self, key: RegisterKey, tries: u8) {
+    fn put(&self, wanted: Wanted) {
         let mut s = self.state.lock();
-        if s.queue.len() < BOUND && s.inside.insert(key.clone()) {
-            s.queue.push_back((key, tries));
+        if s.inside.contains(&wanted.key) {
+            if wanted.deep
+                && let Some(w) = s.queue.iter_mut().find(|w| w.key == wanted.key)
+            {
+                w.deep = true;
+            }
+        } else if s.queue.len() < BOUND {
+            s.inside.insert(wanted.key.clone());
+            s.queue.push_back(wanted);
             drop(s);
             self.work.notify_one();
         }
     }
 
-    fn pop(&self) -> Option<(RegisterKey, u8)> {
+    fn pop(&self) -> Option<Wanted> {
         let mut s = self.state.lock();
         let next = s.queue.pop_front();
-        if let Some((key, _)) = &next {
-            s.inside.remove(key);
+        if let Some(w) = &next {
+            s.inside.remove(&w.key);
         }
         next
     }
@@ -133,7 +148,7 @@ pub struct HealStats {
 impl Sets {
     /// Puts a register on the heal queue (bounded, each key once).
     pub fn damage(&self, key: &RegisterKey) {
-        self.inner.heals.push(key.clone());
+        self.inner.heals.push(key, true);
     }
 
     /// Makes every slot of a register whole now. `deep`: every shard is read and verified, not only
@@ -163,9 +178,9 @@ impl Sets {
     /// Heals everything in the queue, in this task; returns how many registers.
     pub async fn heal_queued(&self) -> usize {
         let mut count = 0;
-        while let Some((key, _)) = self.inner.heals.pop() {
+        while let Some(Wanted { key, deep, .. }) = self.inner.heals.pop() {
             count += 1;
-            if let Err(e) = self.inner.heal(&key, false).await {
+            if let Err(e) = self.inner.heal(&key, deep).await {
                 tracing::debug!(?key, "heal: {e}");
             }
         }
@@ -613,25 +628,24 @@ async fn shard_state(
 pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
-        let Some((key, tries)) = inner.heals.pop() else {
+        let Some(mut wanted) = inner.heals.pop() else {
             let wait = tokio::time::timeout(Duration::from_secs(1), inner.heals.work.notified());
             let _ = wait.await;
             continue;
         };
         let began = Instant::now();
-        // A body that just failed to read may be corrupt rather than missing: look closely.
-        match inner.heal(&key, true).await {
+        match inner.heal(&wanted.key, wanted.deep).await {
             Ok(h) if h.missing == 0 || h.lost > 0 => {}
             other => {
                 if let Err(e) = &other {
-                    tracing::debug!(?key, tries, "heal: {e}");
+                    tracing::debug!(key = ?wanted.key, "heal: {e}");
                 }
-                if tries < TRIES {
+                wanted.tries += 1;
+                if wanted.tries <= TRIES {
                     let inner = inner.clone();
-                    let wait = RETRY * (1 << tries);
                     tokio::spawn(async move {
-                        tokio::time::sleep(wait).await;
-                        inner.heals.push_again(key, tries + 1);
+                        tokio::time::sleep(RETRY * (1 << wanted.tries)).await;
+                        inner.heals.put(wanted);
                     });
                 }
             }

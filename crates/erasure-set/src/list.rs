@@ -41,6 +41,9 @@ pub struct Page {
 /// The most entries a page may be asked for.
 pub const MAX_PAGE: usize = 10_000;
 
+/// Pages up to this long are compared entry by entry.
+const SHORT: usize = 64;
+
 /// A stretch of one group's registers as its drives show them.
 pub(crate) struct Stretch {
     pub(crate) keys: Vec<Shown>,
@@ -220,7 +223,7 @@ impl Inner {
             }
             _ => (to.to_vec(), None),
         };
-        if self.agree(view, slots, from, &end, &entries).await {
+        if self.agree(view, slots, leader, from, &end, &entries).await {
             return Ok(Stretch { keys: entries.into_iter().map(Shown::Same).collect(), next });
         }
         let mut shown: BTreeMap<RegisterKey, SmallVec<[(u8, Entry); 4]>> = BTreeMap::new();
@@ -254,7 +257,7 @@ impl Inner {
                     Some((_, e)) if same => Shown::Same(e),
                     Some(last) => {
                         seen.push(last);
-                        self.heals.push(key.clone());
+                        self.heals.push(&key, false);
                         Shown::Differ(key, seen)
                     }
                     None => Shown::Differ(key, seen),
@@ -264,24 +267,33 @@ impl Inner {
         Ok(Stretch { keys, next })
     }
 
-    /// Whether all drives of `slots` show exactly `entries` in the range.
-    async fn agree(
+    /// Whether all drives of `slots` show exactly the `entries` of `leader` in the range.
+    pub(crate) async fn agree(
         &self,
         view: &View,
         slots: SlotSet,
+        leader: u8,
         from: &[u8],
         to: &[u8],
         entries: &[Entry],
     ) -> bool {
-        let digests = slots.iter().filter_map(|s| view.member(s)).map(|m| async move {
-            let d = m.drive.range_digest(from, to).await;
-            d.ok()
+        let mine = (entries.len() as u64, entries.iter().fold(0u64, |d, e| d.wrapping_add(digest(e))));
+        let others = slots.iter().filter(|s| *s != leader).filter_map(|s| view.member(s));
+        let others = others.map(|m| async move {
+            // A short page is compared as it is: that needs no other thread.
+            if entries.len() <= SHORT
+                && let Some(r) = m.drive.scan_now(from, to, entries.len() + 1)
+            {
+                return r.is_ok_and(|theirs| {
+                    theirs.len() == entries.len()
+                        && theirs.iter().zip(entries).all(|(a, b)| {
+                            (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key)
+                        })
+                });
+            }
+            m.drive.range_digest(from, to).await.is_ok_and(|d| d == mine)
         });
-        let digests = join_all(digests).await;
-        digests.first().is_some_and(|first| {
-            first.is_some_and(|(count, _)| count == entries.len() as u64)
-                && digests.iter().all(|d| d == first)
-        })
+        join_all(others).await.into_iter().all(|same| same)
     }
 
     pub(crate) async fn scan(
@@ -301,6 +313,15 @@ impl Inner {
         };
         r.map_err(|e| Error::Unavailable(format!("listing: {e}")))
     }
+}
+
+/// The digest of one entry, as [`ashlar_drive::Drive::range_digest`] sums it up.
+fn digest(e: &Entry) -> u64 {
+    let mut bytes = SmallVec::<[u8; 256]>::new();
+    bytes.extend_from_slice(&e.ballot.to_bytes());
+    bytes.extend_from_slice(&e.digest.to_le_bytes());
+    bytes.extend_from_slice(e.key.as_bytes());
+    ashlar_checksum::key_hash(&bytes)
 }
 
 /// The slots a listing asks: a majority of the voters; with fewer, at least half, all of them

@@ -174,7 +174,7 @@ impl<'a> Attempt<'a> {
                         self.p.on_promise_one_sync(slot, pair, l.one_sync, a.with_shard)
                     }
                     Err(_) => {
-                        self.inner.heals.push(self.key.clone());
+                        self.inner.heals.push(self.key, true);
                         self.p.on_silent(slot)
                     }
                 }
@@ -376,7 +376,7 @@ impl<'a> Attempt<'a> {
             };
             m.drive.stage(shard, done);
         }
-        s.staged_as(tally.clone());
+        s.staged_as(tally.clone(), asked);
         let o = gather(&tally, &self.view, asked, s.needed, GRACE).await;
         if o.ok.count_ones() < u32::from(s.needed) {
             return Err(shortage(&tally, "staging", o.ok.count_ones(), s.needed));
@@ -483,14 +483,30 @@ impl<'a> Attempt<'a> {
         }
         let failed = SlotSet(o.failed | o.refused).without(has);
         let waiting = asked.without(has).without(failed);
-        if !failed.is_empty() {
-            self.inner.heals.push(self.key.clone());
-        }
+        self.inner.heal_if_up(self.key, view, failed);
         if !waiting.is_empty() {
             self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops);
         }
         if self.grave && SlotSet(o.ok) == view.quorum.all() {
             self.inner.bury(self.key, self.p.ballot(), view);
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// Looks after the shards of data that a chosen record names now: those still being made
+    /// durable are followed, those left out are queued for heal.
+    pub(crate) fn look_after(&self, staged: &[&Staged]) {
+        for s in staged {
+            let Some((tally, asked)) = s.tally() else { continue };
+            let o = tally.outcome();
+            let waiting = asked.without(SlotSet(o.ok | o.uncounted | o.failed | o.refused));
+            let lost = self.view.quorum.all().without(SlotSet(o.ok | o.uncounted)).without(waiting);
+            self.inner.heal_if_up(self.key, &self.view, lost);
+            if !waiting.is_empty() {
+                let (ballot, none) = (self.p.ballot(), Drops::new());
+                self.inner.follow(self.key, ballot, &self.view, tally, waiting, none);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariants: every byte that leaves was verified by its drive against its identity, or computed
 //! from rows that were; a shortage is an error before wrong bytes; memory is bounded by the readers'
-//! budget; damage is reported and queued, never waited for.
+//! budget, of which a reader whose client is slow holds one stripe; damage is reported and queued, never waited for.
 
 use crate::sets::{Inner, READ_UNIT, Sets};
 use crate::table::{Member, View};
@@ -49,7 +49,8 @@ pub struct ObjectReader {
     /// For heal, which knows already.
     quiet: bool,
     over: bool,
-    _budget: Option<OwnedSemaphorePermit>,
+    /// Memory of the rows in `ready`.
+    held: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Clone)]
@@ -86,6 +87,8 @@ struct Fetch {
     waiting: Option<FuturesUnordered<RowFuture>>,
     late: u64,
     since: Instant,
+    /// Memory of its rows, out of the readers' budget; `None` for a small body.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Sets {
@@ -127,7 +130,7 @@ impl Inner {
         let shards = (0..view.n())
             .map(|i| if view.member(data.slot_of(i)).is_some() { Shard::Closed } else { Shard::Away })
             .collect();
-        let mut reader = ObjectReader {
+        let reader = ObjectReader {
             inner: self.clone(),
             view,
             owner: owner.clone(),
@@ -142,21 +145,9 @@ impl Inner {
             damage: 0,
             quiet: false,
             over: false,
-            _budget: None,
+            held: None,
         };
-        if !data.inline {
-            let stripes = (reader.end - reader.next).min(DEPTH as u64) as usize;
-            let row = data.row_len(u64::from(data.stripe).min(size)) as usize;
-            reader._budget = self.budget(stripes * row * (usize::from(data.k) + 1)).await;
-        }
         Ok(reader)
-    }
-
-    /// Room for what a reader may hold at once.
-    async fn budget(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let units = (bytes.div_ceil(READ_UNIT) as u32).clamp(1, self.read_units);
-        // The semaphore is never closed.
-        self.read_budget.clone().acquire_many_owned(units).await.ok()
     }
 }
 
@@ -197,8 +188,14 @@ impl ObjectReader {
 
     /// Finishes the first stripe under way, and starts others when drives have to be waited for.
     async fn advance(&mut self) -> Result<()> {
+        // Everything handed out so far has left: whoever waits for room here holds none.
+        self.held = None;
         if self.fetches.is_empty() {
-            self.start_stripe();
+            let room = match self.units() {
+                0 => None,
+                n => self.inner.read_budget.clone().acquire_many_owned(n).await.ok(),
+            };
+            self.start_stripe(room);
         }
         let Some(mut head) = self.fetches.pop_front() else { return Ok(()) };
         let result = self.complete(&mut head).await;
@@ -206,7 +203,18 @@ impl ObjectReader {
         self.emit(head).await
     }
 
-    fn start_stripe(&mut self) {
+    /// What a stripe may hold in memory, in units of the readers' budget: its rows, and a few made
+    /// from others.
+    fn units(&self) -> u32 {
+        if self.data.inline {
+            return 0;
+        }
+        let row = self.data.row_len(u64::from(self.data.stripe).min(self.size)) as usize;
+        let bytes = row * (usize::from(self.data.k) + 1);
+        (bytes.div_ceil(READ_UNIT) as u32).clamp(1, self.inner.read_units)
+    }
+
+    fn start_stripe(&mut self, room: Option<OwnedSemaphorePermit>) {
         let stripe = self.next;
         self.next += 1;
         let (at, bytes) = self.extent(stripe);
@@ -225,6 +233,7 @@ impl ObjectReader {
             waiting: None,
             late: 0,
             since: Instant::now(),
+            room,
         };
         let usable = |i: u8| match self.shards[usize::from(i)] {
             Shard::Away | Shard::Bad => false,
@@ -331,7 +340,7 @@ impl ObjectReader {
         let state = match e {
             DriveError::Missing | DriveError::Corrupt(_) => {
                 if self.damage == 0 && !self.quiet {
-                    self.inner.heals.push(self.owner.clone());
+                    self.inner.heals.push(&self.owner, true);
                 }
                 self.damage |= 1 << shard;
                 tracing::debug!(shard, write = %self.data.write_id, "shard is bad: {e}");
@@ -389,7 +398,9 @@ impl ObjectReader {
             }
             // While this stripe waits for drives, the next ones may be read too.
             while self.fetches.len() + 1 < DEPTH && self.next < self.end {
-                self.start_stripe();
+                let room = self.inner.read_budget.clone().try_acquire_many_owned(self.units());
+                let Ok(room) = room else { break };
+                self.start_stripe(Some(room));
                 if let Some(f) = self.fetches.back_mut() {
                     poll_once(f);
                 }
@@ -473,6 +484,7 @@ impl ObjectReader {
         let from = self.range.start.max(at) - at;
         let to = self.range.end.min(at + bytes) - at;
         let row = fetch.row as u64;
+        self.held = fetch.room.take();
         fetch.rows.sort_unstable_by_key(|r| r.0);
         for (i, b) in fetch.rows.drain(..) {
             if fetch.want >> i & 1 == 0 {

@@ -138,7 +138,7 @@ impl Inner {
     /// A drive failed to show a register.
     pub(crate) fn note(&self, key: &RegisterKey, e: &DriveError) {
         if matches!(e, DriveError::Corrupt(_)) {
-            self.heals.push(key.clone());
+            self.heals.push(key, true);
         }
     }
 

@@ -237,7 +237,7 @@ impl Inner {
                 Err(_) => continue,
             };
             if own.is_some_and(|b| stored_names(&b, shard.write_id)) {
-                self.heals.push(key.clone());
+                self.heals.push(key, false);
                 continue;
             }
             for index in 0..view.n() {

@@ -81,13 +81,21 @@ impl Inner {
         let mut tails = self.tails.tails.lock();
         if tails.len() >= BOUND {
             drop(tails);
-            self.heals.push(key.clone());
+            self.heals.push(key, false);
             return;
         }
         let (key, view, since) = (key.clone(), view.clone(), Instant::now());
         tails.push(Tail { key, ballot, view, tally, waiting, drops, since });
         if tails.len() == 1 {
             self.tails.work.notify_one();
+        }
+    }
+
+    /// Slots missed something. A drive that is out of service cannot be healed now; everything is
+    /// looked at when it comes back.
+    pub(crate) fn heal_if_up(&self, key: &RegisterKey, view: &View, slots: SlotSet) {
+        if !slots.and(view.which(crate::table::Member::is_up)).is_empty() {
+            self.heals.push(key, false);
         }
     }
 
@@ -131,7 +139,7 @@ impl Inner {
             t.waiting = t.waiting.without(done);
             let lost = t.waiting.and(SlotSet(o.failed | o.refused));
             if !lost.is_empty() || t.since.elapsed() > PATIENCE {
-                self.heals.push(t.key.clone());
+                self.heal_if_up(&t.key, &t.view, t.waiting);
                 return false;
             }
             !t.waiting.is_empty()

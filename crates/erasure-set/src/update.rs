@@ -248,6 +248,7 @@ impl Inner {
             }
         };
         let Some((stored_digest, len)) = chosen else { return Ok(None) };
+        attempt.look_after(&named);
         let Some(Sent { out, .. }) = sent.take() else { unreachable!("put there above") };
         let record = Arc::new(record);
         let ballot = attempt.ballot();

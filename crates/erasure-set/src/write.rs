@@ -98,7 +98,7 @@ pub struct Staged {
     /// The rows of a small body, and their length.
     rows: Option<(Bytes, usize)>,
     /// Who holds a shard; `None`: nobody was asked yet.
-    tally: Mutex<Option<Arc<Tally>>>,
+    tally: Mutex<Option<(Arc<Tally>, SlotSet)>>,
     kept: AtomicBool,
     _live: Option<Live>,
 }
@@ -131,12 +131,20 @@ impl Staged {
             None => unreachable!("only small bodies are staged by the update"),
         }
     }
-    pub(crate) fn staged_as(&self, tally: Arc<Tally>) {
-        *self.tally.lock() = Some(tally);
+    pub(crate) fn staged_as(&self, tally: Arc<Tally>, asked: SlotSet) {
+        *self.tally.lock() = Some((tally, asked));
+    }
+    /// Who was asked to hold a shard, and their answers.
+    pub(crate) fn tally(&self) -> Option<(Arc<Tally>, SlotSet)> {
+        self.tally.lock().clone()
     }
     /// Slots whose shard is durable now.
     pub(crate) fn durable(&self) -> SlotSet {
-        self.tally.lock().as_ref().map_or(SlotSet::EMPTY, |t| SlotSet(t.outcome().ok))
+        self.tally.lock().as_ref().map_or(SlotSet::EMPTY, |(t, _)| {
+            // A shard on a joining drive is as durable as any.
+            let o = t.outcome();
+            SlotSet(o.ok | o.uncounted)
+        })
     }
     /// A record that names it is about to be sent: from here on it belongs to the register.
     pub(crate) fn keep(&self) {
@@ -282,6 +290,9 @@ impl DataWriter {
         let len = self.data.shard_len(self.size);
         let frame = self.data.row_len(u64::from(self.data.stripe)) as u32;
         let ballot: Ballot = self.inner.ballots.next(self.view.epoch);
+        // A drive that has been late is left out while the others are enough: heal makes its shard.
+        let prompt = slots.and(self.view.which(|m| !m.pulse.is_late()));
+        let slots = if prompt.len() >= self.needed { prompt } else { slots };
         let mut full = false;
         let mut have = 0;
         let mut writers: Vec<Option<ShardWriter>> = (0..self.view.n()).map(|_| None).collect();
@@ -451,7 +462,7 @@ impl DataWriter {
                         w.finish(tally.completion(slot as u8));
                     }
                 }
-                staged.staged_as(tally.clone());
+                staged.staged_as(tally.clone(), asked);
                 let o = gather(&tally, &self.view, asked, self.needed, GRACE).await;
                 let have = o.ok.count_ones();
                 if have < u32::from(self.needed) {

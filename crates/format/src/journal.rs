@@ -448,6 +448,9 @@ pub enum Entry<'a> {
         index: u8,
         /// Journal segment of the record that is dead now.
         segment: u32,
+        /// Segment and offset: records of the shard at or after this place stay. Zero: this
+        /// record's own place (compaction states the original's).
+        before: (u32, u32),
     },
     /// The small state of the drive; the last one counts.
     State(DriveState),
@@ -631,10 +634,18 @@ pub fn segments(w: &mut Writer, list: &[u32]) {
 }
 
 /// The payload of a discard record.
-pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32) {
+pub fn discard(
+    w: &mut Writer,
+    write_id: WriteId,
+    index: u8,
+    segment: u32,
+    before: (u32, u32),
+) {
     w.raw(&write_id.0);
     w.u8(index);
     w.u32(segment);
+    w.u32(before.0);
+    w.u32(before.1);
 }
 
 fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
@@ -709,8 +720,9 @@ impl<'a> Entry<'a> {
             kind::DISCARD => {
                 let (write_id, index) = (WriteId(r.array()?), r.u8()?);
                 let segment = r.u32()?;
+                let before = (r.u32()?, r.u32()?);
                 r.end()?;
-                Entry::Discard { write_id, index, segment }
+                Entry::Discard { write_id, index, segment, before }
             }
             kind::STATE => {
                 let s = DriveState::decode(&mut r)?;

@@ -17,6 +17,8 @@ pub enum Mutant {
     NewestOfMajority,
     /// A failed condition is answered from a base that is not known to be chosen.
     AnswerUndecided,
+    /// A retry answers 412 from a chosen base, although its earlier attempt may still appear.
+    RetryForgets,
     /// A fenced drive still answers readers of the old epoch, which may count a replaced drive.
     OldEpochReads,
     /// With half the drives, the newest answer is served, hinted or not.
@@ -74,6 +76,7 @@ impl Mutant {
         Mutant::NoFence,
         Mutant::NewestOfMajority,
         Mutant::AnswerUndecided,
+        Mutant::RetryForgets,
         Mutant::OldEpochReads,
         Mutant::HalfNewest,
         Mutant::HalfOfOneMind,

@@ -34,6 +34,7 @@ impl Setting {
 
 const ONE: &[Kind] = &[Kind::Append];
 const CONDITIONAL: &[Kind] = &[Kind::Append, Kind::IfNoneMatch];
+const MATCHING: &[Kind] = &[Kind::Append, Kind::IfMatch];
 const DELETING: &[Kind] = &[Kind::Append, Kind::Delete];
 
 const R3: register::Scope<3> = register::Scope::PLAIN;
@@ -63,6 +64,7 @@ pub fn small() -> Vec<Setting> {
     reg("3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..R3 });
     let conditional = register::Scope { writers: CONDITIONAL, ..R3 };
     reg("If-None-Match, 3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..conditional });
+    reg("If-Match, 4 rounds", register::Scope { rounds: 4, writers: MATCHING, ..R3 });
     reg("1 replaced, 1 restart", register::Scope { replaced: 1, crashes: 1, ..R3 });
     reg("1 replaced, 1 read", register::Scope { replaced: 1, reads: 1, ..R3 });
     reg("1 replaced, 3 rounds", register::Scope { replaced: 1, rounds: 3, ..R3 });
@@ -203,6 +205,7 @@ fn mutant(m: Mutant) -> Setting {
         M::AnswerUndecided => {
             Setting::new(name, three(register::Scope { writers: CONDITIONAL, rounds: 3, ..R3 }))
         }
+        M::RetryForgets => Setting::new(name, three(register::Scope { writers: MATCHING, rounds: 4, ..R3 })),
         M::OldEpochReads => {
             let zombies = register::Scope { zombies: true, replaced: 1, reads: 1, ..R3 };
             Setting::new(name, three(zombies))

@@ -240,7 +240,7 @@ fn rebuild_text(rebuild: &Rebuild) -> String {
 fn drives_text(output: &Output, drives: &[Drive]) -> String {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_header(["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", ""]);
+    table.set_header(["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", "Note"]);
     for drive in drives {
         let healthy = drive.state == "online";
         let rebuild = drive.rebuild.as_ref().map(rebuild_text);

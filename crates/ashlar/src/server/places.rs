@@ -46,10 +46,11 @@ pub fn absolute(path: &str) -> PathBuf {
 /// In words for the operator: every path that stands in the way is named.
 pub fn judge(places: &[Place]) -> Result<Finding, String> {
     let mut problems = Vec::new();
+    let mut foreign = Vec::new();
     let mut deployment: Option<(DeploymentId, &Path)> = None;
     for place in places {
         match &place.probe {
-            Probe::Foreign(why) => problems.push(format!("{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder", place.path.display())),
+            Probe::Foreign(why) => foreign.push(format!("{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder", place.path.display())),
             Probe::Ours(label) => match deployment {
                 Some((other, at)) if other != label.deployment => problems.push(format!(
                     "{} and {} belong to different deployments",
@@ -61,6 +62,11 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
             },
             Probe::Blank | Probe::Missing | Probe::Unreadable(_) => {}
         }
+    }
+    // A foreign folder among drives of ours is a drive that is missing: it is left alone and the
+    // others serve. Before there is a deployment it is a mistake on the command line.
+    if deployment.is_none() {
+        problems.append(&mut foreign);
     }
     if let (None, Some((path, why))) = (&deployment, unreadable(places)) {
         problems.push(format!("{}: {why}", path.display()));
@@ -116,10 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn foreign_folders_stop_everything_and_are_all_named() {
-        let places = [place("a", Probe::Foreign("it holds photos".into())), place("b", ours(1, 1)), place("c", ours(2, 2))];
-        let text = judge(&places).unwrap_err();
-        assert!(text.contains("a: it holds photos") && text.contains("b and c belong"), "{text}");
+    fn foreign_folders_stop_a_first_start_and_count_as_missing_later() {
+        let photos = || Probe::Foreign("it holds photos".into());
+        let text = judge(&[place("a", photos()), place("b", Probe::Blank), place("c", photos())]).unwrap_err();
+        assert!(text.contains("a: it holds photos") && text.contains("c: it holds photos"), "{text}");
+        let text = judge(&[place("a", photos()), place("b", ours(1, 1)), place("c", ours(2, 2))]).unwrap_err();
+        assert!(text.contains("b and c belong"), "{text}");
+        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
+        assert_eq!(judge(&[place("a", photos()), place("b", ours(1, 1))]), existing);
     }
 
     #[test]

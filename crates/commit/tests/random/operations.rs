@@ -19,7 +19,11 @@ impl Sim {
         }
         let ballot = ballot_above(op.above, self.epoch, i as u16 + 1, 7).expect("a ballot");
         op.above = ballot;
-        let prop = Box::new(Proposer::new(self.q, ballot));
+        let prop = Box::new(if op.attempt > 1 {
+            Proposer::retry(self.q, ballot)
+        } else {
+            Proposer::new(self.q, ballot)
+        });
         op.doing = Doing::Propose { prop, rec: None };
         let stage = (op.write > 0 && !op.light).then_some(op.write);
         self.send(i, ballot, all, &Ask::Prepare);

@@ -153,6 +153,15 @@ async fn listings_are_ordered_and_complete() {
             }
             assert_eq!(got, all.into_iter().cloned().collect::<Vec<_>>(), "{prefix:?} by {limit}");
         }
+        // Drives that agree are believed by their digests alone.
+        let view = rig.sets.inner.view(0).unwrap();
+        let (from, to) = crate::list::group_range(0);
+        let slots = crate::list::readers(&view).unwrap();
+        let stretch = rig.sets.inner.stretch(&view, slots, &from, &to, 10_000).await.unwrap();
+        assert!(stretch.keys.len() > 64);
+        let entries = rig.sets.inner.scan(&view, 0, &from, &to, 10_000).await.unwrap();
+        assert!(rig.sets.inner.agree(&view, slots, 0, &from, &to, &entries).await);
+        assert!(!rig.sets.inner.agree(&view, slots, 0, &from, &to, &entries[1..]).await);
         let other = rig.sets.list(Space::Object, BucketId([8; 16]), b"", b"", 10).await.unwrap();
         assert_eq!(other, crate::Page::default());
         rig.close().await;

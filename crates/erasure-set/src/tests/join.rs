@@ -20,56 +20,66 @@ fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
 }
 
 /// Looks at the drives themselves: every record on every drive under one ballot, every shard that a
-/// record names on its slot and sound, and nothing else. Returns records and shards.
+/// record names on its slot and sound, and nothing else. Returns records and shards. Purges and
+/// discards are lazy, so what does not fit gets a while.
 async fn census(sets: &Sets) -> (usize, usize) {
+    let mut result = count(sets).await;
+    for _ in 0..60 {
+        if result.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        result = count(sets).await;
+    }
+    result.unwrap_or_else(|e| panic!("{e}"))
+}
+
+async fn count(sets: &Sets) -> Result<(usize, usize), String> {
     let layout = sets.layout();
     let (mut records, mut named) = (0, HashSet::new());
+    for d in sets.drives() {
+        d.flush().await.unwrap();
+    }
     for g in &layout.groups {
         let (from, to) = crate::list::group_range(g.id);
-        let mut first: Option<Vec<ashlar_drive::Entry>> = None;
+        let mut first: Option<Vec<_>> = None;
         for (slot, id) in g.slots.iter().enumerate() {
             let d = sets.drives().into_iter().find(|d| d.label().drive == *id).unwrap();
             assert_eq!(d.role(), Role::Voter);
             let entries = d.scan(&from, &to, 1_000_000).await.unwrap();
             for e in &entries {
-                let r = d.read(&e.key, true).await.unwrap().accepted.unwrap();
-                let stored = crate::stored::Stored::parse(&r.record.unwrap()).unwrap();
+                let seen = d.read(&e.key, true).await.unwrap().accepted;
+                let seen = seen.ok_or_else(|| format!("{:?} just went", e.key))?;
+                let stored = crate::stored::Stored::parse(&seen.record.unwrap()).unwrap();
                 for p in stored.decode().unwrap().data() {
                     let shard = p.data.shard_of(slot as u8);
-                    d.verify_shard(p.data.write_id, shard).await.unwrap_or_else(|x| {
-                        panic!("{:?}: shard {shard} on slot {slot}: {x}", e.key)
-                    });
+                    let sound = d.verify_shard(p.data.write_id, shard).await;
+                    sound.map_err(|x| format!("{:?}: shard {shard} on slot {slot}: {x}", e.key))?;
                     named.insert((*id, p.data.write_id, shard));
                 }
             }
-            let pairs = |v: &[ashlar_drive::Entry]| -> Vec<_> {
-                v.iter().map(|e| (e.key.clone(), e.ballot)).collect()
-            };
-            match &first {
-                None => first = Some(entries),
-                Some(f) => assert_eq!(pairs(f), pairs(&entries), "slot {slot} of group {}", g.id),
+            let pairs: Vec<_> = entries.into_iter().map(|e| (e.key, e.ballot)).collect();
+            if let Some(f) = &first {
+                let odd = f.iter().find(|p| !pairs.contains(p));
+                let odd = odd.or_else(|| pairs.iter().find(|p| !f.contains(p)));
+                if let Some(odd) = odd {
+                    return Err(format!("slot {slot} of group {}: {odd:?}", g.id));
+                }
+            } else {
+                first = Some(pairs);
             }
         }
         records += first.map_or(0, |f| f.len());
     }
-    // Discards are lazy: they get a while.
-    let mut orphans = Vec::new();
-    for _ in 0..40 {
-        orphans.clear();
-        for d in sets.drives() {
-            d.flush().await.unwrap();
-            let id = d.label().drive;
-            let all = d.shards(None, 1_000_000).await.unwrap();
-            let orphan = |s: &ashlar_drive::ShardInfo| !named.contains(&(id, s.write_id, s.index));
-            orphans.extend(all.into_iter().filter(orphan).map(|s| (id, s)));
+    for d in sets.drives() {
+        let id = d.label().drive;
+        for s in d.shards(None, 1_000_000).await.unwrap() {
+            if !named.contains(&(id, s.write_id, s.index)) {
+                return Err(format!("an orphan of {:?}", s.owner));
+            }
         }
-        if orphans.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(orphans.is_empty(), "{orphans:?}");
-    (records, named.len())
+    Ok((records, named.len()))
 }
 
 async fn fill(rig: &Rig, count: u64) {

@@ -223,12 +223,18 @@ impl<const N: usize> Scope<N> {
             node: u16::from(who) + 1,
             nonce: 0,
         };
+        let again = w.rounds.iter().any(|r| r.who == who && r.proposed);
+        let prop = if again && !self.broken(Mutant::RetryForgets) {
+            Proposer::retry(self.quorum(), ballot)
+        } else {
+            Proposer::new(self.quorum(), ballot)
+        };
         let at = w.rounds.iter().take_while(|r| r.prop.ballot() < ballot).count();
         let round = Round {
             who,
             kind,
             epoch,
-            prop: Proposer::new(self.quorum(), ballot),
+            prop,
             log: Log::default(),
             ghost: Log::default(),
             only_base: false,
@@ -280,16 +286,19 @@ impl<const N: usize> Scope<N> {
             Kind::Delete => (round.who + 1) | Log::DELETE,
             _ => round.who + 1,
         };
-        let object = exists && !base.deleted();
-        let refuses = round.kind == Kind::IfNoneMatch && object && !base.contains(mark);
+        let object = !base.is_empty() && !base.deleted();
+        let fails = match round.kind {
+            Kind::IfNoneMatch => object,
+            Kind::IfMatch => !object,
+            _ => false,
+        };
+        let refuses = fails && !base.contains(mark);
         if round.kind == Kind::Identity || refuses {
             let known = known || self.broken(Mutant::AnswerUndecided);
-            if !exists || known {
+            if known || round.kind == Kind::Identity && !exists {
                 // Decided: answered without a round.
-                let (who, min) = (round.who, round.min);
                 round.chosen = true;
-                w.seen.observe(base, min);
-                w.answered |= u8::from(refuses) << who;
+                self.answer_base(w, r, base);
                 return;
             }
             round.only_base = true;
@@ -302,6 +311,19 @@ impl<const N: usize> Scope<N> {
         }
         round.prop.propose(0);
         round.proposed = true;
+    }
+
+    /// A read is answered from this state, or a write refused.
+    fn answer_base(&self, w: &mut World<N>, r: usize, base: Log) {
+        let (who, min) = (w.rounds[r].who, w.rounds[r].min);
+        w.observe(base, min);
+        if who < READER {
+            w.answered |= 1 << who;
+            w.refused |= 1 << (who + 1);
+            // It may have appeared before.
+            let seen = w.seen.log;
+            w.observe(seen, Log::default());
+        }
     }
 
     fn accept(&self, w: &mut World<N>, r: usize, i: usize) -> Option<()> {
@@ -325,14 +347,12 @@ impl<const N: usize> Scope<N> {
         let round = &mut w.rounds[r];
         if round.prop.on_accepted(i as u8) == Step::Chosen {
             round.chosen = true;
-            let (who, min, only_base) = (round.who, round.min, round.only_base);
+            let (who, only_base) = (round.who, round.only_base);
             if only_base {
-                w.seen.observe(log, min);
+                self.answer_base(w, r, log);
             } else {
                 // The operation is in the record; what was seen before it is as well.
-                w.seen.observe(log, Log::default());
-            }
-            if who < READER {
+                w.observe(log, Log::default());
                 w.answered |= 1 << who;
             }
         }

@@ -12,6 +12,7 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
         Property::always("nothing older than observed is answered", |_, w: &World<N>| {
             w.seen.bad != Some(Bad::Stale)
         }),
+        Property::always("a refused write never appears", |_, w: &World<N>| w.seen.bad != Some(Bad::BothWon)),
         Property::sometimes("reached: every writer has its answer", |s: &Scope<N>, w: &World<N>| {
             w.answered == (1 << s.writers.len()) - 1
         }),

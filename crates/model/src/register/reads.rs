@@ -26,7 +26,7 @@ impl<const N: usize> Scope<N> {
         }
         if self.broken(Mutant::NewestOfMajority) {
             if read.answers >= self.quorum().majority() {
-                w.seen.observe(read.newest.1, read.min);
+                w.observe(read.newest.1, read.min);
             } else {
                 w.read = Some(read);
             }
@@ -40,7 +40,7 @@ impl<const N: usize> Scope<N> {
         let mut read = w.read.take()?;
         let step = read.reader.on_deadline();
         if step == ReadStep::Unavailable && self.broken(Mutant::HalfNewest) {
-            w.seen.observe(read.newest.1, read.min);
+            w.observe(read.newest.1, read.min);
             return Some(());
         }
         self.take(w, read, step);
@@ -57,12 +57,12 @@ impl<const N: usize> Scope<N> {
                 if !half || current {
                     w.served_half |= half;
                     let log = w.log_of(ballot);
-                    w.seen.observe(log, read.min);
+                    w.observe(log, read.min);
                 }
             }
             ReadStep::Absent { majority } => {
                 if majority || current {
-                    w.seen.observe(read.ghost, read.min);
+                    w.observe(read.ghost, read.min);
                 }
             }
             ReadStep::NeedIdentityRound => {

@@ -1,7 +1,7 @@
 //! The state of the world, and the scope that bounds it.
 
 use crate::mix::hash_slots;
-use crate::{Log, Mutant, Seen};
+use crate::{Bad, Log, Mutant, Seen};
 use ashlar_commit::{Acceptor, Ballot, OnePromise, Proposer, Quorum, Reader, Resync, Role, SlotSet};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -16,6 +16,8 @@ pub enum Kind {
     Append,
     /// Adds a change if there is no object, else answers 412 from a chosen state.
     IfNoneMatch,
+    /// Adds a change if there is an object, else answers 412 from a chosen state.
+    IfMatch,
     /// Writes a tombstone.
     Delete,
     /// A read that found no agreement: accepts the base again, then answers it.
@@ -183,6 +185,8 @@ pub struct World<const N: usize> {
     pub attempts: [u8; 3],
     /// Writers that have their answer.
     pub answered: u8,
+    /// Writers that were told 412: their change never appears.
+    pub refused: u8,
     /// Restarts left.
     pub crashes: u8,
     /// Replacements left.
@@ -214,6 +218,7 @@ impl<const N: usize> World<N> {
             skipped: 0,
             attempts: [0; 3],
             answered: 0,
+            refused: 0,
             crashes: scope.crashes,
             replaced: scope.replaced,
             dead: scope.dead,
@@ -238,6 +243,14 @@ impl<const N: usize> World<N> {
         match &self.old[i] {
             Some(old) if epoch < self.epoch => old,
             _ => &self.drives[i],
+        }
+    }
+
+    /// A client observes a state.
+    pub fn observe(&mut self, log: Log, min: Log) {
+        self.seen.observe(log, min);
+        if log.marks().iter().any(|m| self.refused >> (m & !Log::DELETE) & 1 == 1) {
+            self.seen.fail(Bad::BothWon);
         }
     }
 
@@ -271,7 +284,7 @@ impl<const N: usize> Hash for World<N> {
             r.reader.hash_shared(state);
             (r.epoch, r.min, r.ghost, r.newest, r.answers).hash(state);
         }
-        (self.epoch, self.skipped, self.attempts, self.answered, self.seen).hash(state);
+        (self.epoch, self.skipped, self.attempts, self.answered, self.refused, self.seen).hash(state);
         (self.crashes, self.replaced, self.dead, self.reads).hash(state);
         (self.purged, self.served_half).hash(state);
     }

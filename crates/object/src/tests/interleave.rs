@@ -1,1 +1,262 @@
-//! interleave
+//! Concurrent calls in every kind of order, and a crash between any two steps (T14).
+//!
+//! The store in memory yields before each step, so an executor that picks the next call by a seed
+//! decides the whole interleaving. Memory itself checks that nothing named is dropped and nothing
+//! dropped is named. After each run the store is opened anew, swept, and compared with what the
+//! callers were told.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use ashlar_checksum::md5_once;
+use bytes::Bytes;
+
+use super::{Rng, again, get, memory, part, put};
+use crate::*;
+
+type Call = Pin<Box<dyn Future<Output = Told>>>;
+
+/// What a caller was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    Put,
+    Deleted,
+    Completed(Vec<u8>),
+    Aborted,
+    Part,
+    No(String),
+    Unknown,
+}
+
+fn told<T>(r: Result<T>, yes: Told) -> Told {
+    match r {
+        Ok(_) => yes,
+        Err(Error::Unavailable(_)) => Told::Unknown,
+        Err(e) => Told::No(e.to_string()),
+    }
+}
+
+/// Polls the calls in an order drawn from `rng` until all are done or `stop` polls were made. A call
+/// that waits for another's lock is polled in vain, which is harmless.
+fn run(calls: &mut [Option<Call>], rng: &mut Rng, stop: usize) -> Vec<Option<Told>> {
+    let mut out: Vec<Option<Told>> = vec![None; calls.len()];
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..stop {
+        let alive: Vec<usize> = (0..calls.len()).filter(|i| calls[*i].is_some()).collect();
+        if alive.is_empty() {
+            break;
+        }
+        let i = *rng.pick(&alive);
+        if let Some(call) = &mut calls[i]
+            && let Poll::Ready(t) = call.as_mut().poll(&mut cx)
+        {
+            out[i] = Some(t);
+            calls[i] = None;
+        }
+    }
+    out
+}
+
+fn block<F: Future>(f: F) -> F::Output {
+    let mut f = Box::pin(f);
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..1_000_000 {
+        if let Poll::Ready(t) = f.as_mut().poll(&mut cx) {
+            return t;
+        }
+    }
+    panic!("stuck");
+}
+
+struct Scene {
+    /// Bodies that a part 1 may have.
+    bodies: Vec<Bytes>,
+    versioning: Versioning,
+    conditional: bool,
+}
+
+fn calls(store: &Store, id: UploadId, scene: &Scene, etag: ETag, rng: &mut Rng) -> Vec<Option<Call>> {
+    let n = 2 + rng.below(4);
+    let mut out: Vec<Option<Call>> = Vec::new();
+    for i in 0..n {
+        let store = store.clone();
+        let kind = if i == 0 { 0 } else { rng.below(7) };
+        let body = rng.pick(&scene.bodies).clone();
+        let conditions = if scene.conditional {
+            Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE }
+        } else {
+            Conditions::NONE
+        };
+        out.push(Some(Box::pin(async move {
+            match kind {
+                0..=2 => {
+                    let list = [CompletedPart { number: 1, etag, checksum: None }];
+                    let r = store.complete_upload("bucket", "k", id, &list, None, &conditions).await;
+                    let md5 = r.as_ref().map(|c| c.committed.etag.md5.to_vec()).unwrap_or_default();
+                    told(r, Told::Completed(md5))
+                }
+                3 => told(store.abort_upload("bucket", "k", id).await, Told::Aborted),
+                4 => told(part(&store, "bucket", "k", id, 1, &body).await, Told::Part),
+                5 => {
+                    told(put(&store, "bucket", "k", &Bytes::from_static(b"put")).await, Told::Put)
+                }
+                _ => told(store.delete("bucket", "k", None, &Conditions::NONE).await, Told::Deleted),
+            }
+        })));
+    }
+    out
+}
+
+/// One run: concurrent calls, cut off after `stop` polls (a crash of the process), then a restart, a
+/// retry, a sweep, and the questions.
+async fn one(seed: u64, stop: usize) {
+    let mut rng = Rng(seed);
+    let (store, memory, control) = memory().await;
+    let versioning = *rng.pick(&[Versioning::Off, Versioning::Enabled, Versioning::Suspended]);
+    let scene = Scene {
+        bodies: vec![rng.body(200), rng.body(300)],
+        versioning,
+        conditional: rng.chance(3),
+    };
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    if versioning != Versioning::Off {
+        store.set_versioning("bucket", versioning).await.unwrap();
+    }
+    let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+    let first = part(&store, "bucket", "k", id, 1, &scene.bodies[0]).await.unwrap();
+    if rng.chance(2) {
+        put(&store, "bucket", "k", &Bytes::from_static(b"before")).await.unwrap();
+    }
+    let mut calls = calls(&store, id, &scene, first.etag, &mut rng);
+    let answers = run(&mut calls, &mut rng, stop);
+    let cut = calls.iter().any(|c| c.is_some());
+    drop(calls);
+    drop(store);
+    let at = || format!("seed {seed:#x} stop {stop} {:?} {answers:?}", scene.versioning);
+
+    let store = again(&memory, &control);
+    let completed = answers.iter().flatten().find_map(|t| match t {
+        Told::Completed(md5) => Some(md5.clone()),
+        _ => None,
+    });
+    let aborted = answers.iter().flatten().any(|t| *t == Told::Aborted);
+    assert!(!(completed.is_some() && aborted), "complete and abort both won: {}", at());
+    if let Some(md5) = &completed {
+        let whole = md5_once(&md5_once(&scene.bodies[0]));
+        let other = md5_once(&md5_once(&scene.bodies[1]));
+        assert!(md5[..] == whole || md5[..] == other, "{}", at());
+    }
+    // A key that is read is whole, and never what was refused.
+    let before = block(get(&store, "bucket", "k", None));
+    let legal = |b: &[u8]| b == b"put" || b == b"before" || scene.bodies.iter().any(|s| *s == b);
+    match &before {
+        Ok(b) => assert!(legal(b), "{}", at()),
+        Err(Error::NoSuchKey { .. }) => {}
+        Err(e) => panic!("{e}: {}", at()),
+    }
+    // A retry of the completion gives the same answer.
+    let list = [CompletedPart { number: 1, etag: first.etag, checksum: None }];
+    let retry = block(store.complete_upload("bucket", "k", id, &list, None, &Conditions::NONE));
+    match (&completed, &retry) {
+        (Some(md5), Ok(c)) => assert_eq!(md5[..], c.committed.etag.md5[..], "{}", at()),
+        (Some(_), Err(e)) => panic!("the retry says {e}: {}", at()),
+        (None, Ok(_)) => assert!(!aborted, "{}", at()),
+        (None, Err(_)) => {}
+    }
+    // If nothing can have come after the version, it is there; and an overwritten one never returns.
+    let after = block(get(&store, "bucket", "k", None));
+    if completed.is_some() && !cut {
+        let same = match (&before, &after) {
+            (Ok(a), Ok(b)) => a == b,
+            (Err(_), Err(_)) => true,
+            _ => false,
+        };
+        assert!(same, "the retry of a completed call changed the key: {}", at());
+    }
+    let again_retry = block(store.complete_upload("bucket", "k", id, &list, None, &Conditions::NONE));
+    assert_eq!(retry.is_ok(), again_retry.is_ok(), "{}", at());
+    // When all is deleted, nothing is left.
+    let _ = block(store.abort_upload("bucket", "k", id));
+    let spec = VersionListSpec { max_keys: 100, ..VersionListSpec::default() };
+    let page = block(store.list_versions("bucket", &spec)).unwrap();
+    for e in &page.entries {
+        let o = block(store.get("bucket", "k", Some(e.version_id)));
+        if !e.delete_marker {
+            block(super::read(&o.unwrap())).unwrap();
+        }
+    }
+    for e in page.entries {
+        block(store.delete("bucket", "k", Some(e.version_id), &Conditions::NONE)).unwrap();
+    }
+    block(store.sweep(i64::MAX / 2)).unwrap();
+    block(store.sweep(i64::MAX / 2)).unwrap();
+    let (registers, bodies) = memory.census();
+    assert_eq!(registers, 0, "{}", at());
+    // Data that a cut call had replaced but not dropped is the orphan collector's (it reads the
+    // same registers and finds no name); everything else is gone.
+    assert!(bodies == 0 || bodies <= orphans(&answers, cut), "{bodies} bodies left: {}", at());
+}
+
+/// How many bodies without a name a run may leave: parts that replaced another while the upload was
+/// being completed, or were cut off between the change of their register and the drop.
+fn orphans(answers: &[Option<Told>], cut: bool) -> usize {
+    answers
+        .iter()
+        .filter(|a| match a {
+            None => cut,
+            Some(Told::Part | Told::No(_) | Told::Unknown) => true,
+            _ => false,
+        })
+        .count()
+}
+
+#[tokio::test]
+async fn every_order() {
+    for seed in 1..=1500u64 {
+        one(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), usize::MAX >> 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_at_any_point() {
+    for seed in 1..=60u64 {
+        for stop in 1..60 {
+            one(seed.wrapping_mul(0xd134_2543_de82_ef95), stop).await;
+        }
+    }
+}
+
+/// The drives fail after so many operations, whoever makes them; the same questions.
+#[tokio::test]
+async fn failing_drives_at_any_point() {
+    for steps in 0..40 {
+        let (store, memory, control) = memory().await;
+        store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+        let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+        let mut rng = Rng(steps as u64 + 1);
+        let body = rng.body(150);
+        let p = part(&store, "bucket", "k", id, 1, &body).await.unwrap();
+        let list = [CompletedPart { number: 1, etag: p.etag, checksum: None }];
+        memory.limit(steps);
+        let r = store.complete_upload("bucket", "k", id, &list, None, &Conditions::NONE).await;
+        memory.limit(-1);
+        assert!(matches!(r, Ok(_) | Err(Error::Unavailable(_))), "{steps}");
+        // The next writer of the key, before any retry: the version must not come back afterwards.
+        let store = if steps % 2 == 0 { again(&memory, &control) } else { store };
+        let seen = get(&store, "bucket", "k", None).await;
+        if seen.is_ok() {
+            store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+        }
+        let retry = store.complete_upload("bucket", "k", id, &list, None, &Conditions::NONE).await;
+        retry.unwrap_or_else(|e| panic!("{steps}: {e}"));
+        match (seen, get(&store, "bucket", "k", None).await) {
+            (Ok(_), Err(Error::NoSuchKey { .. })) => {}
+            (Err(_), Ok(b)) => assert_eq!(b, body),
+            (s, n) => panic!("{steps}: {s:?} then {n:?}"),
+        }
+        store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+        store.sweep(i64::MAX / 2).await.unwrap();
+        assert_eq!(memory.census(), (0, 0), "{steps}");
+    }
+}

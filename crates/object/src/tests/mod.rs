@@ -153,7 +153,9 @@ impl Pool {
             sets.stop().await;
         }
         for d in self.drives.drain(..) {
-            d.close().await;
+            // Asked again rather than waited for without end: a drive has one waiter at a time.
+            let patience = std::time::Duration::from_millis(200);
+            while tokio::time::timeout(patience, d.close()).await.is_err() {}
         }
         if let Some(control) = self.control.take() {
             control.close().await;
