@@ -244,10 +244,7 @@ impl http_body::Body for Outgoing {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let piece = match &mut self.framing {
             Framing::Plain(input) => ready!(input.poll_piece(cx)),
             Framing::Chunked(chunked) => ready!(chunked.poll_piece(cx)),
@@ -273,7 +270,7 @@ impl http_body::Body for Outgoing {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(match &self.framing {
             Framing::Plain(input) => input.left(),
-            Framing::Chunked(chunked) => chunked.left(),
+            Framing::Chunked(chunked) => chunked.encoded_left(),
         })
     }
 }

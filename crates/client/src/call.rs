@@ -27,8 +27,7 @@ use crate::{
     sign::{AmzDate, ChunkSigner, EMPTY_SHA256, Signer},
 };
 
-const X_AMZ_DECODED_CONTENT_LENGTH: HeaderName =
-    HeaderName::from_static("x-amz-decoded-content-length");
+const X_AMZ_DECODED_CONTENT_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const X_AMZ_TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 
 /// A client of one endpoint. Cloning shares its connections.
@@ -380,9 +379,7 @@ impl Client {
         };
         Ok(match mode {
             Payload::Unsigned => (fixed("UNSIGNED-PAYLOAD"), Framing::Plain),
-            Payload::SignedChunks => {
-                (fixed("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), chunks(true, None))
-            }
+            Payload::SignedChunks => (fixed("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), chunks(true, None)),
             Payload::SignedTrailer(algorithm) => {
                 (fixed("STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"), chunks(true, Some(algorithm)))
             }
@@ -443,7 +440,13 @@ impl Client {
             let region = inner.region.read().clone();
             let date = AmzDate::new(OffsetDateTime::now_utc());
             signed = Some(signer.sign(
-                &region, date, &call.method, &call.path, &call.query, &mut headers, &call.payload,
+                &region,
+                date,
+                &call.method,
+                &call.path,
+                &call.query,
+                &mut headers,
+                &call.payload,
             ));
         } else if let Framing::Chunks { .. } = call.framing {
             headers.insert(crate::sign::X_AMZ_CONTENT_SHA256, call.payload.clone());
@@ -474,8 +477,7 @@ impl Client {
         );
         let mut request = Request::new(body);
         *request.method_mut() = call.method.clone();
-        *request.uri_mut() =
-            Uri::from_parts(parts).map_err(|e| Error::Invalid(format!("path: {e}")))?;
+        *request.uri_mut() = Uri::from_parts(parts).map_err(|e| Error::Invalid(format!("path: {e}")))?;
         *request.headers_mut() = headers;
         Ok(request)
     }

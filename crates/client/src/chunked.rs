@@ -61,11 +61,7 @@ pub(crate) struct Chunked {
 impl Chunked {
     /// Frames `input`; chunks are signed if there is a signer, a checksum follows if there is an
     /// algorithm.
-    pub(crate) fn new(
-        input: Input,
-        signer: Option<ChunkSigner>,
-        trailer: Option<Algorithm>,
-    ) -> Chunked {
+    pub(crate) fn new(input: Input, signer: Option<ChunkSigner>, trailer: Option<Algorithm>) -> Chunked {
         let left = input.left();
         let chunk = if signer.is_some() { SIGNED_CHUNK } else { UNSIGNED_CHUNK };
         Chunked {
@@ -85,7 +81,7 @@ impl Chunked {
     }
 
     /// Encoded bytes not handed out yet.
-    pub(crate) fn left(&self) -> u64 {
+    pub(crate) fn encoded_left(&self) -> u64 {
         self.left_encoded
     }
 
@@ -97,9 +93,10 @@ impl Chunked {
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             if let Some(piece) = self.queue.pop_front() {
-                self.left_encoded = self.left_encoded.checked_sub(piece.len() as u64).expect(
-                    "the encoded length was computed from the same sizes",
-                );
+                self.left_encoded = self
+                    .left_encoded
+                    .checked_sub(piece.len() as u64)
+                    .expect("the encoded length was computed from the same sizes");
                 return Poll::Ready(Some(Ok(piece)));
             }
             if self.ended {
@@ -194,7 +191,7 @@ fn encoded_len(len: u64, chunk: u64, signed: bool, trailer: Option<Algorithm>) -
     let signature = if signed { SIGNATURE_LEN } else { 0 };
     let framed = |size: u64| hex_len(size) + signature + 2 + size + 2;
     let mut total = len / chunk * framed(chunk);
-    if len % chunk > 0 {
+    if !len.is_multiple_of(chunk) {
         total += framed(len % chunk);
     }
     total += 1 + signature + 2 + 2;

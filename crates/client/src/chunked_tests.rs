@@ -20,7 +20,7 @@ fn encode(pieces: Vec<Bytes>, signed: bool, trailer: Option<Algorithm>) -> Vec<u
     let left = pieces.iter().map(|p| p.len() as u64).sum();
     let stream = Box::pin(futures::stream::iter(pieces.into_iter().map(Ok)));
     let mut chunked = Chunked::new(Input::Stream { left, stream }, signed.then(signer), trailer);
-    let announced = chunked.left();
+    let announced = chunked.encoded_left();
     let mut out = Vec::new();
     let mut cx = Context::from_waker(Waker::noop());
     loop {

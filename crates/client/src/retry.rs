@@ -22,7 +22,12 @@ pub(crate) fn worth_it(error: &Error, repeat: Repeat) -> bool {
             // These say that the request was turned away before it did anything.
             let turned_away = matches!(
                 service.code.as_str(),
-                "SlowDown" | "ServiceUnavailable" | "Busy" | "TooManyRequests" | "SlowDownRead" | "SlowDownWrite"
+                "SlowDown"
+                    | "ServiceUnavailable"
+                    | "Busy"
+                    | "TooManyRequests"
+                    | "SlowDownRead"
+                    | "SlowDownWrite"
             ) || service.status == StatusCode::TOO_MANY_REQUESTS;
             let failed = matches!(service.status.as_u16(), 500 | 502 | 503 | 504)
                 || matches!(service.code.as_str(), "RequestTimeout" | "InternalError");
@@ -66,7 +71,9 @@ mod tests {
         assert!(worth_it(&service(503, "SlowDown"), Repeat::OnlyIfRefused));
         assert!(!worth_it(&service(500, "InternalError"), Repeat::OnlyIfRefused));
         assert!(worth_it(&service(500, "InternalError"), Repeat::Harmless));
-        for (status, code) in [(404, "NoSuchKey"), (403, "AccessDenied"), (412, "PreconditionFailed"), (501, "NotImplemented")] {
+        for (status, code) in
+            [(404, "NoSuchKey"), (403, "AccessDenied"), (412, "PreconditionFailed"), (501, "NotImplemented")]
+        {
             assert!(!worth_it(&service(status, code), Repeat::Harmless));
         }
     }

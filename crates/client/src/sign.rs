@@ -22,8 +22,7 @@ use crate::{
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// SHA-256 of no bytes, in hexadecimal.
-pub(crate) const EMPTY_SHA256: &str =
-    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(crate) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 pub(crate) const X_AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 pub(crate) const X_AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 pub(crate) const X_AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
@@ -138,8 +137,7 @@ impl Signer {
         {
             headers.insert(X_AMZ_SECURITY_TOKEN, token);
         }
-        let (signed, names) =
-            self.signature(region, date, method, path, query, headers, payload.as_bytes());
+        let (signed, names) = self.signature(region, date, method, path, query, headers, payload.as_bytes());
         let authorization = [
             ALGORITHM,
             " Credential=",
@@ -173,16 +171,8 @@ impl Signer {
         let (canonical, names) = canonical_request(method, path, query, headers, payload);
         let scope = self.scope(region, date.day());
         let key = self.key(region, date.day());
-        let to_sign = [
-            ALGORITHM,
-            "\n",
-            date.as_str(),
-            "\n",
-            &scope,
-            "\n",
-            &hex::encode(sha256(&canonical)),
-        ]
-        .concat();
+        let to_sign =
+            [ALGORITHM, "\n", date.as_str(), "\n", &scope, "\n", &hex::encode(sha256(&canonical))].concat();
         let signature = hex::encode(hmac_sha256(&key, to_sign.as_bytes()));
         (Signed { signature, key, scope, date }, names)
     }
@@ -221,8 +211,7 @@ impl Signer {
         if let Ok(host) = HeaderValue::from_str(host) {
             headers.insert(header::HOST, host);
         }
-        let (signed, _) =
-            self.signature(region, date, method, path, &out, &headers, b"UNSIGNED-PAYLOAD");
+        let (signed, _) = self.signature(region, date, method, path, &out, &headers, b"UNSIGNED-PAYLOAD");
         let _ = write!(out, "&X-Amz-Signature={}", percent_encode(&signed.signature, false));
         out
     }
@@ -313,7 +302,10 @@ impl ChunkSigner {
     /// The signature of the next chunk.
     pub(crate) fn chunk(&mut self, data: &[u8]) -> &str {
         let hash = hex::encode(sha256(data));
-        self.next(&["AWS4-HMAC-SHA256-PAYLOAD\n", &self.middle, &self.previous, "\n", EMPTY_SHA256, "\n", &hash].concat())
+        self.next(
+            &["AWS4-HMAC-SHA256-PAYLOAD\n", &self.middle, &self.previous, "\n", EMPTY_SHA256, "\n", &hash]
+                .concat(),
+        )
     }
 
     /// The signature of the trailing headers, each line ended by a line feed.

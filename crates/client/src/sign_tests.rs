@@ -109,10 +109,7 @@ fn s3_signed_chunks() {
         chain.chunk(&[b'a'; 1024]),
         "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497"
     );
-    assert_eq!(
-        chain.chunk(&[]),
-        "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"
-    );
+    assert_eq!(chain.chunk(&[]), "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9");
 }
 
 #[test]
@@ -139,10 +136,7 @@ fn s3_signed_chunks_with_trailer() {
         chain.chunk(&[b'a'; 1024]),
         "1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7"
     );
-    assert_eq!(
-        chain.chunk(&[]),
-        "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992"
-    );
+    assert_eq!(chain.chunk(&[]), "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992");
     assert_eq!(
         chain.trailer("x-amz-checksum-crc32c:sOO8/Q==\n"),
         "d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435"

@@ -12,8 +12,8 @@ use rustls::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    server::ParsedCertificate,
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    server::ParsedCertificate,
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 use tokio_rustls::TlsConnector;
@@ -59,12 +59,10 @@ fn roots(authorities: &[Vec<u8>]) -> Result<(RootCertStore, Vec<CertificateDer<'
     for pem in authorities {
         let before = store.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate
-                .map_err(|e| Error::Invalid(format!("certificate authority: {e:?}")))?;
+            let certificate =
+                certificate.map_err(|e| Error::Invalid(format!("certificate authority: {e:?}")))?;
             named.push(certificate.clone());
-            store
-                .add(certificate)
-                .map_err(|e| Error::Invalid(format!("certificate authority: {e}")))?;
+            store.add(certificate).map_err(|e| Error::Invalid(format!("certificate authority: {e}")))?;
         }
         if store.len() == before {
             return Err(Error::Invalid("certificate authority: no certificate in the file".into()));

@@ -218,7 +218,9 @@ impl ListPage {
             page.next = root
                 .some_text("NextContinuationToken")
                 .map(|token| (token, None))
-                .or_else(|| Some((decode(&root.some_text("NextKeyMarker")?), root.some_text("NextVersionIdMarker"))))
+                .or_else(|| {
+                    Some((decode(&root.some_text("NextKeyMarker")?), root.some_text("NextVersionIdMarker")))
+                })
                 .or_else(|| Some((decode(&root.some_text("NextMarker")?), None)));
             if page.next.is_none() {
                 let what = "a truncated listing without a marker for the next page";
@@ -275,7 +277,10 @@ impl Head {
                 name if name.starts_with("x-amz-meta-") => {
                     head.metadata.insert(name["x-amz-meta-".len()..].to_owned(), decode_words(&value));
                 }
-                "cache-control" | "content-disposition" | "content-encoding" | "content-language"
+                "cache-control"
+                | "content-disposition"
+                | "content-encoding"
+                | "content-language"
                 | "expires" => {
                     head.headers.insert(name.as_str().to_owned(), value);
                 }

@@ -169,8 +169,16 @@ mod tests {
     fn refuses_what_it_must() {
         let deep = format!("{}{}", "<a>".repeat(100), "</a>".repeat(100));
         for bad in [
-            "", "plain", "<a>", "<a></b>", "</a>", "<a/><b/>", "<a>&unknown;</a>", &deep,
-            "<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>", "<html><body><br></body></html>",
+            "",
+            "plain",
+            "<a>",
+            "<a></b>",
+            "</a>",
+            "<a/><b/>",
+            "<a>&unknown;</a>",
+            &deep,
+            "<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>",
+            "<html><body><br></body></html>",
         ] {
             assert!(matches!(parse(bad.as_bytes()), Err(Error::Unexpected(_))), "{bad}");
         }

@@ -53,10 +53,16 @@ async fn everything() {
 
 async fn payloads(client: &Client, b: &str) {
     let modes = [
-        Payload::Auto, Payload::Signed, Payload::Unsigned, Payload::SignedChunks,
-        Payload::Trailer(Algorithm::Crc32), Payload::Trailer(Algorithm::Crc32c),
-        Payload::Trailer(Algorithm::Crc64Nvme), Payload::Trailer(Algorithm::Sha256),
-        Payload::SignedTrailer(Algorithm::Crc32), Payload::SignedTrailer(Algorithm::Sha1),
+        Payload::Auto,
+        Payload::Signed,
+        Payload::Unsigned,
+        Payload::SignedChunks,
+        Payload::Trailer(Algorithm::Crc32),
+        Payload::Trailer(Algorithm::Crc32c),
+        Payload::Trailer(Algorithm::Crc64Nvme),
+        Payload::Trailer(Algorithm::Sha256),
+        Payload::SignedTrailer(Algorithm::Crc32),
+        Payload::SignedTrailer(Algorithm::Sha1),
     ];
     for len in [0, 1, 65536, 65537, 3 << 20] {
         let data = noise(len, len as u64);
@@ -100,8 +106,7 @@ async fn keys(client: &Client, b: &str) {
     assert_eq!(pages.len(), 3);
     let options = ListOptions { delimiter: Some("/".into()), ..ListOptions::default() };
     assert_eq!(client.list(b, &options).await.unwrap().prefixes, ["dir/", "ü/"]);
-    let all: Vec<_> =
-        keys.into_iter().map(|key| Identifier { key, version_id: None }).collect();
+    let all: Vec<_> = keys.into_iter().map(|key| Identifier { key, version_id: None }).collect();
     let outcome = client.delete_objects(b, &all).await.unwrap();
     assert_eq!((outcome.deleted.len(), outcome.errors.len()), (all.len(), 0));
 }
@@ -182,10 +187,7 @@ async fn versions(client: &Client, b: &str) {
     let all: Vec<_> = pages.into_iter().flat_map(|p| p.entries).collect();
     assert_eq!(all.len(), 3);
     assert!(all[0].delete_marker && all[0].is_latest);
-    let ids: Vec<_> = all
-        .into_iter()
-        .map(|e| Identifier { key: e.key, version_id: e.version_id })
-        .collect();
+    let ids: Vec<_> = all.into_iter().map(|e| Identifier { key: e.key, version_id: e.version_id }).collect();
     assert_eq!(client.delete_objects(b, &ids).await.unwrap().errors, []);
     client.set_versioning(b, Versioning::Suspended).await.unwrap();
     let call = Call::new(Method::GET, Target::Bucket(b)).query("versions", "");

@@ -251,9 +251,12 @@ async fn a_lost_completion_is_recognised() {
         size: 5,
         checksum: None,
     };
-    let head = |etag: &str| Act::Answer(format!("HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\ncontent-length: 0\r\n\r\n"));
+    let head =
+        |etag: &str| Act::Answer(format!("HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\ncontent-length: 0\r\n\r\n"));
     // The second is the MD5 of the one part's MD5.
-    for (etag, succeeded) in [("62109206880d38a4010a98e11243924a-2", false), ("62109206880d38a4010a98e11243924a-1", true)] {
+    for (etag, succeeded) in
+        [("62109206880d38a4010a98e11243924a-2", false), ("62109206880d38a4010a98e11243924a-1", true)]
+    {
         let script = Script::start(vec![Act::Close, error(404, "NoSuchUpload", ""), head(etag)]).await;
         let client = script.client(|_| {});
         let outcome = client

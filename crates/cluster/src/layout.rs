@@ -130,17 +130,24 @@ pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>) -> Result<Plan> {
     if n == count {
         return Ok(Plan { code, groups: vec![drives.iter().map(|(d, _)| *d).collect()] });
     }
-    // The fewest groups that can use equal drives equally.
-    let groups = count / gcd(count, n);
-    let quotas = quotas(drives, groups, n);
+    // The fewest groups that can use equal drives equally; unequal drives need more, so that the
+    // smallest has its share too.
+    let equal = equal(drives);
+    let groups = if equal { count / gcd(count, n) } else { count };
+    let quotas = quotas(drives, groups, n, equal);
     Ok(Plan { code, groups: assign(drives, quotas, groups, n) })
 }
 
-/// Slots of each drive over all groups, in proportion to weight, none more than one per group.
-fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize) -> Vec<usize> {
-    let total = groups * n;
+/// Weights within 2 % of each other.
+fn equal(drives: &[(DriveId, u64)]) -> bool {
     let (low, high) = drives.iter().fold((u64::MAX, 0), |(l, h), (_, w)| (l.min(*w), h.max(*w)));
-    if u128::from(high - low) * 50 <= u128::from(high) {
+    u128::from(high - low) * 50 <= u128::from(high)
+}
+
+/// Slots of each drive over all groups, in proportion to weight, none more than one per group.
+fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize, equal: bool) -> Vec<usize> {
+    let total = groups * n;
+    if equal {
         // `groups` was chosen so that this divides.
         return vec![total / drives.len(); drives.len()];
     }

@@ -1,4 +1,5 @@
-//! CPU per operation of drives: `speed [folder ...] [--ops N]`.
+//! CPU per operation of drives: `speed [folder ...] [--ops N] [--drives N]
+//! [--only stage,accept,one-sync,read,large]`.
 //!
 //! Makes one and four drives under each folder (default: /dev/shm and the working directory),
 //! keeps 8 writers busy, and prints CPU microseconds (user + system, whole process) per operation
@@ -78,7 +79,7 @@ where
     }
 }
 
-async fn measure(folder: &Path, count: u8, ops: u64) {
+async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
     let dir = tempfile::Builder::new().prefix("ashlar-speed").tempdir_in(folder).expect("folder");
     let mut options = Options::new(BufferPool::new(256 << 20));
     options.strict = true;
@@ -103,9 +104,10 @@ async fn measure(folder: &Path, count: u8, ops: u64) {
     let summary = Bytes::from(vec![1; 60]);
     let ballot = Ballot { epoch: 0, counter: 1, node: 1, nonce: 1 };
 
+    let run = |phase: &str| only.is_empty() || only.split(',').any(|p| p == phase);
     let b = begin(&drives);
     let (d, x) = (drives.clone(), data.clone());
-    writers(ops, move |i| {
+    writers(if run("stage") { ops } else { 0 }, move |i| {
         let tally = Tally::new(d.len() as u8);
         for (slot, drive) in d.iter().enumerate() {
             let shard = InlineShard {
@@ -126,6 +128,9 @@ async fn measure(folder: &Path, count: u8, ops: u64) {
     report("stage 4 KiB", ops, &drives, b);
 
     for with_shard in [false, true] {
+        if !run(if with_shard { "one-sync" } else { "accept" }) {
+            continue;
+        }
         let b = begin(&drives);
         let (d, x, r, s) = (drives.clone(), data.clone(), record.clone(), summary.clone());
         let base = if with_shard { ops } else { 0 };
@@ -157,6 +162,9 @@ async fn measure(folder: &Path, count: u8, ops: u64) {
     }
 
     for round in ["first", "hot"] {
+        if !run("read") {
+            continue;
+        }
         let b = begin(&drives);
         let waits = Arc::new(AtomicU64::new(0));
         let (d, w) = (drives.clone(), waits.clone());
@@ -192,6 +200,9 @@ async fn measure(folder: &Path, count: u8, ops: u64) {
     let large = 1 << 20;
     let n = (ops / 100).max(20);
     for frame in [64u32 << 10, 256 << 10] {
+        if !run("large") {
+            continue;
+        }
         let b = begin(&drives);
         let (d, pool) = (drives.clone(), options.pool.clone());
         writers(n, move |i| {
@@ -248,10 +259,16 @@ async fn measure(folder: &Path, count: u8, ops: u64) {
 fn main() {
     let mut folders = Vec::new();
     let mut ops = 50_000;
+    let mut only = String::new();
+    let mut counts = vec![1, 4];
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         if a == "--ops" {
             ops = args.next().and_then(|n| n.parse().ok()).unwrap_or(ops);
+        } else if a == "--only" {
+            only = args.next().unwrap_or_default();
+        } else if a == "--drives" {
+            counts = vec![args.next().and_then(|n| n.parse().ok()).unwrap_or(1)];
         } else {
             folders.push(a);
         }
@@ -265,8 +282,8 @@ fn main() {
         .build()
         .expect("runtime");
     for f in &folders {
-        for count in [1, 4] {
-            runtime.block_on(measure(Path::new(f), count, ops));
+        for count in &counts {
+            runtime.block_on(measure(Path::new(f), *count, ops, &only));
         }
     }
 }

@@ -25,6 +25,15 @@ use std::time::Duration;
 const CHUNK: usize = 512 << 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How much a segment may still hold for its compaction to be worth it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Urge {
+    /// The foreground needs the processor: only what is mostly dead (or padding).
+    Busy,
+    Idle,
+    ShortOfSpace,
+}
+
 impl Core {
     /// Bytes of a segment that would have to move.
     fn needed_bytes(&self, n: u32) -> u64 {
@@ -39,7 +48,7 @@ impl Core {
 
     /// The segment worth compacting most, if any is worth it. Less garbage than two segments of
     /// typical size is left alone, because moving costs space at the head too and would never end.
-    pub fn victim(&self, bad: &[u32], short_of_space: bool) -> Option<u32> {
+    pub fn victim(&self, bad: &[u32], urge: Urge) -> Option<u32> {
         let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
         let total: u64 = self.journal.values().map(|s| s.bytes).sum();
         let (mut garbage, mut deletions) = (0, 0);
@@ -57,10 +66,15 @@ impl Core {
             }
         }
         let (permille, n) = best?;
-        let worth = if short_of_space { 800 } else { 500 };
+        let worth = match urge {
+            Urge::Busy => 250,
+            Urge::Idle => 500,
+            Urge::ShortOfSpace => 800,
+        };
         let typical = total / self.journal.len().max(1) as u64;
         let much = garbage >= 2 * typical && garbage * 4 > total;
-        if permille <= worth && (much || short_of_space && garbage >= 2 * typical) {
+        let short = urge == Urge::ShortOfSpace && garbage >= 2 * typical;
+        if permille <= worth && (much || short) {
             return Some(n);
         }
         // Purges and discards pile up behind old segments: move the oldest out of the way.

@@ -172,6 +172,8 @@ pub(crate) struct Shared {
     pub io: IoPool,
     /// False: no threads; a test turns the crank.
     pub threads: bool,
+    /// Flushing waits for nothing: commits run on the caller's thread.
+    pub here: bool,
     pub core: Mutex<Core>,
     pub journal_work: Condvar,
     pub keeper_work: Condvar,
@@ -218,6 +220,7 @@ impl Shared {
             io: IoPool::new(&name, options.io_threads, 4096),
             medium,
             threads,
+            here: threads && medium == FileSystem::Memory && options.faults.is_none(),
             core: Mutex::new(Core::blank()),
             journal_work: Condvar::new(),
             keeper_work: Condvar::new(),

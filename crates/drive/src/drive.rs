@@ -299,7 +299,12 @@ impl Drive {
                 }
                 Ok((entry, generation)) => {
                     match self.try_accept(accept, hash, copy, entry, generation, done) {
-                        None => return,
+                        None => {
+                            if self.shared.here {
+                                self.shared.commit_here();
+                            }
+                            return;
+                        }
                         Some((a, d)) => (accept, done) = (a, d),
                     }
                 }
@@ -384,7 +389,8 @@ impl Drive {
         let counted = answer == AcceptAnswer::Go;
         let (hint, copy) = (copy == Some(true), copy.is_some());
         let op = Op::Accept { hash, accept, hint, oldest, counted, copy, done };
-        if let Err((op, e)) = core.enqueue(op, &self.shared.journal_work) {
+        let here = self.shared.here;
+        if let Err((op, e)) = core.enqueue_for(op, &self.shared.journal_work, here) {
             // Room was checked before the acceptor was asked.
             op.fail(&e);
         }
@@ -402,6 +408,10 @@ impl Drive {
                 let mut core = self.shared.core.lock();
                 let answer = if counted { AcceptAnswer::Go } else { AcceptAnswer::GoUncounted };
                 self.enqueue_accept(&mut core, accept, hash, None, 0, answer, done);
+                drop(core);
+                if self.shared.here {
+                    self.shared.commit_here();
+                }
             }
             Err(h) => done.err(must(h)),
             Ok(_) => done.err(Error::Offline("the register changed meanwhile")),
@@ -522,10 +532,13 @@ impl Drive {
         }
         let failed = {
             let mut core = self.shared.core.lock();
-            core.enqueue(Op::Stage { shard, done }, &self.shared.journal_work).err()
+            let op = Op::Stage { shard, done };
+            core.enqueue_for(op, &self.shared.journal_work, self.shared.here).err()
         };
-        if let Some((op, e)) = failed {
-            op.fail(&e);
+        match failed {
+            Some((op, e)) => op.fail(&e),
+            None if self.shared.here => self.shared.commit_here(),
+            None => {}
         }
     }
 

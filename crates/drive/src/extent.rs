@@ -187,13 +187,18 @@ impl Shared {
                 for (op, _) in ops {
                     match &r {
                         Ok(()) => {
-                            if let Err(bad) = core.enqueue(op, &self.journal_work) {
+                            let quiet = self.threads;
+                            if let Err(bad) = core.enqueue_for(op, &self.journal_work, quiet) {
                                 failed.push(bad);
                             }
                         }
                         Err(e) => failed.push((op, e.clone())),
                     }
                 }
+            }
+            if self.threads {
+                // This thread may wait for the device as well as the journal's.
+                self.commit_here();
             }
             for (op, e) in failed {
                 if let Op::Extent { shard, .. } = &op

@@ -14,7 +14,7 @@ use crate::types::{Accept, InlineShard};
 use crate::{Completion, Error, Result};
 use ashlar_format::codec;
 use ashlar_format::journal::{
-    self, AcceptEntry, BATCH_HEADER, BatchWriter, DriveState, ExtentEntry, PAGE, SegmentHeader,
+    self, AcceptEntry, BATCH_HEADER, BatchWriter, DriveState, ExtentEntry, PAGE, SECTOR, SegmentHeader,
     StageEntry, kind, record_len,
 };
 use ashlar_format::{Ballot, Record, RegisterKey};
@@ -290,7 +290,25 @@ impl Shared {
             }
         }
         let mut w = self.writer.lock();
-        let w = &mut *w;
+        self.commit_with(&mut w)
+    }
+
+    /// Commits on the caller's thread unless another thread is at it: where a flush does not wait
+    /// for a device, handing over to the journal thread costs several times the commit itself.
+    pub fn commit_here(self: &Arc<Self>) {
+        // Whoever finds the writer taken leaves its operation to the holder, who looks again.
+        for _ in 0..64 {
+            let Some(mut w) = self.writer.try_lock() else { return };
+            self.commit_with(&mut w);
+            drop(w);
+            if self.core.lock().queue.is_empty() {
+                return;
+            }
+        }
+        self.journal_work.notify_one();
+    }
+
+    fn commit_with(self: &Arc<Self>, w: &mut Writer) -> bool {
         let mut ops = std::mem::take(&mut w.ops);
         {
             let mut core = self.core.lock();
@@ -375,6 +393,7 @@ impl Shared {
         }
         let segments = if w.prologue { segments.or_else(|| Some(self.segment_list())) } else { None };
         need = need.next_multiple_of(PAGE);
+        let align = self.batch_align();
         let mut buf = match w.buf.take() {
             Some(b) if b.capacity() >= need => b,
             _ => self.options.pool.get_reserved(need.max(16 << 10)),
@@ -382,7 +401,7 @@ impl Shared {
         let cap = buf.capacity();
         buf.set_len(cap);
         let at = w.position;
-        let mut out = BatchWriter::new(self.key, at.segment, at.at);
+        let mut out = BatchWriter::new(self.key, at.segment, at.at, align);
         w.placed.clear();
         let mut new_state = None;
         if let Some(list) = segments {
@@ -422,6 +441,11 @@ impl Shared {
         r?;
         w.prologue = false;
         Ok(new_state)
+    }
+
+    /// What batches are padded to.
+    fn batch_align(&self) -> usize {
+        if self.medium == FileSystem::Memory { SECTOR } else { PAGE }
     }
 
     fn segment_list(&self) -> Vec<u32> {
@@ -477,7 +501,12 @@ impl Shared {
         let spare = self.take_spare(need)?;
         if w.file.is_some() {
             let mut buf = self.options.pool.get_reserved(PAGE);
-            let mut out = BatchWriter::new(self.key, w.position.segment, w.position.at);
+            let mut out = BatchWriter::new(
+                self.key,
+                w.position.segment,
+                w.position.at,
+                self.batch_align(),
+            );
             out.push(&mut buf, kind::SEAL, &[&spare.number.to_le_bytes()]);
             if let Err(e) = self.put_batch(w, &out, &mut buf) {
                 self.core.lock().spare = Some(spare);
@@ -701,13 +730,24 @@ impl Core {
 
     /// Puts an operation before the journal. Fails when too much waits.
     pub fn enqueue(&mut self, op: Op, work: &parking_lot::Condvar) -> Result<(), (Op, Error)> {
+        self.enqueue_for(op, work, false)
+    }
+
+    /// As [`Core::enqueue`]. `quiet`: the caller commits itself ([`Shared::commit_here`]).
+    #[allow(clippy::result_large_err)] // given back only when the drive is in trouble
+    pub fn enqueue_for(
+        &mut self,
+        op: Op,
+        work: &parking_lot::Condvar,
+        quiet: bool,
+    ) -> Result<(), (Op, Error)> {
         let weight = op.weight();
         if let Err(e) = self.may_enqueue(weight) {
             return Err((op, e));
         }
         self.queue_bytes += weight;
         self.queue.push(op);
-        if self.journal_sleeps {
+        if self.journal_sleeps && !quiet {
             self.journal_sleeps = false;
             work.notify_one();
         }

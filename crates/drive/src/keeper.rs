@@ -5,6 +5,7 @@
 //! bounded and can be interrupted by a crash; it yields between steps so that a long merge never
 //! delays the overlay's drain.
 
+use crate::compact::Urge;
 use crate::core::{Freed, Shared};
 use crate::drain::Merge;
 use crate::files::{Kind, segment_name};
@@ -31,6 +32,9 @@ pub(crate) struct Keeper {
     /// Segments that do not verify: never compacted.
     pub bad: Vec<u32>,
     pub last_drain: Option<Instant>,
+    /// Hardly anything was written between the last two ticks.
+    pub idle: bool,
+    records: u64,
 }
 
 impl Shared {
@@ -106,6 +110,12 @@ impl Shared {
             }
         }
         self.options.pool.trim();
+        {
+            let records = self.counters.records.load(Ordering::Relaxed);
+            let mut k = self.keeper.lock();
+            k.idle = records - k.records < 64;
+            k.records = records;
+        }
         let mut core = self.core.lock();
         if !core.lazy.is_empty() {
             let _ = core.enqueue(Op::Barrier { done: Completion::ignored() }, &self.journal_work);
@@ -166,11 +176,19 @@ impl Shared {
 
     fn compact_one(self: &Arc<Self>, all: bool) -> Result<()> {
         loop {
-            let bad = self.keeper.lock().bad.clone();
+            let (bad, idle) = {
+                let k = self.keeper.lock();
+                (k.bad.clone(), all || k.idle)
+            };
             let victim = {
                 let core = self.core.lock();
                 let short = core.free < self.options.reserve_bytes.saturating_mul(2);
-                core.victim(&bad, short)
+                let urge = match (short, idle) {
+                    (true, _) => Urge::ShortOfSpace,
+                    (_, true) => Urge::Idle,
+                    _ => Urge::Busy,
+                };
+                core.victim(&bad, urge)
             };
             let Some(n) = victim else { return Ok(()) };
             let short = self.core.lock().free < self.options.reserve_bytes;

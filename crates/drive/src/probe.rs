@@ -132,7 +132,7 @@ fn first_segment(
     let zeros = pool.get_reserved((bytes as usize).min(256 << 10));
     let file = create_segment(folder, medium, &key, 1, bytes, false, zeros)?;
     let mut buf = pool.get_reserved(PAGE);
-    let mut out = BatchWriter::new(key, 1, PAGE as u32);
+    let mut out = BatchWriter::new(key, 1, PAGE as u32, PAGE);
     let mut list = codec::Writer::default();
     journal::segments(&mut list, &[]);
     out.push(&mut buf, kind::SEGMENTS, &[&list.into_vec()]);

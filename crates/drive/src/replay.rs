@@ -229,7 +229,7 @@ impl Replay<'_> {
     fn segment(&mut self, w: &mut Window, n: u32) -> Result<End> {
         loop {
             let at = self.out.position.at;
-            if u64::from(at) + PAGE as u64 > w.bytes {
+            if u64::from(at) + SECTOR as u64 > w.bytes {
                 return Ok(End::Open);
             }
             let head = w.get(u64::from(at), SECTOR).map_err(|e| Error::io(segment_name(n), &e))?;
@@ -343,13 +343,12 @@ impl Replay<'_> {
         let mut dirty = 0;
         let mut pos = u64::from(at);
         while pos < w.bytes {
-            let page = w.get(pos, PAGE).map_err(|e| Error::io(segment_name(n), &e))?;
-            if !journal::is_zero(page) {
-                dirty = pos + page.len() as u64;
-                let head = &page[..SECTOR.min(page.len())];
+            let sector = w.get(pos, SECTOR).map_err(|e| Error::io(segment_name(n), &e))?;
+            if !journal::is_zero(sector) {
+                dirty = pos + sector.len() as u64;
                 if pos > u64::from(at)
                     && let Found::Header(_) =
-                        journal::batch_header(head, &self.shared.key, n, pos as u32)
+                        journal::batch_header(sector, &self.shared.key, n, pos as u32)
                 {
                     self.damaged(n, at, "a batch in the middle does not verify");
                     self.chained = false;
@@ -357,7 +356,7 @@ impl Replay<'_> {
                     return self.segment(w, n);
                 }
             }
-            pos += PAGE as u64;
+            pos += SECTOR as u64;
         }
         if damaged {
             self.damaged(n, at, "the last batch does not verify and is not torn");
@@ -464,7 +463,7 @@ impl Shared {
         let bytes = file.len().map_err(io)?;
         let mut w = Window::new(file, bytes);
         let mut at = PAGE as u32;
-        while u64::from(at) + PAGE as u64 <= bytes {
+        while u64::from(at) + SECTOR as u64 <= bytes {
             let head = w.get(u64::from(at), SECTOR).map_err(io)?;
             let b = match journal::batch_header(head, &self.key, n, at) {
                 Found::Header(b) => b,

@@ -1,4 +1,6 @@
-//! Ballots of this process: one counter for all keys, always above everything it has seen.
+//! Ballots and write ids of this process.
+//!
+//! Ballots: one counter for all keys, always above everything it has seen.
 //!
 //! Because the counter is shared, the first attempt on any key is above all this process ever
 //! proposed, and a floor met on one drive after its restart is passed once for all keys.
@@ -6,7 +8,7 @@
 //! random for every process.
 
 use crate::{Error, Result};
-use ashlar_format::Ballot;
+use ashlar_format::{Ballot, WriteId};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Ballots {
@@ -48,6 +50,27 @@ impl Ballots {
         let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ (x >> 31)
+    }
+}
+
+/// Write ids: a keyed hash of a counter under a key drawn at random for this process, so that no two
+/// are alike and nobody guesses one, without a system call each.
+pub(crate) struct WriteIds {
+    key: [u64; 4],
+    counter: AtomicU64,
+}
+
+impl WriteIds {
+    pub(crate) fn new(key: [u64; 4]) -> WriteIds {
+        WriteIds { key, counter: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn next(&self) -> WriteId {
+        let count = self.counter.fetch_add(1, Ordering::Relaxed);
+        let hash = ashlar_checksum::frame_hash(&self.key, &[&count.to_le_bytes()]);
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash[..16]);
+        WriteId(id)
     }
 }
 

@@ -1,13 +1,32 @@
 //! Decoded records, by key and ballot.
 //!
-//! A cache only saves decoding: whether a record is current is always asked of the drives, and an
-//! entry is used only when its ballot and digest are the ones they show. Invariant: the weights of
-//! all entries stay below the bound given. Eviction: CLOCK (one bit of use per entry), per shard.
+//! Usually a cache that only saves decoding: whether a record is current is asked of the drives, and
+//! an entry is used when its ballot is the one they show.
+//!
+//! Where this process is the only coordinator of its drives ([`crate::Options::sole`]) an entry may
+//! also be *current*: known to be the chosen state, because every change of a register goes through
+//! here. Then a read needs no drive at all. Invariants of that: an update takes the mark away before
+//! its first ACCEPT and only a decided update gives it back; a read gives the mark only if no update
+//! of the key (or of one with a like hash) was under way or began since before the read asked the
+//! drives ([`Watch`]); every change of the drives takes all marks away.
+//!
+//! Invariant: the weights of all entries stay below the bound given. Eviction: CLOCK (one bit of use
+//! per entry), per shard.
 
 use crate::keylock::HashKeyed;
 use ashlar_format::{Ballot, Record, RegisterKey};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of updates; keys share one by their hash.
+const WATCHES: usize = 4096;
+/// Low bits of a counter: updates under way; the others: updates begun.
+const UNDER_WAY: u64 = 0xffff;
+
+/// What a reader saw of the updates before it asked the drives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watch(u64);
 
 const SHARDS: usize = 16;
 /// What an entry costs beside its record, in bytes.
@@ -18,6 +37,18 @@ pub(crate) struct RecordCache {
     shards: [Mutex<Shard>; SHARDS],
     /// Bytes per shard.
     bound: usize,
+    watches: Box<[AtomicU64]>,
+}
+
+/// An update of a key is under way until this is dropped.
+pub(crate) struct Updating<'a> {
+    counter: &'a AtomicU64,
+}
+
+impl Drop for Updating<'_> {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Default)]
@@ -37,12 +68,102 @@ struct Entry {
     record: Arc<Record>,
     weight: usize,
     used: bool,
+    /// Known to be the chosen state.
+    current: bool,
 }
 
 impl RecordCache {
     /// A cache of at most `bytes`.
     pub(crate) fn new(bytes: usize) -> RecordCache {
-        RecordCache { shards: std::array::from_fn(|_| Mutex::default()), bound: bytes / SHARDS }
+        RecordCache {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            bound: bytes / SHARDS,
+            watches: (0..WATCHES).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn counter(&self, hash: u64) -> &AtomicU64 {
+        &self.watches[(hash >> 20) as usize % WATCHES]
+    }
+
+    /// Before a read asks the drives.
+    pub(crate) fn watch(&self, hash: u64) -> Watch {
+        Watch(self.counter(hash).load(Ordering::SeqCst))
+    }
+
+    /// Before an update sends its first ACCEPT: what is cached is not current any more.
+    pub(crate) fn updating(&self, hash: u64) -> Updating<'_> {
+        let counter = self.counter(hash);
+        counter.fetch_add(UNDER_WAY + 2, Ordering::SeqCst);
+        let mut shard = self.shard(hash).lock();
+        if let Some(&at) = shard.by_hash.get(&hash)
+            && let Some(e) = shard.entries[at as usize].as_mut()
+        {
+            e.current = false;
+        }
+        Updating { counter }
+    }
+
+    /// Nothing is current any more.
+    pub(crate) fn doubt_all(&self) {
+        for c in &self.watches {
+            c.fetch_add(UNDER_WAY + 1, Ordering::SeqCst);
+        }
+        for s in &self.shards {
+            for e in s.lock().entries.iter_mut().flatten() {
+                e.current = false;
+            }
+        }
+    }
+
+    /// Marks the entry of the key current if it is the one of `ballot` and nothing has happened to
+    /// the key since `watch`.
+    pub(crate) fn confirm(&self, hash: u64, key: &RegisterKey, ballot: Ballot, watch: Watch) {
+        if watch.0 & UNDER_WAY != 0 {
+            return;
+        }
+        self.mark(hash, key, ballot, |counter| counter.load(Ordering::SeqCst) == watch.0);
+    }
+
+    /// The update that the caller is just ending was decided: its record is current, if it is the
+    /// only update under way.
+    pub(crate) fn decided(&self, hash: u64, key: &RegisterKey, ballot: Ballot) {
+        self.mark(hash, key, ballot, |c| c.load(Ordering::SeqCst) & UNDER_WAY == 1);
+    }
+
+    fn mark(
+        &self,
+        hash: u64,
+        key: &RegisterKey,
+        ballot: Ballot,
+        sure: impl FnOnce(&AtomicU64) -> bool,
+    ) {
+        let mut shard = self.shard(hash).lock();
+        if let Some(&at) = shard.by_hash.get(&hash)
+            && let Some(e) = shard.entries[at as usize].as_mut()
+            && e.key == *key
+            && e.ballot == ballot
+            // Asked under the lock under which an update takes the mark away.
+            && sure(self.counter(hash))
+        {
+            e.current = true;
+        }
+    }
+
+    /// The entry of the key if it is current.
+    pub(crate) fn current(
+        &self,
+        hash: u64,
+        key: &RegisterKey,
+    ) -> Option<(Ballot, u64, Arc<Record>)> {
+        let mut shard = self.shard(hash).lock();
+        let at = *shard.by_hash.get(&hash)?;
+        let e = shard.entries[at as usize].as_mut()?;
+        if !e.current || e.key != *key {
+            return None;
+        }
+        e.used = true;
+        Some((e.ballot, e.digest, e.record.clone()))
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
@@ -82,6 +203,7 @@ impl RecordCache {
                 && e.key == *key
             {
                 if ballot >= e.ballot {
+                    e.current &= ballot == e.ballot;
                     shard.weight = shard.weight - e.weight + weight;
                     e.ballot = ballot;
                     e.digest = digest;
@@ -97,7 +219,7 @@ impl RecordCache {
         }
         let key = key.clone();
         let entry =
-            Entry { hash, key, ballot, digest, record: record.clone(), weight, used: false };
+            Entry { hash, key, ballot, digest, record: record.clone(), weight, used: false, current: false };
         let at = match shard.free.pop() {
             Some(at) => {
                 shard.entries[at as usize] = Some(entry);
@@ -152,6 +274,48 @@ impl Shard {
 mod tests {
     use super::*;
     use ashlar_format::{Body, BucketId, Space};
+
+    #[test]
+    fn only_what_nothing_has_happened_to_is_current() {
+        let c = RecordCache::new(1 << 20);
+        let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
+        let key = RegisterKey::new(0, Space::Object, BucketId::ZERO, b"k");
+        let b = |c| Ballot { counter: c, ..Ballot::ZERO };
+        let put = |n| c.put(9, &key, b(n), n, &record, 10);
+        let is = |n: u64| c.current(9, &key).is_some_and(|e| e.0 == b(n));
+        // A quiet read.
+        let quiet = c.watch(9);
+        put(1);
+        assert!(!is(1));
+        c.confirm(9, &key, b(1), quiet);
+        assert!(is(1));
+        // An update takes the mark, and gives it when it is decided.
+        let update = c.updating(9);
+        assert!(!is(1));
+        c.confirm(9, &key, b(1), quiet);
+        assert!(!is(1), "a read that began before the update");
+        let during = c.watch(9);
+        put(2);
+        c.decided(9, &key, b(2));
+        drop(update);
+        assert!(is(2));
+        c.forget(9);
+        put(1);
+        c.confirm(9, &key, b(1), during);
+        c.confirm(9, &key, b(1), quiet);
+        assert!(!is(1), "an old read after eviction");
+        // Undecided: nothing is current until a later read.
+        drop(c.updating(9));
+        assert!(!is(1));
+        let later = c.watch(9);
+        c.confirm(9, &key, b(1), later);
+        assert!(is(1));
+        let old = c.watch(9);
+        c.doubt_all();
+        assert!(!is(1));
+        c.confirm(9, &key, b(1), old);
+        assert!(!is(1));
+    }
 
     #[test]
     fn stays_within_its_bound_and_keeps_what_is_used() {

@@ -192,7 +192,7 @@ impl Inner {
     pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, deep: bool) -> Result<Healed> {
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let register = self.read_slowly(key, hash).await?;
+        let register = self.read(key, hash).await?;
         let mut healed = Healed { records: self.heal_records(key, hash, register.as_ref()).await?, ..Healed::default() };
         if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
@@ -246,11 +246,7 @@ impl Inner {
     async fn behind(&self, view: &View, key: &RegisterKey, ballot: Option<Ballot>) -> SlotSet {
         let mut behind = SlotSet::EMPTY;
         for (slot, m) in view.members() {
-            let r = match m.drive.read_now(key, false) {
-                Some(r) => r,
-                None => m.drive.read(key, false).await,
-            };
-            match r {
+            match m.read(key, false).await {
                 Ok(r) if r.accepted.as_ref().map(|s| s.ballot) == ballot => {
                     // It is chosen: half the drives can be read only if they know.
                     if let Some(s) = r.accepted
@@ -320,11 +316,7 @@ impl Inner {
     /// The stored bytes of the record of `ballot`, from a slot that shows it.
     async fn stored(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Bytes> {
         for (_, m) in view.members() {
-            let r = match m.drive.read_now(key, true) {
-                Some(r) => r,
-                None => m.drive.read(key, true).await,
-            };
-            if let Ok(r) = r
+            if let Ok(r) = m.read(key, true).await
                 && let Some(s) = r.accepted
                 && s.ballot == ballot
                 && s.record.is_some()
@@ -400,7 +392,7 @@ impl Inner {
     /// Whether the register names the data now.
     async fn is_named(&self, key: &RegisterKey, data: &Data) -> Result<bool> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let now = self.read_slowly(key, hash).await?;
+        let now = self.read(key, hash).await?;
         Ok(now.is_some_and(|r| r.record.data().any(|p| p.data.write_id == data.write_id)))
     }
 
@@ -419,7 +411,7 @@ impl Inner {
     ) -> Result<()> {
         let view = self.view(key.group())?;
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let Some(now) = self.read_slowly(key, hash).await? else { return Ok(()) };
+        let Some(now) = self.read(key, hash).await? else { return Ok(()) };
         let Some(summary) = self.summary(&view, key, now.ballot).await else { return Ok(()) };
         let sets = Sets { inner: self.clone() };
         let done = sets
@@ -618,10 +610,7 @@ async fn shard_state(
     if deep {
         return m.drive.verify_shard(id, shard).await;
     }
-    match m.drive.open_shard_now(id, shard) {
-        Some(r) => r.map(|_| ()),
-        None => m.drive.open_shard(id, shard).await.map(|_| ()),
-    }
+    m.open(id, shard).await.map(|_| ())
 }
 
 /// The background task: heals what is queued, paced.

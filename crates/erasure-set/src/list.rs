@@ -166,8 +166,7 @@ impl Inner {
 
     async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
         let Some(from) = c.from.take() else { return Ok(()) };
-        let slots = readers(&c.view)?;
-        let stretch = self.stretch(&c.view, slots, &from, &c.to, chunk).await?;
+        let stretch = self.any_stretch(&c.view, &from, &c.to, chunk).await?;
         c.from = stretch.next;
         for shown in stretch.keys {
             let entry = match shown {
@@ -199,6 +198,25 @@ impl Inner {
             Some(s) => Ok(Some((key, s))),
             None => Err(Error::Unavailable("a key keeps changing".into())),
         }
+    }
+
+    /// [`Inner::stretch`] over whichever drives answer.
+    pub(crate) async fn any_stretch(
+        &self,
+        view: &View,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Stretch> {
+        // A drive that fails here is late from then on, so the next attempt prefers others.
+        let mut result = self.stretch(view, readers(view)?, from, to, limit).await;
+        for _ in 0..view.n() {
+            if result.is_ok() {
+                break;
+            }
+            result = self.stretch(view, readers(view)?, from, to, limit).await;
+        }
+        result
     }
 
     /// The registers in `from..to` as the drives of `slots` show them, about `limit` of them.
@@ -291,7 +309,7 @@ impl Inner {
                         })
                 });
             }
-            m.drive.range_digest(from, to).await.is_ok_and(|d| d == mine)
+            m.in_time(m.drive.range_digest(from, to)).await.is_ok_and(|d| d == mine)
         });
         join_all(others).await.into_iter().all(|same| same)
     }
@@ -307,11 +325,10 @@ impl Inner {
         let Some(m) = view.member(slot) else {
             return Err(Error::Unavailable("a drive went away".into()));
         };
-        let r = match m.drive.scan_now(from, to, limit) {
-            Some(r) => r,
-            None => m.drive.scan(from, to, limit).await,
-        };
-        r.map_err(|e| Error::Unavailable(format!("listing: {e}")))
+        m.scan(from, to, limit).await.map_err(|e| {
+            m.pulse.strike();
+            Error::Unavailable(format!("listing: {e}"))
+        })
     }
 }
 

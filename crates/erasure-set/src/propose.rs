@@ -4,6 +4,7 @@
 //! answer within the deadline is silent. A drive that is merely late is not waited for beyond need
 //! ([`crate::table::Pulse`]).
 
+use crate::cache::Updating;
 use crate::register::Register;
 use crate::sets::Inner;
 use crate::stored::{Light, Stored};
@@ -49,6 +50,8 @@ pub(crate) struct Attempt<'a> {
     /// The base comes out of an overtaken one-sync record, with this summary.
     overtaken: Option<Bytes>,
     completed: bool,
+    /// Set from the first ACCEPT on.
+    updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
     pub(crate) grave: bool,
 }
@@ -111,8 +114,18 @@ impl<'a> Attempt<'a> {
     ) -> Result<Option<Attempt<'a>>> {
         let ballot = inner.ballots.next(view.epoch);
         let p = Proposer::new(view.quorum, ballot);
-        let mut a =
-            Attempt { inner, view, key, hash, p, base: None, overtaken: None, completed: false, grave: false };
+        let mut a = Attempt {
+            inner,
+            view,
+            key,
+            hash,
+            p,
+            base: None,
+            overtaken: None,
+            completed: false,
+            updating: None,
+            grave: false,
+        };
         let mut waiting = FuturesUnordered::new();
         let mut step = Step::Wait;
         let view = a.view.clone();
@@ -316,6 +329,7 @@ impl<'a> Attempt<'a> {
             if let Some(b) = base {
                 let (ballot, key) = (self.ballot(), self.key);
                 self.inner.cache.put(self.hash, key, ballot, b.digest, &b.record, len);
+                self.inner.cache.decided(self.hash, key, ballot);
             }
         }
         Ok(chosen.map(|_| ()))
@@ -423,6 +437,7 @@ impl<'a> Attempt<'a> {
         let view = self.view.clone();
         let asked = view.which(|_| true);
         let tally = Tally::new(asked.len());
+        self.updating = Some(self.inner.cache.updating(self.hash));
         for (slot, m) in view.members() {
             let done = tally.completion(slot);
             if !self.inner.allowed(false, slot) {
@@ -476,7 +491,8 @@ impl<'a> Attempt<'a> {
         let has = SlotSet(o.ok | o.uncounted);
         self.inner.drop_on(view, has, &drops);
         // Lazily: with less than a majority left, only hinted records can be read (2.13).
-        for slot in has.iter() {
+        let useful = view.quorum.half() < view.quorum.majority();
+        for slot in has.iter().filter(|_| useful) {
             if let Some(m) = view.member(slot) {
                 m.drive.hint(self.key, self.p.ballot());
             }
@@ -550,10 +566,7 @@ impl Inner {
         let mut to = from.to_vec();
         to.push(0);
         for (_, m) in view.members() {
-            let entries = match m.drive.scan_now(from, &to, 1) {
-                Some(r) => r,
-                None => m.drive.scan(from, &to, 1).await,
-            };
+            let entries = m.scan(from, &to, 1).await;
             if let Some(e) = entries.ok().and_then(|e| e.into_iter().next())
                 && e.ballot == ballot
             {

@@ -470,7 +470,13 @@ impl ObjectReader {
             return Error::Superseded;
         }
         let (have, k) = (fetch.have.count_ones(), self.data.k);
-        let what = format!("{have} of {k} shards of stripe {} can be read", fetch.stripe);
+        let state = |s: &Shard| match s {
+            Shard::Bad => 'x',
+            Shard::Away => '-',
+            Shard::Open(_) | Shard::Closed => '+',
+        };
+        let states: String = self.shards.iter().map(state).collect();
+        let what = format!("{have} of {k} shards of stripe {} can be read ({states} asked {:b} have {:b} late {:b} want {:b})", fetch.stripe, fetch.asked, fetch.have, fetch.late, fetch.want);
         if bad > usize::from(self.data.m) { Error::Corrupt(what) } else { Error::Unavailable(what) }
     }
 

@@ -191,7 +191,7 @@ impl Inner {
         for v in views {
             let (from, to) = group_range(v.group);
             if let Some(m) = readers(v).ok().and_then(|s| s.iter().next()).and_then(|s| v.member(s)) {
-                total += m.drive.range_digest(&from, &to).await.map_or(0, |d| d.0);
+                total += m.in_time(m.drive.range_digest(&from, &to)).await.map_or(0, |d| d.0);
             }
         }
         total
@@ -204,7 +204,7 @@ impl Inner {
         let mut fenced = SlotSet::EMPTY;
         for slot in voters.iter() {
             if let Some(m) = view.member(slot)
-                && m.drive.fence_epoch(view.epoch).await.is_ok()
+                && m.in_time(m.drive.fence_epoch(view.epoch)).await.is_ok()
             {
                 fenced.insert(slot);
             }
@@ -329,7 +329,7 @@ impl Inner {
         for slot in sources.iter() {
             rule.on_fenced(slot);
             let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
-            let reply = m.drive.read(key, true).await;
+            let reply = m.read(key, true).await;
             let reply = reply.map_err(|e| Error::Unavailable(format!("a survivor: {e}")))?;
             let Some(Seen { ballot, hint, with_shard, record: Some(bytes), .. }) = reply.accepted
             else {
@@ -385,7 +385,7 @@ impl Inner {
     /// The record some slot shows under `ballot`.
     async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
         for (_, m) in view.members() {
-            let Ok(r) = m.drive.read(key, true).await else { continue };
+            let Ok(r) = m.read(key, true).await else { continue };
             if let Some(seen) = r.accepted
                 && seen.ballot == ballot
                 && let Some(bytes) = &seen.record
@@ -410,7 +410,7 @@ impl Inner {
         loop {
             let began = Instant::now();
             let view = self.view(view.group)?;
-            let stretch = self.stretch(&view, readers(&view)?, &from, &end, STRETCH).await?;
+            let stretch = self.any_stretch(&view, &from, &end, STRETCH).await?;
             let mut heals = FuturesUnordered::new();
             let mut keys = stretch.keys.iter();
             let mut bytes = 0;
@@ -448,11 +448,7 @@ fn slot_of(view: &View, drive: DriveId) -> Option<u8> {
 
 /// Whether the drive shows a record of at least `ballot`.
 async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
-    let r = match m.drive.read_now(key, false) {
-        Some(r) => r,
-        None => m.drive.read(key, false).await,
-    };
-    match r {
+    match m.read(key, false).await {
         Ok(r) => Ok(r.accepted.is_some_and(|s| s.ballot >= ballot)),
         Err(DriveError::Corrupt(_)) => Ok(false),
         Err(e) => Err(Error::Unavailable(format!("the joining drive: {e}"))),

@@ -73,14 +73,18 @@ impl Sets {
     /// [`Error::Unavailable`] when too few drives answer to be certain.
     pub async fn read_register(&self, key: &RegisterKey) -> Result<Option<Register>> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        if let Some(done) = self.inner.read_now(key, hash) {
-            return done;
-        }
-        self.inner.read_slowly(key, hash).await
+        self.inner.read(key, hash).await
     }
 }
 
 impl Inner {
+    pub(crate) async fn read(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+        match self.read_now(key, hash) {
+            Some(done) => done,
+            None => self.read_slowly(key, hash).await,
+        }
+    }
+
     /// The fast path; `None`: go the slow way.
     fn read_now(&self, key: &RegisterKey, hash: u64) -> Option<Result<Option<Register>>> {
         let table = self.table.load();
@@ -88,6 +92,12 @@ impl Inner {
             Ok(v) => v,
             Err(e) => return Some(Err(e)),
         };
+        if self.options.sole
+            && let Some((ballot, digest, record)) = self.cache.current(hash, key)
+        {
+            return Some(Ok(Some(Register { ballot, digest, record })));
+        }
+        let watch = self.cache.watch(hash);
         let cached = self.cache.get(hash, key);
         let n = view.n();
         let first = (hash % u64::from(n)) as u8;
@@ -116,10 +126,13 @@ impl Inner {
                     if let Some((b, digest, record)) = cached
                         && b == ballot
                     {
+                        self.cache.confirm(hash, key, ballot, watch);
                         return Some(Ok(Some(Register { ballot, digest, record })));
                     }
                     let found = answers.records.iter().find(|r| r.0 == ballot)?;
-                    return self.decoded(key, hash, found).map(|r| Ok(Some(r)));
+                    let register = self.decoded(key, hash, found)?;
+                    self.cache.confirm(hash, key, ballot, watch);
+                    return Some(Ok(Some(register)));
                 }
                 // A write of this process may be under way: the slow way waits for it.
                 ReadStep::NeedIdentityRound | ReadStep::Unavailable => return None,

@@ -232,7 +232,7 @@ impl Inner {
         tracing::info!(?key, write = %shard.write_id, "dropping data that no record names");
         for (_, m) in view.members() {
             // A drive whose own record names it keeps it until it has the newer record.
-            let own = match m.drive.read(key, true).await {
+            let own = match m.read(key, true).await {
                 Ok(r) => r.accepted.and_then(|s| s.record),
                 Err(_) => continue,
             };
@@ -319,6 +319,7 @@ impl Inner {
             }
         };
         sweep.propose();
+        let _updating = self.cache.updating(ashlar_checksum::key_hash(key.as_bytes()));
         let members: Vec<_> = view.members().collect();
         let tally = Tally::new(members.len() as u8);
         for (slot, m) in &members {

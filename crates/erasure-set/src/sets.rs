@@ -3,7 +3,7 @@
 //! Invariants: everything here is bounded (each bound stands beside its field); the table of drives
 //! is replaced whole, never changed in place; dropping the last handle ends the background work.
 
-use crate::ballots::Ballots;
+use crate::ballots::{Ballots, WriteIds};
 use crate::cache::RecordCache;
 use crate::heal::HealQueue;
 use crate::keylock::KeyLocks;
@@ -38,6 +38,10 @@ pub struct Options {
     pub min_shard: u32,
     /// Bound on the cache of decoded records, in bytes.
     pub record_cache: usize,
+    /// No other process or [`Sets`] proposes to these drives: what was read or written here last is
+    /// the chosen state, and reading it again needs no drive. Local drives are locked by the process
+    /// that has them open; must be off as soon as a drive has another coordinator.
+    pub sole: bool,
     /// Small bodies of healthy groups are written with one flush instead of two (2.3 a).
     pub one_sync: bool,
     /// One of so many encoded stripes is decoded again; 1: every stripe.
@@ -60,6 +64,7 @@ impl Options {
             inline_shard: 128 << 10,
             min_shard: 1024,
             record_cache: 32 << 20,
+            sole: true,
             one_sync: true,
             recheck: ashlar_engine::SAMPLE,
             background: Limits::default(),
@@ -84,6 +89,7 @@ pub(crate) struct Inner {
     /// Serialises changes of the table.
     changes: Mutex<()>,
     pub(crate) ballots: Ballots,
+    pub(crate) ids: WriteIds,
     /// Bound: `Options::record_cache`.
     pub(crate) cache: RecordCache,
     pub(crate) locks: Arc<KeyLocks>,
@@ -114,8 +120,14 @@ impl Sets {
     /// [`Error::Invalid`] for a layout that is no layout; [`Error::Unavailable`] without randomness.
     pub fn new(layout: Layout, drives: Vec<Drive>, options: Options) -> Result<Sets> {
         layout.check()?;
-        let mut nonce = [0; 4];
-        getrandom::fill(&mut nonce).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
+        let mut random = [0; 36];
+        getrandom::fill(&mut random).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
+        let (nonce, rest) = random.split_at(4);
+        let nonce = [nonce[0], nonce[1], nonce[2], nonce[3]];
+        let mut key = [0u64; 4];
+        for (word, bytes) in key.iter_mut().zip(rest.chunks_exact(8)) {
+            *word = bytes.iter().fold(0, |w, b| w << 8 | u64::from(*b));
+        }
         let members: HashMap<DriveId, Arc<Member>> =
             drives.into_iter().map(|d| (d.label().drive, Arc::new(Member::new(d)))).collect();
         let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
@@ -126,6 +138,7 @@ impl Sets {
             table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::new())),
             changes: Mutex::new(()),
             ballots: Ballots::new(options.node, u32::from_le_bytes(nonce)),
+            ids: WriteIds::new(key),
             cache: RecordCache::new(options.record_cache),
             locks: KeyLocks::new(),
             tails: Tails::new(),
@@ -181,6 +194,7 @@ impl Sets {
             let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
         }
         self.inner.table.store(Arc::new(Table::new(layout, members)));
+        self.inner.cache.doubt_all();
         self.inner.rebuilds.look();
     }
 

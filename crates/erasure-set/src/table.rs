@@ -7,8 +7,8 @@
 use crate::layout::Layout;
 use crate::{Error, Result};
 use ashlar_commit::{Quorum, SlotSet};
-use ashlar_drive::{Drive, Role, State};
-use ashlar_format::DriveId;
+use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
+use ashlar_format::{DriveId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub(crate) struct Pulse {
     read_dev: AtomicU32,
 }
 
+/// How long one answer is waited for where nobody else can give it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The shortest span of being late, milliseconds.
 const LATE_MS: u64 = 1000;
 /// Bounds on how long a read waits before another shard is asked too.
@@ -107,6 +109,49 @@ impl Member {
 
     pub(crate) fn is_voter(&self) -> bool {
         self.drive.role() == Role::Voter
+    }
+
+    /// READ, without waiting where possible, with an end in any case.
+    pub(crate) async fn read(&self, key: &RegisterKey, record: bool) -> Result<ReadReply, DriveError> {
+        match self.drive.read_now(key, record) {
+            Some(r) => r,
+            None => self.in_time(self.drive.read(key, record)).await,
+        }
+    }
+
+    /// Opens a shard, as [`Member::read`].
+    pub(crate) async fn open(&self, id: WriteId, shard: u8) -> Result<ShardReader, DriveError> {
+        match self.drive.open_shard_now(id, shard) {
+            Some(r) => r,
+            None => self.in_time(self.drive.open_shard(id, shard)).await,
+        }
+    }
+
+    /// Registers of a range, as [`Member::read`].
+    pub(crate) async fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Entry>, DriveError> {
+        match self.drive.scan_now(from, to, limit) {
+            Some(r) => r,
+            None => self.in_time(self.drive.scan(from, to, limit)).await,
+        }
+    }
+
+    /// Waits for a drive, but not for ever.
+    pub(crate) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, DriveError>>,
+    ) -> Result<T, DriveError> {
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(r) => r,
+            Err(_) => {
+                self.pulse.strike();
+                Err(DriveError::Offline("it does not answer"))
+            }
+        }
     }
 
     /// It answers reads.

@@ -253,6 +253,7 @@ impl Inner {
         let record = Arc::new(record);
         let ballot = attempt.ballot();
         self.cache.put(hash, key, ballot, stored_digest, &record, len);
+        self.cache.decided(hash, key, ballot);
         let register = Some(Register { ballot, digest: stored_digest, record });
         Ok(Some(Updated { out, register }))
     }

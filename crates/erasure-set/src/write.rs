@@ -163,13 +163,6 @@ impl Drop for Staged {
     }
 }
 
-/// A random write id.
-pub(crate) fn write_id() -> Result<WriteId> {
-    let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
-    Ok(WriteId(id))
-}
-
 impl Sets {
     /// Begins a body of exactly `size` bytes, at least 1 (an empty object has no data). `owner`:
     /// the register that will name it first.
@@ -250,7 +243,7 @@ impl Inner {
             && size <= INLINE_MAX;
         let stripe = if inline { size as u32 } else { stripe_len(plan.k) };
         let data = Data {
-            write_id: write_id()?,
+            write_id: self.ids.next(),
             k: plan.k,
             m: n - plan.k,
             rotate: rotation(hash, n),

@@ -2,7 +2,7 @@
 //!
 //! A segment is a file that was written full of zeros before use. Its first page names it; then
 //! follow *batches*, each what one group commit wrote with one write: a header sector, records,
-//! padding to 4096 bytes. A batch is valid as a whole or not at all. Layout: docs/formats.md,
+//! padding to 4096 bytes (on a file system in memory: to 512). A batch is valid as a whole or not at all. Layout: docs/formats.md,
 //! "Journal".
 //!
 //! What makes a torn batch different from a damaged one: a device writes whole 512-byte sectors,
@@ -18,7 +18,7 @@ use crate::codec::{Reader, Writer};
 use crate::{Ballot, Error, RegisterKey, WriteId};
 use highway::{HighwayHash, HighwayHasher, Key};
 
-/// Page size: batches start and end on it, and the segment header takes one.
+/// The segment header takes a page, and on devices batches start and end on it.
 pub const PAGE: usize = 4096;
 /// What a device writes whole.
 pub const SECTOR: usize = 512;
@@ -110,7 +110,7 @@ impl SegmentHeader {
 /// A batch header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// Bytes of the whole batch, a multiple of [`PAGE`].
+    /// Bytes of the whole batch, a multiple of [`SECTOR`].
     pub len: u32,
     /// Records in it.
     pub count: u32,
@@ -135,19 +135,23 @@ pub struct BatchWriter {
     used: usize,
     count: u32,
     content: u64,
+    align: usize,
 }
 
 impl BatchWriter {
-    /// A batch at offset `at` of `segment`.
+    /// A batch at offset `at` of `segment`, padded to `align` bytes: [`PAGE`] on a device, so that
+    /// a batch never shares what a device may rewrite with an acknowledged one; [`SECTOR`] where
+    /// there is no device.
     #[must_use]
-    pub fn new(key: HashKey, segment: u32, at: u32) -> BatchWriter {
-        BatchWriter { key, segment, at, used: 0, count: 0, content: 0 }
+    pub fn new(key: HashKey, segment: u32, at: u32, align: usize) -> BatchWriter {
+        assert!(align.is_multiple_of(SECTOR) && (at as usize).is_multiple_of(align));
+        BatchWriter { key, segment, at, used: 0, count: 0, content: 0, align }
     }
 
     /// Bytes the batch takes when closed now.
     #[must_use]
     pub fn len(&self) -> usize {
-        (BATCH_HEADER + self.used).next_multiple_of(PAGE)
+        (BATCH_HEADER + self.used).next_multiple_of(self.align)
     }
 
     /// No record yet.
@@ -159,7 +163,7 @@ impl BatchWriter {
     /// Bytes the batch takes with one more record of `payload` bytes.
     #[must_use]
     pub fn len_with(&self, payload: usize) -> usize {
-        (BATCH_HEADER + self.used + record_len(payload)).next_multiple_of(PAGE)
+        (BATCH_HEADER + self.used + record_len(payload)).next_multiple_of(self.align)
     }
 
     /// Appends a record whose payload is `parts` one after another; returns its offset in the
@@ -343,8 +347,9 @@ fn decode_batch(head: &[u8], key: &HashKey, segment: u32, at: u32) -> Result<Bat
     let (seq, len, count, used) = (r.u64()?, r.u32()?, r.u32()?, r.u32()?);
     let _granule = r.u32()?;
     let previous = r.array()?;
-    let ok = (len as usize).is_multiple_of(PAGE)
-        && (BATCH_HEADER + used as usize).next_multiple_of(PAGE) == len as usize
+    let content = BATCH_HEADER + used as usize;
+    let ok = (len as usize).is_multiple_of(SECTOR)
+        && (content..content + PAGE).contains(&(len as usize))
         && count > 0;
     if !ok {
         return Err(Error::Malformed("batch lengths"));

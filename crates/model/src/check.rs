@@ -45,9 +45,9 @@ impl Report {
     pub fn verdict(&self) -> String {
         match &self.violation {
             Some((what, steps)) => format!("violated in {} steps: {what}", steps.len()),
+            None if !self.complete => "no violation, bounded".into(),
             None if !self.unreached.is_empty() => format!("never {}", self.unreached.join(", ")),
-            None if self.complete => "no violation, exhaustive".into(),
-            None => "no violation, bounded".into(),
+            None => "no violation, exhaustive".into(),
         }
     }
 }

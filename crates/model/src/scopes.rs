@@ -42,6 +42,7 @@ const R4: register::Scope<4> = register::Scope::PLAIN;
 const R5: register::Scope<5> = register::Scope::PLAIN;
 const HALF: register::Scope<4> = register::Scope { half: true, hints: true, ..R4 };
 const DEAD: register::Scope<4> = register::Scope { dead: true, writers: ONE, ..R4 };
+const MATCH: register::Scope<3> = register::Scope { rounds: 4, learns: true, writers: MATCHING, ..R3 };
 const PURGE: register::Scope<3> = register::Scope { rounds: 3, writers: DELETING, purge: true, ..R3 };
 
 const STAGED: staging::Scope<3> =
@@ -64,7 +65,7 @@ pub fn small() -> Vec<Setting> {
     reg("3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..R3 });
     let conditional = register::Scope { writers: CONDITIONAL, ..R3 };
     reg("If-None-Match, 3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..conditional });
-    reg("If-Match, 4 rounds", register::Scope { rounds: 4, writers: MATCHING, ..R3 });
+    reg("If-Match, 4 rounds", MATCH);
     reg("1 replaced, 1 restart", register::Scope { replaced: 1, crashes: 1, ..R3 });
     reg("1 replaced, 1 read", register::Scope { replaced: 1, reads: 1, ..R3 });
     reg("1 replaced, 3 rounds", register::Scope { replaced: 1, rounds: 3, ..R3 });
@@ -129,8 +130,10 @@ pub fn large() -> Vec<Setting> {
     reg("2 replaced, one after the other", register::Scope { replaced: 2, ..R3 });
     reg("purge, 3 rounds, 1 restart", register::Scope { crashes: 1, ..PURGE });
     reg("purge, 3 rounds, 1 replaced", register::Scope { replaced: 1, ..PURGE });
+    reg("If-Match, 4 rounds, 1 read", register::Scope { reads: 1, ..MATCH });
     let four = register::Scope { rounds: 4, crashes: 1, ..R3 };
     reg("4 rounds, 1 restart", four);
+    reg("4 rounds, 1 restart, retries above all", register::Scope { learns: true, ..four });
     let mut reg = |name: &str, s: register::Scope<4>| {
         all.push(Setting::new(format!("register n=4: {name}"), s));
     };
@@ -203,9 +206,9 @@ fn mutant(m: Mutant) -> Setting {
         }
         M::NewestOfMajority => Setting::new(name, three(register::Scope { reads: 1, ..R3 })),
         M::AnswerUndecided => {
-            Setting::new(name, three(register::Scope { writers: CONDITIONAL, rounds: 3, ..R3 }))
+            Setting::new(name, three(register::Scope { writers: CONDITIONAL, reads: 1, ..R3 }))
         }
-        M::RetryForgets => Setting::new(name, three(register::Scope { writers: MATCHING, rounds: 4, ..R3 })),
+        M::RetryForgets => Setting::new(name, three(MATCH)),
         M::OldEpochReads => {
             let zombies = register::Scope { zombies: true, replaced: 1, reads: 1, ..R3 };
             Setting::new(name, three(zombies))

@@ -222,7 +222,9 @@ pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
 const CLOSED: u64 = 1;
 const DEAD: u64 = 2;
 const UNDECIDED: u64 = 4;
-const ONE: u64 = 8;
+/// The removal has begun: if its outcome does not become known, the gate is undecided.
+const REMOVING: u64 = 8;
+const ONE: u64 = 16;
 
 /// Counts who is changing the bucket, and lets one closer wait until nobody is.
 #[derive(Default)]
@@ -243,13 +245,16 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Having closed the gate; dropping it opens the gate unless the bucket is dead or undecided.
+/// Having closed the gate; dropping it opens the gate unless the bucket is dead, or its removal has
+/// begun and the outcome is not known (also when the caller went away).
 struct Closed<'a>(&'a Gate);
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        if self.0.state.load(Ordering::Acquire) & (DEAD | UNDECIDED) == 0 {
-            self.0.open();
+        match self.0.state.load(Ordering::Acquire) {
+            s if s & DEAD != 0 => {}
+            s if s & REMOVING != 0 => self.0.mark(UNDECIDED),
+            _ => self.0.open(),
         }
     }
 }
@@ -302,8 +307,12 @@ impl Gate {
     }
 
     fn open(&self) {
-        self.state.fetch_and(!(CLOSED | UNDECIDED), Ordering::AcqRel);
+        self.state.fetch_and(!(CLOSED | UNDECIDED | REMOVING), Ordering::AcqRel);
         self.moved.notify_waiters();
+    }
+
+    fn unmark(&self, flag: u64) {
+        self.state.fetch_and(!flag, Ordering::AcqRel);
     }
 
     fn mark(&self, flag: u64) {
@@ -414,8 +423,7 @@ impl Store {
             puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],
             ..Txn::default()
         };
-        // From here on the outcome may be unknown, also when the caller goes away.
-        live.gate.mark(UNDECIDED);
+        live.gate.mark(REMOVING);
         match registry.control.txn(txn).await {
             Ok(_) => {
                 registry.live.write().remove(name);
@@ -426,7 +434,7 @@ impl Store {
                 if !matches!(e, ashlar_cluster::Error::Unavailable(_))
                     || registry.control.txn(Txn::default()).await.is_ok()
                 {
-                    live.gate.open();
+                    live.gate.unmark(REMOVING);
                 }
                 Err(control_error(e))
             }

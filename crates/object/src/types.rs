@@ -86,14 +86,14 @@ pub fn parse_version(text: &str) -> Option<VersionId> {
     VersionId::from_hex(text).filter(|id| *id != VersionId::ZERO)
 }
 
-/// How redundantly to keep the data.
+/// How redundantly to keep the data. Pools have one code today, so that both classes are kept alike;
+/// the choice is carried so that doors need not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Class {
     /// The code of the pool.
     #[default]
     Standard,
-    /// Fewer parity shards (`REDUCED_REDUNDANCY`), where the pool has such a class; else as
-    /// [`Class::Standard`].
+    /// Fewer parity shards (`REDUCED_REDUNDANCY`), once pools have such a class.
     Reduced,
 }
 

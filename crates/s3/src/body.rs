@@ -4,6 +4,7 @@
 //! that the signature asks for has passed; a client that is too slow is cut off; memory does not
 //! grow with the declared length. Must never know objects.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -33,7 +34,7 @@ pub enum Source {
     /// A connection whose body was read to its end.
     Ended,
     /// Memory: bodies already read, and tests.
-    Memory(std::collections::VecDeque<Bytes>),
+    Memory(VecDeque<Bytes>),
 }
 
 impl Source {
@@ -379,7 +380,18 @@ enum Kind {
     #[default]
     Empty,
     Whole(Bytes),
+    /// Several pieces in memory; they leave in one vectored write.
+    Many(VecDeque<Bytes>, u64),
     Stream(Stream),
+    Patient(Patient),
+}
+
+/// An answer whose document is not known yet: it begins, and white space keeps the client waiting.
+struct Patient {
+    /// The XML declaration, which must come before any white space.
+    begun: bool,
+    work: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
+    beat: tokio::time::Interval,
 }
 
 struct Stream {
@@ -403,6 +415,19 @@ impl Body {
         if bytes.is_empty() { Body::empty() } else { Body(Kind::Whole(bytes)) }
     }
 
+    /// All of it, in pieces.
+    pub fn many(pieces: VecDeque<Bytes>) -> Body {
+        let length = pieces.iter().map(|p| p.len() as u64).sum();
+        if length == 0 { Body::empty() } else { Body(Kind::Many(pieces, length)) }
+    }
+
+    /// The document that `work` gives, without its XML declaration, whenever it is done; white space
+    /// every `beat` until then.
+    pub fn patient(work: Pin<Box<dyn Future<Output = String> + Send>>, beat: Duration) -> Body {
+        let beat = tokio::time::interval_at(tokio::time::Instant::now() + beat, beat);
+        Body(Kind::Patient(Patient { begun: false, work: Some(work), beat }))
+    }
+
     /// `length` bytes: `first`, then what `rest` gives.
     pub fn pieces(first: Bytes, rest: impl Pieces, length: u64) -> Body {
         Body(Kind::Stream(Stream {
@@ -414,18 +439,22 @@ impl Body {
         }))
     }
 
-    /// Bytes still to be sent.
+    /// Bytes still to be sent; 0 if that is not known.
     pub fn len(&self) -> u64 {
         match &self.0 {
-            Kind::Empty => 0,
+            Kind::Empty | Kind::Patient(_) => 0,
             Kind::Whole(bytes) => bytes.len() as u64,
+            Kind::Many(_, length) => *length,
             Kind::Stream(stream) => stream.left,
         }
     }
 
     /// Whether nothing will be sent.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        match &self.0 {
+            Kind::Patient(patient) => patient.work.is_none(),
+            _ => self.len() == 0,
+        }
     }
 
     /// All bytes, for tests and for bodies known to be small.
@@ -476,6 +505,22 @@ impl Stream {
     }
 }
 
+impl Patient {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(work) = &mut self.work else { return Poll::Ready(None) };
+        if !std::mem::replace(&mut self.begun, true) {
+            return Poll::Ready(Some(Bytes::from_static(crate::xml::DECLARATION.as_bytes())));
+        }
+        if let Poll::Ready(document) = work.as_mut().poll(cx) {
+            self.work = None;
+            let rest = document.strip_prefix(crate::xml::DECLARATION).unwrap_or(&document);
+            return Poll::Ready(Some(Bytes::copy_from_slice(rest.as_bytes())));
+        }
+        std::task::ready!(self.beat.poll_tick(cx));
+        Poll::Ready(Some(Bytes::from_static(b" ")))
+    }
+}
+
 impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Broken;
@@ -488,7 +533,13 @@ impl http_body::Body for Body {
                 self.0 = Kind::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
+            Kind::Many(pieces, length) => {
+                let piece = pieces.pop_front();
+                *length -= piece.as_ref().map_or(0, |p| p.len() as u64);
+                Poll::Ready(piece.map(|p| Ok(Frame::data(p))))
+            }
             Kind::Stream(stream) => stream.poll(cx).map(|piece| piece.map(|p| p.map(Frame::data))),
+            Kind::Patient(patient) => patient.poll(cx).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
         }
     }
 
@@ -497,6 +548,9 @@ impl http_body::Body for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.len())
+        match &self.0 {
+            Kind::Patient(patient) if patient.work.is_some() => SizeHint::default(),
+            _ => SizeHint::with_exact(self.len()),
+        }
     }
 }

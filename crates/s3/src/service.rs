@@ -5,6 +5,7 @@
 //! the same identifying headers; a body that was not read to its end never leaves the connection in
 //! an unknown place. Must never know drives.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,11 @@ pub const MAX_HEADERS: usize = 64 * 1024;
 const DRAIN: u64 = 1 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
+/// How long a long operation may take before its answer begins.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often white space is sent after that.
+const BEAT: Duration = Duration::from_secs(5);
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const SERVER: HeaderValue = HeaderValue::from_static("Ashlar");
@@ -51,7 +57,7 @@ pub struct Config {
 
 /// The S3 service.
 pub struct Service {
-    context: Context,
+    context: Arc<Context>,
     verifier: Verifier,
     domains: Vec<String>,
     origins: Origins,
@@ -85,7 +91,7 @@ impl Service {
         let mut seed = [0u8; 8];
         getrandom::fill(&mut seed).expect("the operating system gives random bytes");
         Service {
-            context: config.context,
+            context: Arc::new(config.context),
             verifier: config.verifier,
             domains: config.domains.into_iter().map(|d| d.trim_matches('.').to_ascii_lowercase()).collect(),
             origins: config.origins,
@@ -187,24 +193,62 @@ impl Service {
             seen.left = Some(source);
             return self.origins.preflight(&parts.headers);
         }
-        let scheme = if arrival.tls { "https" } else { "http" };
-        let endpoint = format!("{scheme}://{}", head.host);
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;
+            let endpoint = ops::endpoint(arrival.tls, &head.host);
             return Box::pin(self.form(parts, source, head.target, &boundary, &endpoint, seen)).await;
         }
-        let (call, op) = match self.admit(parts, source, head.target, endpoint, seen) {
+        let (mut call, op) = match self.admit(parts, source, head, arrival.tls, seen) {
             Ok(admitted) => admitted,
             Err((fault, source)) => {
                 seen.left = source;
                 return Err(fault);
             }
         };
-        let mut call = call;
+        if ops::is_long(op) {
+            return self.patiently(op, call, parts, seen).await;
+        }
         let outcome = ops::run(&self.context, op, &mut call).await;
         seen.received = call.intake.received();
         seen.left = Some(call.intake.into_source());
         outcome
+    }
+
+    /// Runs an operation that may take long. After [`PATIENCE`] the answer begins with status 200 and
+    /// white space, as AWS does it, so that no client takes the silence for a dead connection; how
+    /// it ended is in the document.
+    async fn patiently(&self, op: Operation, mut call: Call, parts: &Parts, seen: &mut Seen) -> Outcome<Answer> {
+        let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), self.request_id());
+        let resource = parts.uri.path().to_owned();
+        let mut work = Box::pin(async move {
+            let outcome = ops::run(&context, op, &mut call).await;
+            (outcome, call.intake)
+        });
+        match tokio::time::timeout(PATIENCE, work.as_mut()).await {
+            Ok((outcome, intake)) => {
+                seen.received = intake.received();
+                seen.left = Some(intake.into_source());
+                outcome
+            }
+            Err(_) => {
+                let document = Box::pin(async move {
+                    match work.await.0 {
+                        Ok(answer) => match answer.body.collect().await {
+                            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                            Err(broken) => Fault::internal(broken).document(&resource, &id, ""),
+                        },
+                        Err(fault) => {
+                            tracing::warn!(target: "ashlar::request", request_id = id, code = fault.code().name, cause = fault.cause(), "a long request failed");
+                            fault.document(&resource, &id, host_id.to_str().unwrap_or_default())
+                        }
+                    }
+                });
+                let mut answer = Answer::ok();
+                answer.headers.insert(header::CONTENT_TYPE, XML);
+                answer.body = Body::patient(document, BEAT);
+                Ok(answer)
+            }
+        }
     }
 
     /// What can be said about the head before knowing who asks.
@@ -262,10 +306,11 @@ impl Service {
         &self,
         parts: &mut Parts,
         source: Source,
-        target: Target,
-        endpoint: String,
+        head: Head,
+        tls: bool,
         seen: &mut Seen,
     ) -> Result<(Call, Operation), (Fault, Option<Source>)> {
+        let Head { target, host } = head;
         let admitted = self.verify(parts, &target, seen);
         let (mut verified, op, headers) = match admitted {
             Ok(admitted) => admitted,
@@ -281,7 +326,8 @@ impl Service {
             headers,
             intake,
             verified,
-            endpoint,
+            host,
+            tls,
         };
         Ok((call, op))
     }

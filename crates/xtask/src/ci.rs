@@ -95,7 +95,8 @@ impl Step {
             Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
             Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
             Step::Clippy => {
-                let arguments = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
+                let arguments =
+                    ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
                 show(cargo().args(arguments)).map(|()| String::new())
             }
             Step::Test => tests(),

@@ -89,9 +89,7 @@ fn make(dir: &Path, number: u32, size: Size, backing: &Path) -> Outcome {
     fs::create_dir_all(&mount)?;
     let file = image(dir, number, backing);
     fs::File::create_new(&file).map_err(|e| format!("{}: {e}", file.display()))?.set_len(size.0)?;
-    let device = read(
-        Command::new("losetup").args(["--direct-io=on", "--find", "--show"]).arg(&file),
-    )?;
+    let device = read(Command::new("losetup").args(["--direct-io=on", "--find", "--show"]).arg(&file))?;
     let direct = read(Command::new("losetup").args(["--noheadings", "--output", "DIO", &device]))?;
     if direct.trim() != "1" {
         eprintln!("note: {device} has no direct I/O on {}: writes are copied once more", backing.display());
@@ -109,9 +107,8 @@ fn down(dir: &Path, backing: &Path) -> Outcome {
             continue;
         }
         let mount = dir.join(format!("drive{number}"));
-        let mounted = fs::read_to_string("/proc/self/mounts")?
-            .lines()
-            .any(|l| l.split(' ').nth(1) == mount.to_str());
+        let mounted =
+            fs::read_to_string("/proc/self/mounts")?.lines().any(|l| l.split(' ').nth(1) == mount.to_str());
         if mounted && let Err(error) = read(Command::new("umount").arg(&mount)) {
             failed.push(error.to_string());
             continue;
@@ -130,10 +127,7 @@ fn down(dir: &Path, backing: &Path) -> Outcome {
 
 /// The backing file: its name is made of the folder's, so that two sets do not meet.
 fn image(dir: &Path, number: u32, backing: &Path) -> PathBuf {
-    let name: String = dir
-        .to_string_lossy()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
+    let name: String =
+        dir.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     backing.join(format!("ashlar-loop{name}-{number}.img"))
 }

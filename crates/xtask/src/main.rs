@@ -31,7 +31,7 @@ enum Task {
     /// The house rules alone: which room may use which, file lengths, unsafe code, links
     Tidy(tidy::Options),
     /// Loads any S3 server and prints what each operation costs it
-    Bench(bench::Options),
+    Bench(Box<bench::Options>),
     /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
     Loopdrives(loopdrives::Options),
 }

@@ -154,7 +154,13 @@ struct Memory {
 }
 
 /// Asks the administration of an alias.
-async fn ask(context: &Context, alias: &str, method: Method, path: &str, body: Option<&Value>) -> Outcome<Value> {
+async fn ask(
+    context: &Context,
+    alias: &str,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Outcome<Value> {
     let client = client(context, alias)?;
     let answer = client.admin(method, path, &[], body).await;
     answer.map_err(|error| {
@@ -176,7 +182,8 @@ fn client(context: &Context, alias: &str) -> Outcome<Client> {
 }
 
 fn understand<T: for<'a> Deserialize<'a>>(value: &Value) -> Outcome<T> {
-    T::deserialize(value).map_err(|e| Failure::new(Kind::Failed, format!("the server's answer is not understood: {e}")))
+    T::deserialize(value)
+        .map_err(|e| Failure::new(Kind::Failed, format!("the server's answer is not understood: {e}")))
 }
 
 /// Shows the state of a server.
@@ -200,11 +207,24 @@ fn info_text(output: &Output, alias: &str, info: &Info) -> String {
         output.paint(if n == groups { Tone::Good } else { Tone::Bad }, format!("{n} of {groups}"))
     };
     [
-        format!("{}  Ashlar {}, up {}", output.paint(Tone::Folder, alias), info.version, span_text(info.uptime_s)),
+        format!(
+            "{}  Ashlar {}, up {}",
+            output.paint(Tone::Folder, alias),
+            info.version,
+            span_text(info.uptime_s)
+        ),
         format!("Code     {} (any {} drives of a group may fail)", info.code, info.parity_shards),
         format!("Groups   {} readable, {} writable", state(&|g| g.readable), state(&|g| g.writable)),
-        format!("Space    {} free of {}", size_text(info.capacity.usable_free), size_text(info.capacity.usable)),
-        format!("Memory   {} of {} for buffers", size_text(info.memory.buffers), size_text(info.memory.ceiling)),
+        format!(
+            "Space    {} free of {}",
+            size_text(info.capacity.usable_free),
+            size_text(info.capacity.usable)
+        ),
+        format!(
+            "Memory   {} of {} for buffers",
+            size_text(info.memory.buffers),
+            size_text(info.memory.ceiling)
+        ),
         format!("Buckets  {}", info.buckets),
         format!("Repair   {}", heal_text(output, &info.heal)),
         drives_text(output, &info.drives),
@@ -227,7 +247,8 @@ fn heal_text(output: &Output, heal: &Heal) -> String {
 
 fn rebuild_text(rebuild: &Rebuild) -> String {
     let percent = rebuild.looked * 100 / rebuild.registers.max(1);
-    let mut text = format!("{} {percent} %, {} made, {:.0}/s", rebuild.phase, size_text(rebuild.bytes), rebuild.rate);
+    let mut text =
+        format!("{} {percent} %, {} made, {:.0}/s", rebuild.phase, size_text(rebuild.bytes), rebuild.rate);
     if let Some(eta) = rebuild.eta_s {
         text.push_str(&format!(", ETA {}", span_text(eta)));
     }
@@ -294,7 +315,8 @@ async fn start(context: &Context, alias: &str, deep: bool) -> Outcome {
 async fn watch(context: &Context, alias: &str) -> Outcome {
     let progress = Progress::items(&context.output);
     loop {
-        let answer = ask(context, alias, Method::GET, "heal", None).await.inspect_err(|_| progress.finish())?;
+        let answer =
+            ask(context, alias, Method::GET, "heal", None).await.inspect_err(|_| progress.finish())?;
         let heal: Heal = understand(&answer)?;
         let rebuilds: Vec<&Rebuild> = heal.rebuilds.iter().filter(|r| r.phase != "done").collect();
         let looked: u64 = rebuilds.iter().map(|r| r.looked).sum();
@@ -312,7 +334,11 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
         }
         if over {
             progress.finish();
-            return if heal.lost > 0 { Err(Failure::new(Kind::Partly, format!("{} lost", heal.lost))) } else { Ok(()) };
+            return if heal.lost > 0 {
+                Err(Failure::new(Kind::Partly, format!("{} lost", heal.lost)))
+            } else {
+                Ok(())
+            };
         }
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
@@ -339,7 +365,10 @@ pub async fn drive(command: DriveCommand, context: &Context) -> Outcome {
         || match verb {
             "offline" => format!("`{}` is out of service.", options.drive),
             "online" => format!("`{}` is back in service.", options.drive),
-            _ => format!("`{}` joins and is rebuilt; `ashlar heal status --watch {}` shows how it goes.", options.drive, options.alias),
+            _ => format!(
+                "`{}` joins and is rebuilt; `ashlar heal status --watch {}` shows how it goes.",
+                options.drive, options.alias
+            ),
         },
     );
     Ok(())
@@ -386,7 +415,17 @@ mod tests {
         });
         let info: Info = understand(&answer).unwrap();
         let text = info_text(&Output::new(&Globals::default()), "it", &info);
-        for part in ["2+2", "1 of 1", "shards 25 %", "ETA 1m 5s", "up 1h 1m", "512.0 MiB", "abcdef01", "Input/output", "3 wait"] {
+        for part in [
+            "2+2",
+            "1 of 1",
+            "shards 25 %",
+            "ETA 1m 5s",
+            "up 1h 1m",
+            "512.0 MiB",
+            "abcdef01",
+            "Input/output",
+            "3 wait",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

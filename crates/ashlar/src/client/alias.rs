@@ -125,16 +125,16 @@ async fn set(options: SetOptions, context: &mut Context) -> Outcome {
             // Keys that may not list buckets are still good for their own bucket.
             Err(error) if error.code() == Some("AccessDenied") => {}
             Err(error) => {
-                return Err(error).when(|| format!("`{}` does not work (--no-check stores it anyway)", alias.url));
+                return Err(error)
+                    .when(|| format!("`{}` does not work (--no-check stores it anyway)", alias.url));
             }
         }
     }
     let url = alias.url.clone();
     context.aliases.set(&options.name, alias)?;
-    context.output.done(
-        || json!({ "alias": options.name, "URL": url }),
-        || format!("Added `{}`.", options.name),
-    );
+    context
+        .output
+        .done(|| json!({ "alias": options.name, "URL": url }), || format!("Added `{}`.", options.name));
     Ok(())
 }
 
@@ -176,7 +176,11 @@ fn list(options: &ListOptions, context: &Context) -> Outcome {
             (secret, true) => secret,
             (_, false) => "***",
         };
-        let source = if from_environment { "environment".into() } else { context.aliases.file().display().to_string() };
+        let source = if from_environment {
+            "environment".into()
+        } else {
+            context.aliases.file().display().to_string()
+        };
         context.output.result(
             || {
                 json!({
@@ -186,7 +190,11 @@ fn list(options: &ListOptions, context: &Context) -> Outcome {
             },
             || {
                 let name = context.output.paint(Tone::Folder, name);
-                let keys = if alias.access_key.is_empty() { "anonymous".into() } else { format!("{} {secret}", alias.access_key) };
+                let keys = if alias.access_key.is_empty() {
+                    "anonymous".into()
+                } else {
+                    format!("{} {secret}", alias.access_key)
+                };
                 format!("{name}\n  URL  {}\n  Keys {keys}\n  From {source}", alias.url)
             },
         );
@@ -207,7 +215,8 @@ fn import(options: &ImportOptions, context: &mut Context) -> Outcome {
         None => PathBuf::from(&options.file),
     };
     let text = fs::read_to_string(&file).when(|| format!("cannot read {}", file.display()))?;
-    let mut found = parse_mc(&text).map_err(|e| Failure::new(Kind::Failed, format!("{}: {e}", file.display())))?;
+    let mut found =
+        parse_mc(&text).map_err(|e| Failure::new(Kind::Failed, format!("{}: {e}", file.display())))?;
     let names: Vec<String> = found.keys().cloned().collect();
     for name in names {
         let exists = context.aliases.get(&name).is_some() && !options.overwrite;
@@ -220,7 +229,9 @@ fn import(options: &ImportOptions, context: &mut Context) -> Outcome {
     let imported: Vec<(String, String)> = found.iter().map(|(n, a)| (n.clone(), a.url.clone())).collect();
     context.aliases.extend(found)?;
     for (name, url) in &imported {
-        context.output.done(|| json!({ "alias": name, "URL": url }), || format!("Imported `{name}` ({url})."));
+        context
+            .output
+            .done(|| json!({ "alias": name, "URL": url }), || format!("Imported `{name}` ({url})."));
     }
     if imported.is_empty() {
         context.output.note("Nothing to import.");

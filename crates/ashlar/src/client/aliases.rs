@@ -79,8 +79,9 @@ impl Aliases {
         for prefix in VARIABLES.iter().rev() {
             for (variable, value) in std::env::vars() {
                 if let Some(name) = variable.strip_prefix(prefix) {
-                    let alias = parse_host(&value)
-                        .ok_or_else(|| Failure::usage(format!("{variable}: expected http(s)://ACCESS:SECRET@HOST")))?;
+                    let alias = parse_host(&value).ok_or_else(|| {
+                        Failure::usage(format!("{variable}: expected http(s)://ACCESS:SECRET@HOST"))
+                    })?;
                     environment.insert(name.to_owned(), alias);
                 }
             }
@@ -163,7 +164,9 @@ impl Aliases {
     pub fn remove(&mut self, name: &str) -> Outcome {
         if self.stored.alias.remove(name).is_none() {
             if self.environment.contains_key(name) {
-                return Err(Failure::usage(format!("`{name}` comes from the environment; unset its variable")));
+                return Err(Failure::usage(format!(
+                    "`{name}` comes from the environment; unset its variable"
+                )));
             }
             return Err(self.unknown(name));
         }
@@ -261,7 +264,8 @@ pub fn parse_mc(text: &str) -> Result<BTreeMap<String, Alias>, String> {
     let file: McFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let mut aliases = BTreeMap::new();
     for (name, mc) in file.aliases {
-        let example = mc.access_key.contains("ACCESS-KEY-HERE") || (mc.access_key.is_empty() && mc.url.contains("amazonaws"));
+        let example = mc.access_key.contains("ACCESS-KEY-HERE")
+            || (mc.access_key.is_empty() && mc.url.contains("amazonaws"));
         if mc.url.is_empty() || example {
             continue;
         }
@@ -306,7 +310,12 @@ mod tests {
         let file = home.path().join("deep/config.toml");
         let globals = Globals { config: Some(file.clone()), ..Globals::default() };
         let mut aliases = Aliases::load(&globals).unwrap();
-        let alias = Alias { url: "http://h".into(), access_key: "k".into(), secret_key: "s".into(), ..Alias::default() };
+        let alias = Alias {
+            url: "http://h".into(),
+            access_key: "k".into(),
+            secret_key: "s".into(),
+            ..Alias::default()
+        };
         aliases.set("one", alias.clone()).unwrap();
         assert!(aliases.set("no/slash", alias.clone()).is_err());
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

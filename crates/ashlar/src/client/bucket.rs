@@ -191,13 +191,18 @@ async fn versioning(command: VersioningCommand, context: &Context) -> Outcome {
 }
 
 async fn tag(command: TagCommand, context: &Context) -> Outcome {
-    let (TagCommand::List { target } | TagCommand::Set { target, .. } | TagCommand::Remove { target }) = &command;
+    let (TagCommand::List { target } | TagCommand::Set { target, .. } | TagCommand::Remove { target }) =
+        &command;
     let remote = Place::remote(target, &context.aliases)?;
     remote.only_bucket()?;
     let bucket = Target::Bucket(&remote.bucket);
     match &command {
         TagCommand::List { .. } => {
-            let tags = remote.client.tags(bucket, None).await.when(|| format!("cannot read the tags of `{remote}`"))?;
+            let tags = remote
+                .client
+                .tags(bucket, None)
+                .await
+                .when(|| format!("cannot read the tags of `{remote}`"))?;
             if tags.is_empty() {
                 return Err(Failure::new(Kind::NotFound, format!("`{remote}` has no tags")));
             }
@@ -209,10 +214,18 @@ async fn tag(command: TagCommand, context: &Context) -> Outcome {
         }
         TagCommand::Set { tags, .. } => {
             let tags = parse_tags(tags)?;
-            remote.client.set_tags(bucket, None, &tags).await.when(|| format!("cannot set the tags of `{remote}`"))?;
+            remote
+                .client
+                .set_tags(bucket, None, &tags)
+                .await
+                .when(|| format!("cannot set the tags of `{remote}`"))?;
         }
         TagCommand::Remove { .. } => {
-            remote.client.delete_tags(bucket, None).await.when(|| format!("cannot remove the tags of `{remote}`"))?;
+            remote
+                .client
+                .delete_tags(bucket, None)
+                .await
+                .when(|| format!("cannot remove the tags of `{remote}`"))?;
         }
     }
     context.output.done(|| json!({ "name": remote.to_string() }), || format!("Tags of `{remote}` changed."));
@@ -223,9 +236,11 @@ async fn tag(command: TagCommand, context: &Context) -> Outcome {
 pub fn parse_tags(text: &str) -> Outcome<Tags> {
     let mut tags = Tags::new();
     for pair in text.split('&').filter(|p| !p.is_empty()) {
-        let (name, value) = pair.split_once('=').ok_or_else(|| Failure::usage(format!("{pair:?}: expected NAME=VALUE")))?;
+        let (name, value) =
+            pair.split_once('=').ok_or_else(|| Failure::usage(format!("{pair:?}: expected NAME=VALUE")))?;
         let decode = |text: &str| {
-            ashlar_client::percent_decode(text, false).ok_or_else(|| Failure::usage(format!("{text:?} is not UTF-8")))
+            ashlar_client::percent_decode(text, false)
+                .ok_or_else(|| Failure::usage(format!("{text:?} is not UTF-8")))
         };
         if tags.insert(decode(name)?, decode(value)?).is_some() {
             return Err(Failure::usage(format!("tag {name:?} is given twice")));

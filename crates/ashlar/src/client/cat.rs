@@ -27,7 +27,9 @@ pub struct Options {
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
         match Place::parse(target, &context.aliases)? {
-            Place::Local(file) => local(&file, options.offset, context).when(|| format!("cannot read {}", file.display())),
+            Place::Local(file) => {
+                local(&file, options.offset, context).when(|| format!("cannot read {}", file.display()))
+            }
             Place::Remote(remote) => {
                 remote.need_key()?;
                 let get = GetOptions {

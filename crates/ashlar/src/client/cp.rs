@@ -79,7 +79,8 @@ impl TransferOptions {
     fn put_options(&self) -> Outcome<PutOptions> {
         let mut put = PutOptions::default();
         let mut header = |name: &'static str, value: &str| {
-            let value = value.parse().map_err(|_| Failure::usage(format!("{value:?} cannot be sent as {name}")))?;
+            let value =
+                value.parse().map_err(|_| Failure::usage(format!("{value:?} cannot be sent as {name}")))?;
             put.headers.insert(name, value);
             Outcome::Ok(())
         };
@@ -87,7 +88,9 @@ impl TransferOptions {
             ["cache-control", "content-disposition", "content-encoding", "content-language", "expires"];
         let mut metadata = Vec::new();
         for pair in self.attr.iter().flat_map(|a| a.split(';')).filter(|p| !p.trim().is_empty()) {
-            let (name, value) = pair.split_once('=').ok_or_else(|| Failure::usage(format!("{pair:?}: expected NAME=VALUE")))?;
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| Failure::usage(format!("{pair:?}: expected NAME=VALUE")))?;
             let lower = name.trim().to_ascii_lowercase();
             match HEADERS.iter().find(|h| **h == lower) {
                 Some(name) => header(name, value)?,
@@ -162,7 +165,8 @@ pub async fn run(options: &Options, context: &Context) -> Outcome {
     let begin = Instant::now();
     let mut all = stream::iter(jobs).flatten();
     let resume = options.resume;
-    let tally = copy_all(&engine, context, &mut all, |job| async move { resume && is_there(job).await }).await?;
+    let tally =
+        copy_all(&engine, context, &mut all, |job| async move { resume && is_there(job).await }).await?;
     conclude(&context.output, &progress, &tally, begin)
 }
 
@@ -251,7 +255,8 @@ pub fn conclude(output: &Output, progress: &Progress, tally: &Tally, begin: Inst
             })
         },
         || {
-            let skipped = if tally.skipped > 0 { format!(", {} were there", tally.skipped) } else { String::new() };
+            let skipped =
+                if tally.skipped > 0 { format!(", {} were there", tally.skipped) } else { String::new() };
             let failed = if tally.failed > 0 { format!(", {} FAILED", tally.failed) } else { String::new() };
             format!(
                 "{} copied, {} in {seconds:.1}s ({}/s){skipped}{failed}",
@@ -272,8 +277,13 @@ async fn is_folder(source: &Place) -> Outcome<bool> {
         Place::Local(path) => Ok(path.is_dir()),
         Place::Remote(remote) if remote.key.is_empty() || remote.key.ends_with('/') => Ok(true),
         Place::Remote(remote) => {
-            let list = ashlar_client::ListOptions { prefix: remote.folder(), max_keys: Some(1), ..Default::default() };
-            let page = remote.client.list(&remote.bucket, &list).await.when(|| format!("cannot list `{remote}`"))?;
+            let list = ashlar_client::ListOptions {
+                prefix: remote.folder(),
+                max_keys: Some(1),
+                ..Default::default()
+            };
+            let page =
+                remote.client.list(&remote.bucket, &list).await.when(|| format!("cannot list `{remote}`"))?;
             Ok(!page.entries.is_empty())
         }
     }
@@ -328,7 +338,8 @@ async fn single(
 ) -> Outcome<Job> {
     let item = match &source {
         Place::Local(path) => {
-            let found = fs::metadata(path).when(|| format!("`{}` is neither an alias nor a file", path.display()))?;
+            let found =
+                fs::metadata(path).when(|| format!("`{}` is neither an alias nor a file", path.display()))?;
             if found.is_dir() {
                 return Err(Failure::usage(format!("`{text}` is a folder: add --recursive")));
             }
@@ -357,7 +368,11 @@ async fn single(
         }
         Place::Remote(remote) => {
             let folder = into || remote.key.is_empty() || remote.key.ends_with('/');
-            Place::Remote(if folder { remote.with_key(format!("{}{name}", remote.folder())) } else { remote.clone() })
+            Place::Remote(if folder {
+                remote.with_key(format!("{}{name}", remote.folder()))
+            } else {
+                remote.clone()
+            })
         }
     };
     Ok(Job { source: Source { place: source, item }, target })
@@ -386,7 +401,8 @@ async fn is_there(job: Arc<Job>) -> bool {
             version_id: None,
         }),
         Place::Remote(remote) => {
-            let head = remote.client.head_object(&remote.bucket, &remote.key, &GetOptions::default()).await.ok();
+            let head =
+                remote.client.head_object(&remote.bucket, &remote.key, &GetOptions::default()).await.ok();
             head.map(|head| Item {
                 path: String::new(),
                 size: head.size,
@@ -422,7 +438,8 @@ mod tests {
 
     #[test]
     fn items_land_in_their_place() {
-        let item = |path: &str| Item { path: path.into(), size: 0, modified: None, etag: None, version_id: None };
+        let item =
+            |path: &str| Item { path: path.into(), size: 0, modified: None, etag: None, version_id: None };
         let (source, target) = (Place::Local("/s/dir".into()), Place::Local("/t".into()));
         let job = job_below(&source, &target, &folder_name(&source), item("a/b")).unwrap();
         assert_eq!(job.source.place.to_string(), "/s/dir/a/b");

@@ -212,7 +212,10 @@ fn line(
 
 fn local(options: &Options, context: &Context, folder: &std::path::Path, sum: &mut Sum) -> Outcome {
     if !folder.exists() {
-        return Err(Failure::new(Kind::NotFound, format!("`{}` is neither an alias nor a file", folder.display())));
+        return Err(Failure::new(
+            Kind::NotFound,
+            format!("`{}` is neither an alias nor a file", folder.display()),
+        ));
     }
     let file = |name: String, size: u64, modified, sum: &mut Sum| {
         sum.objects += 1;

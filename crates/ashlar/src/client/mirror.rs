@@ -159,7 +159,9 @@ async fn remove(options: &Options, context: &Context, target: &Place, extra: Vec
     match target {
         Place::Remote(remote) => {
             let folder = remote.folder();
-            let all = extra.into_iter().map(|path| Ok(Identifier { key: format!("{folder}{path}"), version_id: None }));
+            let all = extra
+                .into_iter()
+                .map(|path| Ok(Identifier { key: format!("{folder}{path}"), version_id: None }));
             rm::remove_all(options.dry_run, context, remote, stream::iter(all)).await.map(drop)
         }
         Place::Local(folder) => {

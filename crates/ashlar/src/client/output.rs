@@ -186,8 +186,7 @@ pub fn span_text(seconds: u64) -> String {
 /// A time as listings show it.
 pub fn time_text(at: Option<OffsetDateTime>) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
-    at.and_then(|t| t.to_offset(time::UtcOffset::UTC).format(&format).ok())
-        .unwrap_or_else(|| " ".repeat(23))
+    at.and_then(|t| t.to_offset(time::UtcOffset::UTC).format(&format).ok()).unwrap_or_else(|| " ".repeat(23))
 }
 
 /// A time as JSON carries it; null if unknown.

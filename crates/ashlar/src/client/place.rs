@@ -102,7 +102,10 @@ impl Remote {
     pub fn only_bucket(&self) -> Outcome {
         self.need_bucket()?;
         if !self.key.is_empty() {
-            return Err(Failure::usage(format!("`{self}` is more than a bucket: write {}/{}", self.alias, self.bucket)));
+            return Err(Failure::usage(format!(
+                "`{self}` is more than a bucket: write {}/{}",
+                self.alias, self.bucket
+            )));
         }
         Ok(())
     }
@@ -123,7 +126,11 @@ impl Remote {
 
     /// The prefix of what lies in this folder: empty for the bucket, else ending in a slash.
     pub fn folder(&self) -> String {
-        if self.key.is_empty() || self.key.ends_with('/') { self.key.clone() } else { format!("{}/", self.key) }
+        if self.key.is_empty() || self.key.ends_with('/') {
+            self.key.clone()
+        } else {
+            format!("{}/", self.key)
+        }
     }
 }
 

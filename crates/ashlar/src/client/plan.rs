@@ -116,13 +116,11 @@ mod tests {
     #[test]
     fn errors_keep_their_place() {
         let broken = || Err(Failure::new(Kind::Failed, "unreadable"));
-        let actions = run(vec![Ok(item("a", 1, 1, None)), broken(), Ok(item("c", 1, 1, None))], vec![
-            Ok(item("c", 1, 1, None)),
-        ]);
-        assert!(matches!(
-            &actions[..],
-            [Ok(Action::Add(_)), Err(_), Ok(Action::Same(_))]
-        ));
+        let actions = run(
+            vec![Ok(item("a", 1, 1, None)), broken(), Ok(item("c", 1, 1, None))],
+            vec![Ok(item("c", 1, 1, None))],
+        );
+        assert!(matches!(&actions[..], [Ok(Action::Add(_)), Err(_), Ok(Action::Same(_))]));
     }
 
     /// Against the definition on maps, over random small trees.

@@ -45,7 +45,9 @@ const IN_FLIGHT: usize = 4;
 /// Removes.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     if options.recursive && !options.force && !options.dry_run {
-        return Err(Failure::usage("--recursive removes everything below: add --force, or --dry-run to see it"));
+        return Err(Failure::usage(
+            "--recursive removes everything below: add --force, or --dry-run to see it",
+        ));
     }
     each(context, &options.targets, |target| async move {
         let remote = Place::remote(target, &context.aliases)?;
@@ -71,7 +73,11 @@ async fn single(options: &Options, context: &Context, remote: &Remote) -> Outcom
         let own = all.take_while(move |e| std::future::ready(e.as_ref().map_or(true, |e| e.key == key)));
         let own = own.map(|e| e.map(|e| Identifier { key: e.key, version_id: e.version_id }));
         let removed = remove_all(options.dry_run, context, remote, own).await?;
-        return if removed == 0 && !options.force { Err(Failure::new(Kind::NotFound, "there is no such key")) } else { Ok(()) };
+        return if removed == 0 && !options.force {
+            Err(Failure::new(Kind::NotFound, "there is no such key"))
+        } else {
+            Ok(())
+        };
     }
     let get = ashlar_client::GetOptions { version_id: options.version_id.clone(), ..Default::default() };
     // S3 says nothing when a key is missing; people want to know that they mistyped it.
@@ -99,7 +105,11 @@ async fn recursive(options: &Options, context: &Context, remote: &Remote) -> Out
         pages
             .flat_map(|page| {
                 stream::iter(match page {
-                    Ok(page) => page.entries.into_iter().map(|e| Ok(Identifier { key: e.key, version_id: None })).collect(),
+                    Ok(page) => page
+                        .entries
+                        .into_iter()
+                        .map(|e| Ok(Identifier { key: e.key, version_id: None }))
+                        .collect(),
                     Err(error) => vec![Err(Failure::from(error))],
                 })
             })
@@ -108,7 +118,8 @@ async fn recursive(options: &Options, context: &Context, remote: &Remote) -> Out
     let mut removed = remove_all(options.dry_run, context, remote, below).await?;
     if folder != remote.key {
         // `a/b` may be a key beside the folder `a/b/`.
-        let own = Options { recursive: false, force: false, targets: Vec::new(), version_id: None, ..*options };
+        let own =
+            Options { recursive: false, force: false, targets: Vec::new(), version_id: None, ..*options };
         match single(&own, context, remote).await {
             Ok(()) => removed += 1,
             Err(failure) if failure.kind == Kind::NotFound => {}
@@ -165,7 +176,14 @@ pub async fn remove_all(
     if failed > 0 { Err(Failure::partly(failed)) } else { Ok(removed) }
 }
 
-fn report(context: &Context, dry_run: bool, remote: &Remote, key: &str, version: Option<&str>, marker: Option<&str>) {
+fn report(
+    context: &Context,
+    dry_run: bool,
+    remote: &Remote,
+    key: &str,
+    version: Option<&str>,
+    marker: Option<&str>,
+) {
     context.output.done(
         || {
             let name = format!("{}/{}/{key}", remote.alias, remote.bucket);

@@ -88,7 +88,9 @@ pub fn versions(remote: &Remote, prefix: String) -> impl Stream<Item = Outcome<E
     let options = ListVersionsOptions { prefix, ..ListVersionsOptions::default() };
     let pages = remote.client.version_pages(&remote.bucket, options);
     let entries = pages.map_ok(|page| stream::iter(page.entries.into_iter().map(Ok))).try_flatten();
-    entries.map(move |entry: Result<Entry, ashlar_client::Error>| entry.when(|| format!("cannot list versions of `{shown}`")))
+    entries.map(move |entry: Result<Entry, ashlar_client::Error>| {
+        entry.when(|| format!("cannot list versions of `{shown}`"))
+    })
 }
 
 /// Walks a local folder in the byte order of relative paths.

@@ -63,6 +63,8 @@ pub struct Slot {
     pub problem: Option<String>,
     /// Taken out of service by an operator.
     pub held: bool,
+    /// It failed in service: it joins again before it is trusted.
+    pub distrusted: bool,
 }
 
 /// What a start did.
@@ -357,7 +359,7 @@ fn assemble(
 ) -> Result<Arc<House>, String> {
     let mut slots: Vec<Slot> = found
         .into_iter()
-        .map(|place| Slot { path: place.path, drive: None, problem: problem(&place.probe), held: false })
+        .map(|place| Slot { path: place.path, drive: None, problem: problem(&place.probe), held: false, distrusted: false })
         .collect();
     let mut serving = Vec::new();
     for (path, drive) in opened {

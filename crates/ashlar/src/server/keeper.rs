@@ -5,9 +5,10 @@
 //! says so; every change of the map is in the control store before it is in force; one change at a
 //! time. A folder that is blank because its drive is not mounted is left alone.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ashlar_cluster::{DriveState, Map};
 use ashlar_drive::{Drive, Probe, Role, State};
@@ -18,6 +19,10 @@ use super::places::looks_unmounted;
 
 /// How often drives are looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// A drive that failed is tried again after this long, then after twice that, and so on.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// Folder in which the control store stands in for a drive that is being replaced.
 const HANDOVER: &str = "handover";
 
@@ -25,32 +30,60 @@ const HANDOVER: &str = "handover";
 pub async fn run(house: Arc<House>) {
     let mut interval = tokio::time::interval(LOOK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut fenced: HashMap<usize, Fenced> = HashMap::new();
     loop {
         interval.tick().await;
         let count = house.slots.lock().len();
+        // First everything that is gone goes, then what is there comes: a change of the map must not
+        // wait for copies on drives that were lost together with another.
         for i in 0..count {
-            look(&house, i).await;
+            retire(&house, i, &mut fenced).await;
         }
-        promote(&house).await;
+        for i in 0..count {
+            fill(&house, i).await;
+        }
+        settle(&house).await;
     }
 }
 
-/// Looks at one folder.
-async fn look(house: &Arc<House>, i: usize) {
+/// A drive that fenced itself for a failure: when to try it again, and how long to wait after that.
+struct Fenced {
+    again: Instant,
+    pause: Duration,
+}
+
+/// Takes a drive out of service that no longer works.
+async fn retire(house: &House, i: usize, fenced: &mut HashMap<usize, Fenced>) {
     let Some(slot) = house.slots.lock().get(i).cloned() else { return };
-    if slot.held {
-        return;
-    }
-    if let Some(drive) = &slot.drive {
-        match drive.state() {
-            State::Online | State::ReadOnly => return,
-            State::Closed => {}
-            State::Fenced(why) if why == "emptied" => {}
-            State::Fenced(why) => {
-                note(house, i, &format!("out of service: {why}"));
+    let Some(drive) = &slot.drive else { return };
+    match drive.state() {
+        State::Online => {}
+        State::ReadOnly => note(house, i, "it can be read but not written"),
+        State::Closed => withdraw(house, i, "closed").await,
+        State::Fenced(why) if why == "emptied" => withdraw(house, i, "the folder was emptied").await,
+        State::Fenced(why) => {
+            note(house, i, &format!("out of service: {why}"));
+            let now = Instant::now();
+            let plan = fenced.entry(i).or_insert(Fenced { again: now + FIRST_PAUSE, pause: FIRST_PAUSE });
+            if now < plan.again {
                 return;
             }
+            plan.pause = (plan.pause * 2).min(LONGEST_PAUSE);
+            plan.again = now + plan.pause;
+            // What it held may be wrong now: it joins again before it is trusted (PROTOCOL.md 2.7).
+            withdraw(house, i, &format!("out of service: {why}; it will join again")).await;
+            if let Some(slot) = house.slots.lock().get_mut(i) {
+                slot.distrusted = true;
+            }
         }
+    }
+}
+
+/// Looks at a folder without a drive in service.
+async fn fill(house: &House, i: usize) {
+    let Some(slot) = house.slots.lock().get(i).cloned() else { return };
+    if slot.held || slot.drive.is_some() {
+        return;
     }
     let path = slot.path.clone();
     let Ok(probe) = house::blocking(move || ashlar_drive::probe(&path)).await else { return };
@@ -58,11 +91,7 @@ async fn look(house: &Arc<House>, i: usize) {
     let done = match probe {
         Probe::Ours(label) => returned(house, i, &slot, label.drive).await,
         Probe::Blank => blank(house, i, &slot).await,
-        other => {
-            let why = house::problem(&other).unwrap_or_default();
-            withdraw(house, i, &why).await;
-            Ok(())
-        }
+        other => Err(house::problem(&other).unwrap_or_default()),
     };
     if let Err(why) = done {
         note(house, i, &why);
@@ -99,6 +128,7 @@ async fn enlist(house: &House, i: usize, drive: Drive) -> Result<(), String> {
         let slot = slots.get_mut(i).ok_or("no such folder")?;
         slot.drive = Some(drive.clone());
         slot.problem = None;
+        slot.distrusted = false;
         slot.path.clone()
     };
     if let Err(error) = house.control.attach(id, house::medium(&path, id)).await {
@@ -111,9 +141,6 @@ async fn enlist(house: &House, i: usize, drive: Drive) -> Result<(), String> {
 
 /// A drive of this deployment stands in the folder and is not in service.
 async fn returned(house: &House, i: usize, slot: &Slot, id: DriveId) -> Result<(), String> {
-    if slot.drive.is_some() {
-        withdraw(house, i, "the drive in its folder changed").await;
-    }
     let map = house.map.load_full();
     match map.drive(id).map(|d| d.state) {
         Some(DriveState::Active | DriveState::Joining) => {
@@ -122,6 +149,9 @@ async fn returned(house: &House, i: usize, slot: &Slot, id: DriveId) -> Result<(
                 return Err("the same drive is in service at another path".into());
             }
             let drive = house::open_drive(slot.path.clone(), house.drive_options.clone()).await?;
+            if slot.distrusted {
+                drive.set_joining().await.map_err(|e| e.to_string())?;
+            }
             enlist(house, i, drive).await
         }
         Some(DriveState::Dead) => Err("it was replaced; empty the folder to use it again".into()),
@@ -135,9 +165,6 @@ async fn returned(house: &House, i: usize, slot: &Slot, id: DriveId) -> Result<(
 
 /// A blank folder: it takes the place of the drive that was there.
 async fn blank(house: &House, i: usize, slot: &Slot) -> Result<(), String> {
-    if slot.drive.is_some() {
-        withdraw(house, i, "the folder was emptied").await;
-    }
     let map = house.map.load_full();
     let Some(old) = vacancy(house, &map, &slot.path) else {
         return Err("blank, and no drive is missing".into());
@@ -211,36 +238,45 @@ async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<Pa
     Err("waiting for more drives: the control store has no majority".into())
 }
 
-/// Notes in the map which drives have joined, and where drives were found.
-async fn promote(house: &House) {
+/// Notes in the map which drives have joined, which must join again, and where drives were found.
+async fn settle(house: &House) {
     let _one = house.changes.lock().await;
-    let mut map = (*house.map.load_full()).clone();
-    let mut changed = false;
+    let before = house.map.load_full();
+    let mut map = (*before).clone();
     let slots: Vec<Slot> = house.slots.lock().clone();
     for slot in &slots {
         let Some(drive) = &slot.drive else { continue };
         let id = drive.label().drive;
-        let joining = map.drive(id).is_some_and(|d| d.state == DriveState::Joining);
-        if joining
-            && drive.role() == Role::Voter
-            && let Ok(next) = map.joined(id)
-        {
-            tracing::info!(drive = %slot.path.display(), %id, "drive has joined");
+        let next = match (map.drive(id).map(|d| d.state), drive.role()) {
+            (Some(DriveState::Joining), Role::Voter) => map.joined(id),
+            // Away for too long, damaged, or fenced: a new epoch, so that what it may have promised
+            // counts no more.
+            (Some(DriveState::Active), Role::Joining) => map.rejoin(id),
+            _ => continue,
+        };
+        if let Ok(next) = next {
+            tracing::info!(drive = %slot.path.display(), %id, epoch = next.epoch, "drive {}", if next.epoch == map.epoch { "has joined" } else { "joins again" });
             map = next;
-            changed = true;
         }
     }
-    let found: Vec<(DriveId, String)> =
-        slots.iter().filter_map(|s| s.drive.as_ref().map(|d| (d.label().drive, s.path.display().to_string()))).collect();
+    let at = |s: &Slot| s.drive.as_ref().map(|d| (d.label().drive, s.path.display().to_string()));
+    let found: Vec<(DriveId, String)> = slots.iter().filter_map(at).collect();
     if let Some(next) = map.found_at(&found) {
         map = next;
-        changed = true;
     }
-    if changed
-        && house.control.health().writable
-        && let Err(why) = house.write_map(map).await
-    {
-        tracing::debug!(why, "the map could not be brought up to date; tried again soon");
+    if map == *before || !house.control.health().writable {
+        return;
+    }
+    let layout = (map.epoch != before.epoch).then(|| house::layout(&map));
+    match house.write_map(map).await {
+        Ok(()) => {
+            if let Some(layout) = layout
+                && let Err(error) = house.sets.set_layout(layout)
+            {
+                tracing::error!(%error, "the new layout is not taken");
+            }
+        }
+        Err(why) => tracing::debug!(why, "the map could not be brought up to date; tried again soon"),
     }
 }
 

@@ -13,6 +13,7 @@ use ashlar_s3::{Arrival, Body, Service, Watch};
 use futures::FutureExt as _;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::admin::Admin;
@@ -49,8 +50,16 @@ impl Routes {
 
     /// Answers a request, whatever happens.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        // No body will come, so no "100 Continue" goes out. botocore then takes the next answer on
+        // this connection for this one's status and waits for ever: give it a new connection.
+        let hurried = request.headers().contains_key(header::EXPECT) && request.body().is_end_stream();
         match AssertUnwindSafe(self.route(request, peer)).catch_unwind().await {
-            Ok(response) => response,
+            Ok(mut response) => {
+                if hurried {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                response
+            }
             Err(_) => {
                 tracing::error!(peer = %peer.address, "a request failed in a way that must not happen");
                 let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";

@@ -103,12 +103,7 @@ impl Client {
     }
 
     /// Replaces all tags of a bucket or of (a version of) an object.
-    pub async fn set_tags(
-        &self,
-        target: Target<'_>,
-        version: Option<&str>,
-        tags: &Tags,
-    ) -> Result<()> {
+    pub async fn set_tags(&self, target: Target<'_>, version: Option<&str>, tags: &Tags) -> Result<()> {
         let mut body = Writer::new("Tagging");
         body.open("TagSet");
         for (name, value) in tags {

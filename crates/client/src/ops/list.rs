@@ -52,11 +52,7 @@ impl Client {
     }
 
     /// One page of versions and delete markers.
-    pub async fn list_versions(
-        &self,
-        bucket: &str,
-        options: &ListVersionsOptions,
-    ) -> Result<ListPage> {
+    pub async fn list_versions(&self, bucket: &str, options: &ListVersionsOptions) -> Result<ListPage> {
         let (key, version) = match &options.marker {
             Some((key, version)) => (Some(key.as_str()), version.as_deref()),
             None => (None, None),
@@ -73,7 +69,11 @@ impl Client {
     }
 
     /// All pages of keys; each is asked for when the one before has been taken.
-    pub fn pages(&self, bucket: &str, options: ListOptions) -> impl Stream<Item = Result<ListPage>> + Send + use<> {
+    pub fn pages(
+        &self,
+        bucket: &str,
+        options: ListOptions,
+    ) -> impl Stream<Item = Result<ListPage>> + Send + use<> {
         let start = Some((self.clone(), bucket.to_owned(), options));
         stream::try_unfold(start, |state| async move {
             let Some((client, bucket, mut options)) = state else { return Ok(None) };

@@ -17,12 +17,7 @@ use crate::{
 impl Client {
     /// Begins an upload; returns its id. If parts will carry a trailing checksum, the upload is
     /// told so.
-    pub async fn create_multipart(
-        &self,
-        bucket: &str,
-        key: &str,
-        options: &PutOptions,
-    ) -> Result<String> {
+    pub async fn create_multipart(&self, bucket: &str, key: &str, options: &PutOptions) -> Result<String> {
         let mut call = Call::new(Method::POST, Target::Object(bucket, key)).query("uploads", "");
         call.headers = options.to_headers()?;
         if let Payload::Trailer(algorithm) | Payload::SignedTrailer(algorithm) =
@@ -58,9 +53,8 @@ impl Client {
         call.sha256 = options.sha256;
         let answer = self.done(call).await?;
         let etag = answer.header("etag").map(unquote).unwrap_or_default();
-        let checksum = Algorithm::ALL
-            .into_iter()
-            .find_map(|a| Some((a, answer.header(trailer_name(a))?.to_owned())));
+        let checksum =
+            Algorithm::ALL.into_iter().find_map(|a| Some((a, answer.header(trailer_name(a))?.to_owned())));
         Ok(Part { number, etag, size, checksum })
     }
 
@@ -152,8 +146,7 @@ impl Client {
             let (root, _) = self.xml(call).await?;
             let before = parts.len();
             for part in root.all("Part") {
-                let Some(number) = part.number("PartNumber").and_then(|n| u32::try_from(n).ok())
-                else {
+                let Some(number) = part.number("PartNumber").and_then(|n| u32::try_from(n).ok()) else {
                     return Err(Error::Unexpected("a part without number".into()));
                 };
                 parts.push(Part {
@@ -189,9 +182,7 @@ impl Client {
 }
 
 fn checksum_of(element: &Element) -> Option<(Algorithm, String)> {
-    Algorithm::ALL
-        .into_iter()
-        .find_map(|a| Some((a, element.some_text(&format!("Checksum{}", a.name()))?)))
+    Algorithm::ALL.into_iter().find_map(|a| Some((a, element.some_text(&format!("Checksum{}", a.name()))?)))
 }
 
 /// The ETag that S3 gives an object made of these parts: the MD5 of their MD5s and their number.

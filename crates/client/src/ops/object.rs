@@ -14,9 +14,7 @@ use crate::{
     error::{Error, Result},
     limits,
     ops::bucket::content_md5,
-    types::{
-        DeleteError, DeleteOutcome, Deleted, Head, Identifier, ObjectData, PutOutcome, unquote,
-    },
+    types::{DeleteError, DeleteOutcome, Deleted, Head, Identifier, ObjectData, PutOutcome, unquote},
     xml::{Element, Writer},
 };
 
@@ -115,12 +113,7 @@ impl Client {
     }
 
     /// Starts reading an object.
-    pub async fn get_object(
-        &self,
-        bucket: &str,
-        key: &str,
-        options: &GetOptions,
-    ) -> Result<ObjectData> {
+    pub async fn get_object(&self, bucket: &str, key: &str, options: &GetOptions) -> Result<ObjectData> {
         let body = self.execute(read(Method::GET, bucket, key, options)?).await?;
         let head = Head::parse(body.headers());
         let length = body.header("content-length").and_then(|v| v.parse().ok()).unwrap_or(head.size);

@@ -1,1 +1,229 @@
-//! faults
+//! Injected failures: what fails is told, nothing false is acknowledged (I11, I12; T10).
+
+use crate::common::*;
+use ashlar_drive::{Drive, Error, Options, Role, State, Tally};
+use ashlar_machine::{Fault, Faults, Folder, Operation, SimDisk};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+
+fn with_faults() -> (Options, Arc<Faults>) {
+    let mut o = small_options();
+    let f = Arc::new(Faults::new());
+    o.faults = Some(f.clone());
+    (o, f)
+}
+
+#[test]
+fn a_failed_write_or_flush_fences_the_drive() {
+    for on in [Operation::Write, Operation::Sync] {
+        let (o, f) = with_faults();
+        let (disk, _, d) = sim_drive(&o);
+        assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"kept"), c)).0.ok, 1);
+        f.set_after(on, Fault::Error(EIO), 0, 1);
+        let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(2), b"lost?"), c));
+        assert_eq!((r.ok, r.failed), (0, 1));
+        assert!(matches!(d.state(), State::Fenced(_)), "{:?}", d.state());
+        assert_eq!(f.struck(), 1, "no retry");
+        // Everything fails from now on, although the fault is gone.
+        let (r, e) = one(&d, |d, c| d.accept(accept_of(2, ballot(3), b"x"), c));
+        assert!(r.failed == 1 && matches!(e, Some(Error::Fenced(_))));
+        assert!(matches!(read_record(&d, 1), Err(Error::Fenced(_))));
+        assert!(matches!(run(&d, d.prepare(&key(1), ballot(9))), Err(Error::Fenced(_))));
+        assert!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), 10, 10).is_err());
+        assert!(run(&d, d.flush()).is_err());
+        d.hint(&key(1), ballot(1));
+        d.discard(&[(write_id(1), 3)]);
+        drop(d);
+        let d = Drive::open_folder(&Folder::simulated(&disk, None), &o, false).unwrap();
+        let (b, rec) = read_record(&d, 1).unwrap().unwrap();
+        assert!((b, rec.as_slice()) == (ballot(1), b"kept") || b == ballot(2));
+    }
+}
+
+#[test]
+fn a_failed_extent_write_or_flush_fences_too() {
+    for on in [Operation::Write, Operation::Sync] {
+        let (o, f) = with_faults();
+        let (_, _, d) = sim_drive(&o);
+        write_large(&d, 1, 1, &[7; 9000], 4096).unwrap();
+        f.set_after(on, Fault::Error(EIO), 0, 1);
+        assert!(write_large(&d, 2, 2, &[7; 9000], 4096).is_err());
+        assert!(matches!(d.state(), State::Fenced(_)));
+    }
+}
+
+#[test]
+fn no_space_is_not_a_fence() {
+    let (mut o, f) = with_faults();
+    o.reserve_bytes = 0;
+    let (_, _, d) = sim_drive(&o);
+    f.set(Operation::Allocate, Fault::Error(ENOSPC));
+    assert_eq!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), 9000, 4096).err(), Some(Error::Full));
+    // The journal goes on in its segment, then says that it is full.
+    let mut full = 0;
+    for i in 0..60 {
+        let (r, e) = one(&d, |d, c| d.accept(accept_of(i, ballot(i + 1), &[3; 3000]), c));
+        if r.ok == 0 {
+            assert_eq!(e, Some(Error::Full));
+            full += 1;
+        }
+    }
+    assert!(full > 20 && d.state() == State::Online);
+    f.clear();
+    let (r, e) = one(&d, |d, c| d.accept(accept_of(99, ballot(1000), b"again"), c));
+    assert_eq!(r.ok, 1, "{e:?}");
+    for i in 0..60 {
+        // What was refused as full never happened, and can be asked again.
+        if read_record(&d, i).unwrap().is_none() {
+            let (r, _) = one(&d, |d, c| d.accept(accept_of(i, ballot(2000), b"later"), c));
+            assert_eq!(r.ok, 1);
+        }
+    }
+}
+
+#[test]
+fn a_full_drive_still_deletes() {
+    let disk = SimDisk::new(6 << 20);
+    let folder = Folder::simulated(&disk, None);
+    let mut o = small_options();
+    o.reserve_bytes = 1 << 20;
+    ashlar_drive::format_folder(&folder, &label(1), Role::Voter, 64 << 10).unwrap();
+    let d = Drive::open_folder(&folder, &o, false).unwrap();
+    let mut stored = Vec::new();
+    let mut b = 1;
+    for id in 0..10_000u64 {
+        let data = vec![id as u8; 3000];
+        let (r, e) = one(&d, |d, c| d.stage(stage_of(id, id, &data), c));
+        if r.ok == 0 {
+            assert_eq!(e, Some(Error::Full));
+            break;
+        }
+        stored.push(id);
+        if id % 100 == 0 {
+            d.tick();
+        }
+    }
+    assert!(stored.len() > 500, "{}", stored.len());
+    assert_eq!(d.check_room(1 << 20), Err(Error::Full));
+    assert_eq!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), 1 << 20, 4096).err(), Some(Error::Full));
+    // Records without data (deletes) have the reserve.
+    for k in 0..50 {
+        b += 1;
+        let (r, e) = one(&d, |d, c| d.accept(accept_of(k, ballot(b), b"tombstone"), c));
+        assert_eq!(r.ok, 1, "{e:?}");
+    }
+    let gone: Vec<_> = stored.iter().map(|id| (write_id(*id), 3)).collect();
+    d.discard(&gone);
+    run(&d, d.flush()).unwrap();
+    d.tidy().unwrap();
+    d.tick();
+    assert_eq!(d.check_room(3 << 20), Ok(()), "{:?}", d.stats());
+    assert_eq!(one(&d, |d, c| d.stage(stage_of(1, 70_000, &[1; 3000]), c)).0.ok, 1);
+    assert_eq!(run(&d, d.shards(None, 10)).unwrap().len(), 1);
+}
+
+#[test]
+fn a_read_only_medium_still_reads() {
+    let (o, f) = with_faults();
+    let (_, _, d) = sim_drive(&o);
+    assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"kept"), c)).0.ok, 1);
+    f.set(Operation::Write, Fault::Error(EROFS));
+    assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(2), b"x"), c)).0.failed, 1);
+    f.clear();
+    assert_eq!(d.state(), State::ReadOnly);
+    assert_eq!(read_record(&d, 1).unwrap().unwrap().1, b"kept");
+    let (_, e) = one(&d, |d, c| d.accept(accept_of(1, ballot(2), b"x"), c));
+    assert_eq!(e, Some(Error::ReadOnly));
+}
+
+#[test]
+fn failed_and_corrupt_reads_are_errors() {
+    let (o, f) = with_faults();
+    let (_, _, d) = sim_drive(&o);
+    one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"record"), c));
+    one(&d, |d, c| d.stage(stage_of(1, 1, &[9; 5000]), c));
+    write_large(&d, 1, 2, &[8; 30_000], 4096).unwrap();
+    d.tidy().unwrap();
+    for (fault, io) in [(Fault::Error(EIO), true), (Fault::Corrupt, false)] {
+        f.set(Operation::Read, fault);
+        let errors = [read_record(&d, 1).err(), read_shard(&d, 1).err(), read_shard(&d, 2).err()];
+        for e in errors {
+            match e {
+                Some(Error::Io { code, .. }) if io => assert_eq!(code, Some(EIO)),
+                Some(Error::Corrupt(_)) => {}
+                e => panic!("{fault:?}: {e:?}"),
+            }
+        }
+        f.clear();
+        d.tidy().unwrap();
+        assert_eq!(read_record(&d, 1).unwrap().unwrap().1, b"record");
+        assert_eq!(read_shard(&d, 1).unwrap(), [9; 5000]);
+        assert_eq!(read_shard(&d, 2).unwrap(), [8; 30_000]);
+    }
+    assert_eq!(d.state(), State::Online);
+}
+
+#[test]
+fn a_lost_write_is_noticed() {
+    let (o, f) = with_faults();
+    let (disk, _, d) = sim_drive(&o);
+    one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"first"), c));
+    f.set_after(Operation::Write, Fault::Lost, 0, 1);
+    one(&d, |d, c| d.accept(accept_of(2, ballot(2), b"lost by a lying drive"), c));
+    one(&d, |d, c| d.accept(accept_of(3, ballot(3), b"third"), c));
+    assert!(matches!(read_record(&d, 2), Err(Error::Corrupt(_))));
+    drop(d);
+    let d = Drive::open_folder(&Folder::simulated(&disk, None), &o, false).unwrap();
+    assert_eq!(d.role(), Role::Joining);
+    assert!(d.stats().journal_damage > 0);
+    assert_eq!(read_record(&d, 3).unwrap().unwrap().1, b"third");
+}
+
+/// A slow drive: answers come late and right, and nothing else waits for it.
+#[test]
+fn a_slow_drive_blocks_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d");
+    std::fs::create_dir(&path).unwrap();
+    ashlar_drive::format(&path, &label(1), Role::Voter).unwrap();
+    let (o, f) = with_faults();
+    let d = Drive::open(&path, &o).unwrap();
+    block(async {
+        let t = Tally::new(1);
+        d.accept(accept_of(1, ballot(1), b"quick"), t.completion(0));
+        assert_eq!(t.wait(1).await.ok, 1);
+        f.set(Operation::Sync, Fault::Delay(Duration::from_millis(150)));
+        let started = Instant::now();
+        let t = Tally::new(3);
+        d.accept(accept_of(2, ballot(2), b"slow"), t.completion(0));
+        d.stage(stage_of(2, 2, b"slow"), t.completion(1));
+        // A prepare of a key whose accept is in flight waits for the flush.
+        t.completion(2).ok();
+        assert!(started.elapsed() < Duration::from_millis(100), "submitting does not wait");
+        let p = d.prepare(&key(2), ballot(3)).await.unwrap();
+        assert!(started.elapsed() >= Duration::from_millis(140));
+        let ashlar_drive::Prepared::Promised { accepted: Some(a) } = p else { panic!("{p:?}") };
+        assert_eq!(a.record, "slow");
+        assert_eq!(t.wait(3).await.ok, 7);
+        f.clear();
+        // A hung read does not keep the journal from committing.
+        f.set(Operation::Read, Fault::Delay(Duration::from_millis(300)));
+        let started = Instant::now();
+        let slow = tokio::spawn({
+            let d = d.clone();
+            async move { d.read(&key(1), true).await.unwrap() }
+        });
+        tokio::task::yield_now().await;
+        let t = Tally::new(1);
+        d.stage(stage_of(4, 4, b"meanwhile"), t.completion(0));
+        assert_eq!(t.wait(1).await.ok, 1);
+        assert!(started.elapsed() < Duration::from_millis(250));
+        assert_eq!(slow.await.unwrap().accepted.unwrap().record.unwrap(), "quick");
+        f.clear();
+        d.close().await;
+    });
+}

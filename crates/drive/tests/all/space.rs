@@ -1,1 +1,146 @@
-//! space
+//! Space comes back: from the journal, from extents, from the index; never under a reader.
+
+use crate::common::*;
+use ashlar_drive::{Drive, Role, Tally};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+fn used(path: &Path) -> u64 {
+    let mut sum = 0;
+    for e in std::fs::read_dir(path).unwrap() {
+        let e = e.unwrap();
+        let m = e.metadata().unwrap();
+        sum += if m.is_dir() { used(&e.path()) } else { m.blocks() * 512 };
+    }
+    sum
+}
+
+#[test]
+fn deleted_data_gives_its_space_back() {
+    for base in ["/dev/shm", "/tmp"] {
+        let dir = tempfile::Builder::new().prefix("ashlar-space").tempdir_in(base).unwrap();
+        ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+        let mut o = small_options();
+        o.journal_segment_bytes = 1 << 20;
+        o.segment_bytes = 4 << 20;
+        let d = Drive::open(dir.path(), &o).unwrap();
+        let empty = used(dir.path());
+        assert!(empty < 4 << 20, "an empty drive takes {empty}");
+        block(async {
+            for chunk in 0..40u64 {
+                let t = Tally::new(64);
+                for slot in 0..64u8 {
+                    let id = chunk * 64 + u64::from(slot);
+                    d.stage(stage_of(id, id, &[slot; 4000]), t.completion(slot));
+                }
+                assert_eq!(t.wait_all().await.ok, u64::MAX);
+            }
+            for id in 0..20u64 {
+                let mut w =
+                    d.begin_shard(&key(id), write_id(90_000 + id), 3, ballot(1), 1 << 20, 65_536).unwrap();
+                let frame = o.pool.get(65_536).await.freeze();
+                for _ in 0..16 {
+                    w.write(frame.clone()).await.unwrap();
+                }
+                let t = Tally::new(1);
+                w.finish(t.completion(0));
+                assert_eq!(t.wait(1).await.ok, 1, "{:?}", t.error());
+            }
+        });
+        let full = used(dir.path());
+        assert!(full > 28 << 20, "{full}");
+        // An abandoned shard leaves nothing.
+        let w = d.begin_shard(&key(1), write_id(1 << 30), 3, ballot(1), 1 << 20, 65_536).unwrap();
+        drop(w);
+        block(async {
+            let keep = d.open_shard(write_id(90_003), 3).await.unwrap();
+            let all: Vec<_> =
+                (0..2560).chain(90_000..90_020).map(|id| (write_id(id), 3)).collect();
+            d.discard(&all);
+            d.flush().await.unwrap();
+            assert!(d.shards(None, 10).await.unwrap().is_empty());
+            d.tidy().unwrap();
+            for n in 0..16 {
+                keep.read(n).await.unwrap();
+            }
+            drop(keep);
+        });
+        d.tidy().unwrap();
+        d.tidy().unwrap();
+        let after = used(dir.path());
+        assert!(after < 6 << 20, "{base}: {after} of {full} left, {:?}", d.stats());
+        // The accounting agrees with the file system.
+        let s = d.stats();
+        assert!(s.extent_live == 0 && s.journal_live < 10_000, "{s:?}");
+        block(d.close());
+    }
+}
+
+#[test]
+fn compaction_keeps_what_is_in_use() {
+    let mut o = small_options();
+    o.cache_bytes = 32 << 10;
+    let (disk, folder, d) = sim_drive(&o);
+    let mut rng = Rng(11);
+    let mut live: std::collections::BTreeMap<u64, Vec<u8>> = Default::default();
+    let mut next = 0;
+    let mut b = 0;
+    let mut records = std::collections::BTreeMap::new();
+    for round in 0..60 {
+        for _ in 0..40 {
+            let data = rng.bytes(200 + rng.clone().below(3000) as usize);
+            let t = Tally::new(1);
+            d.stage(stage_of(next, next, &data), t.completion(0));
+            live.insert(next, data);
+            next += 1;
+            b += 1;
+            let k = rng.below(30);
+            let r = rng.bytes(200);
+            d.accept(accept_of(k, ballot(b), &r), ashlar_drive::Completion::ignored());
+            records.insert(k, (ballot(b), r));
+        }
+        d.pump();
+        let drop_these: Vec<u64> =
+            live.keys().copied().filter(|id| id % 7 != 0 && rng.next() % 2 == 0).collect();
+        d.discard(&drop_these.iter().map(|id| (write_id(*id), 3)).collect::<Vec<_>>());
+        for id in drop_these {
+            live.remove(&id);
+        }
+        if round % 5 == 4 {
+            run(&d, d.flush()).unwrap();
+            d.tidy().unwrap();
+            run(&d, d.flush()).unwrap();
+        }
+    }
+    run(&d, d.flush()).unwrap();
+    d.tidy().unwrap();
+    let s = d.stats();
+    assert!(s.compacted > 100_000, "{s:?}");
+    let total: usize = live.values().map(Vec::len).sum();
+    assert!(s.journal_bytes < 3 * total as u64 + (1 << 20), "{total} live, {s:?}");
+    let check = |d: &Drive| {
+        for (id, data) in &live {
+            assert_eq!(&read_shard(d, *id).unwrap(), data, "{id}");
+        }
+        for (k, (b, r)) in &records {
+            assert_eq!(read_record(d, *k).unwrap().unwrap(), (*b, r.clone()));
+        }
+        let census = run(d, d.shards(None, 100_000)).unwrap();
+        assert_eq!(census.len(), live.len());
+    };
+    check(&d);
+    let accounted = d.stats().journal_live;
+    drop(d);
+    let d = Drive::open_folder(&folder, &o, false).unwrap();
+    check(&d);
+    drop(d);
+    for n in disk.dump().keys().filter(|n| n.starts_with("index/")) {
+        disk.put(n, None);
+    }
+    let d = Drive::open_folder(&folder, &o, false).unwrap();
+    assert_eq!(d.damage(), [""; 0]);
+    check(&d);
+    d.tidy().unwrap();
+    let again = d.stats().journal_live;
+    assert!(again.abs_diff(accounted) * 20 < accounted, "{again} {accounted}");
+}

@@ -215,3 +215,65 @@ async fn one_slow_drive_does_not_show() {
     assert!(slow_get <= get * 2 + noise, "get {get:?} -> {slow_get:?}");
     rig.close().await;
 }
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ill {
+    Away,
+    Fenced,
+    Unreadable,
+    Lying,
+    Full,
+    Slow,
+}
+
+impl Ill {
+    const ALL: [Ill; 6] =
+        [Ill::Away, Ill::Fenced, Ill::Unreadable, Ill::Lying, Ill::Full, Ill::Slow];
+
+    fn befall(self, rig: &Rig, slot: u8) {
+        let f = &rig.faults[usize::from(slot)];
+        match self {
+            Ill::Away => {
+                rig.sets.detach(drive_id(slot, 0));
+            }
+            Ill::Fenced => f.set(Operation::Sync, Fault::Error(EIO)),
+            Ill::Unreadable => f.set(Operation::Read, Fault::Error(EIO)),
+            Ill::Lying => f.set(Operation::Read, Fault::Corrupt),
+            Ill::Full => f.set(Operation::Allocate, Fault::Error(ENOSPC)),
+            Ill::Slow => f.set(Operation::Read, Fault::Delay(Duration::from_millis(30))),
+        }
+    }
+}
+
+/// T10: every pair of ills on two drives of 4+2: no read fails, no write fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pairs_of_ills() {
+    for a in Ill::ALL {
+        for b in Ill::ALL {
+            let rig = Rig::new(4, 2).await;
+            let sizes = [10usize, 20_000, 700_000];
+            for (i, size) in sizes.into_iter().enumerate() {
+                rig.put(&format!("old{i}"), &noise(i as u64, size)).await.unwrap();
+            }
+            a.befall(&rig, 1);
+            b.befall(&rig, 4);
+            for round in 0..2u64 {
+                for (i, size) in sizes.into_iter().enumerate() {
+                    let what = format!("{a:?} and {b:?}, {size} bytes, round {round}");
+                    let got = rig.get(&format!("old{i}")).await;
+                    assert!(got.expect(&what).unwrap() == noise(i as u64, size), "{what}");
+                    let fresh = noise(50 + round, size);
+                    rig.put(&format!("new{i}"), &fresh).await.expect(&what);
+                    let got = rig.get(&format!("new{i}")).await;
+                    assert!(got.expect(&what).unwrap() == fresh, "{what}");
+                }
+                let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await.unwrap();
+                assert_eq!(page.entries.len(), 6, "{a:?} and {b:?}");
+            }
+            for f in &rig.faults {
+                f.clear();
+            }
+            rig.close().await;
+        }
+    }
+}

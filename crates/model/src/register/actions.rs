@@ -216,15 +216,15 @@ impl<const N: usize> Scope<N> {
 /// Writers.
 impl<const N: usize> Scope<N> {
     pub(super) fn start(&self, w: &mut World<N>, who: u8, kind: Kind, epoch: u32, min: Option<Log>) -> usize {
+        let again = w.rounds.iter().any(|r| r.who == who);
         w.attempts[who as usize] += 1;
-        let ballot = Ballot {
-            epoch,
-            counter: w.skipped + u64::from(w.attempts[who as usize]),
-            node: u16::from(who) + 1,
-            nonce: 0,
-        };
-        let again = w.rounds.iter().any(|r| r.who == who && r.proposed);
-        let prop = if again && !self.broken(Mutant::RetryForgets) {
+        let mut counter = w.skipped + u64::from(w.attempts[who as usize]);
+        if self.learns && again {
+            let highest = w.rounds.iter().map(|r| r.prop.ballot().counter).max();
+            counter = counter.max(highest.unwrap_or(0) + 1);
+        }
+        let ballot = Ballot { epoch, counter, node: u16::from(who) + 1, nonce: 0 };
+        let prop = if again && who < READER && !self.broken(Mutant::RetryForgets) {
             Proposer::retry(self.quorum(), ballot)
         } else {
             Proposer::new(self.quorum(), ballot)
@@ -316,6 +316,10 @@ impl<const N: usize> Scope<N> {
     /// A read is answered from this state, or a write refused.
     fn answer_base(&self, w: &mut World<N>, r: usize, base: Log) {
         let (who, min) = (w.rounds[r].who, w.rounds[r].min);
+        let newest = w.rounds.iter().rposition(|other| other.who == who);
+        if newest != Some(r) {
+            return; // given up by its coordinator, which has begun another attempt
+        }
         w.observe(base, min);
         if who < READER {
             w.answered |= 1 << who;

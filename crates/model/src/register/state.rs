@@ -33,6 +33,8 @@ pub struct Scope<const N: usize> {
     pub attempts: u8,
     /// Attempts of all writers and identity rounds together.
     pub rounds: usize,
+    /// A retry goes above every ballot so far, as after refusals; else above its own last one only.
+    pub learns: bool,
     /// Restarts of drives.
     pub crashes: u8,
     /// Drives replaced by blank ones, one at a time.
@@ -59,6 +61,7 @@ impl<const N: usize> Scope<N> {
         writers: &[Kind::Append, Kind::Append],
         attempts: 2,
         rounds: 2,
+        learns: false,
         crashes: 0,
         replaced: 0,
         dead: false,

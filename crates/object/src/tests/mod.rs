@@ -147,6 +147,17 @@ impl Pool {
         Store::open(sets, control, options()).unwrap()
     }
 
+    /// Another coordinator over the same drives, as another node would be.
+    pub fn gateway(&self, node: u16) -> (Store, Sets) {
+        let layout = (*self.sets.as_ref().unwrap().layout()).clone();
+        let mut o = ashlar_erasure_set::Options::new(BufferPool::new(64 << 20));
+        o.node = node;
+        let sets = Sets::new(layout, self.drives.clone(), o).unwrap();
+        sets.start();
+        let store = Store::open(sets.clone(), self.control.clone().unwrap(), options()).unwrap();
+        (store, sets)
+    }
+
     /// Closes everything.
     pub async fn close(&mut self) {
         if let Some(sets) = self.sets.take() {

@@ -16,7 +16,7 @@ use http::{Method, Uri};
 
 pub use keys::{Credential, Keys, Secret, SigningKey};
 pub use payload::Payload;
-pub use v4::{Chain, Scope};
+pub use v4::Chain;
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::target::Target;

@@ -19,30 +19,24 @@ pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const MAX_SIGNED: usize = 128;
 
 /// A credential scope: `access key/date/region/service/aws4_request`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scope<'a> {
     /// Access key id; may contain slashes.
-    pub access_key: String,
+    access_key: &'a str,
     /// `YYYYMMDD`.
-    pub date: String,
-    /// Region.
-    pub region: String,
-    /// Service; only `s3` is served.
-    pub service: String,
+    date: &'a str,
+    region: &'a str,
+    /// Only `s3` is served.
+    service: &'a str,
 }
 
-impl Scope {
-    fn parse(text: &str) -> Option<Scope> {
+impl<'a> Scope<'a> {
+    fn parse(text: &'a str) -> Option<Scope<'a>> {
         let mut parts = text.rsplitn(5, '/');
         let (end, service, region, date, access_key) =
             (parts.next()?, parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let date_ok = date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());
-        (end == "aws4_request" && date_ok && !access_key.is_empty()).then(|| Scope {
-            access_key: access_key.to_owned(),
-            date: date.to_owned(),
-            region: region.to_owned(),
-            service: service.to_owned(),
-        })
+        (end == "aws4_request" && date_ok && !access_key.is_empty()).then_some(Scope { access_key, date, region, service })
     }
 }
 
@@ -142,7 +136,7 @@ pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, no
     if (now - at).abs() > MAX_SKEW {
         return Err(skewed(&stamp, now));
     }
-    if scope.date != stamp[..8] {
+    if scope.date != &stamp[..8] {
         return Err(malformed("the date in the Credential is not the date of the request"));
     }
     check_scope(verifier, &scope).map_err(|(why, region)| {
@@ -186,7 +180,7 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
             "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds",
         ));
     }
-    if scope.date != stamp[..8] {
+    if scope.date != &stamp[..8] {
         return Err(bad_query(format!(
             "Error parsing the X-Amz-Credential parameter; incorrect date \"{}\". This date in the credential must be in the format \"yyyyMMdd\" and be the date of X-Amz-Date.",
             scope.date
@@ -232,20 +226,20 @@ pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature:
     if now - at > MAX_EXPIRY {
         return Err(Fault::with(Code::ACCESS_DENIED, "The policy was signed more than a week ago. Sign a new one."));
     }
-    if scope.date != stamp[..8] {
+    if scope.date != &stamp[..8] {
         return Err(Fault::argument("x-amz-credential", "", "The date in the credential is not the date of x-amz-date."));
     }
     check_scope(verifier, &scope).map_err(|(why, _)| Fault::argument("x-amz-credential", "", why))?;
     let policy = need("policy")?;
-    let (credential, known) = verifier.secret_of(&scope.access_key);
-    let key = verifier.keys.signing_key(&credential, &scope.date, &scope.region, "s3");
+    let (credential, known) = verifier.secret_of(scope.access_key);
+    let key = verifier.keys.signing_key(&credential, scope.date, scope.region, "s3");
     let mut given = [0; 32];
     let parsed = hex::decode_to_slice(signature, &mut given).is_ok();
     let good = hmac::verify(&key, policy.as_bytes(), &given).is_ok();
     if !(good && parsed && known) {
-        return Err(wrong_signature(&scope.access_key, signature, policy, None));
+        return Err(wrong_signature(scope.access_key, signature, policy, None));
     }
-    Ok(Verified { access_key: scope.access_key, scheme: Scheme::Form, payload: Payload::Unsigned, chain: None })
+    Ok(Verified { access_key: scope.access_key.to_owned(), scheme: Scheme::Form, payload: Payload::Unsigned, chain: None })
 }
 
 fn skewed(stamp: &str, now: i64) -> Fault {
@@ -272,7 +266,7 @@ fn no_date() -> Fault {
 }
 
 /// The error text, and whether the region is what is wrong.
-fn check_scope(verifier: &Verifier, scope: &Scope) -> Result<(), (String, bool)> {
+fn check_scope(verifier: &Verifier, scope: &Scope<'_>) -> Result<(), (String, bool)> {
     if scope.service != "s3" {
         return Err((format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service), false));
     }
@@ -284,7 +278,7 @@ fn check_scope(verifier: &Verifier, scope: &Scope) -> Result<(), (String, bool)>
 
 /// What a client claims to have signed.
 struct Claim<'a> {
-    scope: &'a Scope,
+    scope: &'a Scope<'a>,
     stamp: &'a str,
     signed: &'a str,
     signature: &'a str,
@@ -300,8 +294,8 @@ thread_local! {
 fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outcome<Verified> {
     let signed = signed_names(request.headers, claim)?;
     let payload = Payload::parse(claim.payload)?;
-    let (credential, known) = verifier.secret_of(&claim.scope.access_key);
-    let key = verifier.keys.signing_key(&credential, &claim.scope.date, &claim.scope.region, "s3");
+    let (credential, known) = verifier.secret_of(claim.scope.access_key);
+    let key = verifier.keys.signing_key(&credential, claim.scope.date, claim.scope.region, "s3");
     let stamp = format!("{}\n{}/{}/s3/aws4_request\n", claim.stamp, claim.scope.date, claim.scope.region);
     let mut given = [0; 32];
     let parsed = claim.signature.len() == 64 && hex::decode_to_slice(claim.signature, &mut given).is_ok();
@@ -319,7 +313,7 @@ fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outco
         if good && parsed && known {
             Ok(())
         } else {
-            Err(wrong_signature(&claim.scope.access_key, claim.signature, &text, Some(buffer)))
+            Err(wrong_signature(claim.scope.access_key, claim.signature, &text, Some(buffer)))
         }
     })?;
     let chain = match payload {
@@ -329,7 +323,7 @@ fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outco
         Payload::Single(_) | Payload::Unsigned | Payload::UnsignedTrailer | Payload::Reserved(_) => None,
     };
     let scheme = if claim.presigned { Scheme::QueryV4 } else { Scheme::HeaderV4 };
-    Ok(Verified { access_key: claim.scope.access_key.clone(), scheme, payload, chain })
+    Ok(Verified { access_key: claim.scope.access_key.to_owned(), scheme, payload, chain })
 }
 
 /// The names in SignedHeaders, after checking that they cover what must be covered.

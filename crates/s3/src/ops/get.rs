@@ -1,5 +1,6 @@
 //! GET and HEAD of an object.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use ashlar_object::{Conditions, Error, Match, Object, ObjectBody, Verdict, conditions};
@@ -34,6 +35,9 @@ struct Selection {
     part: Option<u16>,
 }
 
+/// Objects and ranges up to this size are read before the head is sent, so that head and body
+/// leave in one write.
+const EAGER: u64 = 256 * 1024;
 /// How often a version may be replaced between finding and opening it before we give up.
 pub const CHANGES: usize = 8;
 
@@ -74,16 +78,23 @@ async fn read(call: &Call, wanted: &Conditions, object: &Object) -> Outcome<Opti
         Err(error) => return Err(call.fault(error)),
     };
     // The first piece is read before the head is sent, so that a failing read has its own status.
-    let first = match pieces.next().await {
-        Some(Ok(first)) => first,
-        Some(Err(Error::Changed)) => return Ok(None),
-        Some(Err(error)) => return Err(call.fault(error)),
-        None => return Err(Fault::internal("a read gave no bytes")),
-    };
-    answer.body = if first.len() as u64 == length {
-        Body::whole(first)
+    let mut ready = VecDeque::with_capacity(4);
+    let mut got = 0;
+    while got == 0 || (got < length && length <= EAGER) {
+        match pieces.next().await {
+            Some(Ok(piece)) => {
+                got += piece.len() as u64;
+                ready.push_back(piece);
+            }
+            Some(Err(Error::Changed)) => return Ok(None),
+            Some(Err(error)) => return Err(call.fault(error)),
+            None => return Err(Fault::internal("a read gave too few bytes")),
+        }
+    }
+    answer.body = if got == length {
+        Body::many(ready)
     } else {
-        Body::pieces(first, pieces, length)
+        Body::pieces(ready.pop_front().unwrap_or_default(), pieces, length)
     };
     Ok(Some(answer))
 }

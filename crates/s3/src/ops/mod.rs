@@ -61,8 +61,15 @@ pub struct Call {
     pub intake: Intake,
     /// Who asks.
     pub verified: Verified,
-    /// `scheme://host` as the client sees it, for `Location`.
-    pub endpoint: String,
+    /// The Host header.
+    pub host: String,
+    /// The request came over TLS.
+    pub tls: bool,
+}
+
+/// Operations that may take minutes, because they move whole objects.
+pub fn is_long(op: Operation) -> bool {
+    matches!(op, Operation::CopyObject | Operation::UploadPartCopy | Operation::CompleteMultipartUpload)
 }
 
 /// A successful answer.
@@ -160,6 +167,11 @@ pub mod limit {
 }
 
 impl Call {
+    /// `scheme://host` as the client sees it, for `Location`.
+    pub fn endpoint(&self) -> String {
+        endpoint(self.tls, &self.host)
+    }
+
     /// `versionId`, if given.
     pub fn version(&self) -> Outcome<Option<VersionId>> {
         match self.query.get("versionId") {
@@ -224,6 +236,11 @@ impl Call {
     pub fn fault(&self, error: Error) -> Fault {
         fault(error, &self.bucket, &self.key)
     }
+}
+
+/// The address of this server in the words of a client.
+pub fn endpoint(tls: bool, host: &str) -> String {
+    format!("{}://{host}", if tls { "https" } else { "http" })
 }
 
 /// The one place where errors of the store become errors of S3.
@@ -295,11 +312,11 @@ fn version_value(id: VersionId) -> HeaderValue {
 /// Runs one operation.
 pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer> {
     use Operation as Op;
-    // The three that matter for speed run in the caller's future; the others in one of their own,
-    // so that the future of a connection stays small.
+    // A read runs in the caller's future; everything else in one of its own, so that the future of
+    // a request, which is moved several times, stays small.
     match op {
         Op::GetObject | Op::HeadObject => get::get_object(cx, call).await,
-        Op::PutObject => put::put_object(cx, call).await,
+        Op::PutObject => Box::pin(put::put_object(cx, call)).await,
         Op::UploadPart => Box::pin(multipart::upload_part(cx, call)).await,
         Op::DeleteObject => Box::pin(delete::delete_object(cx, call)).await,
         Op::ListBuckets => bucket::list_buckets(cx, call),

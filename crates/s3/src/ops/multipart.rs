@@ -107,7 +107,7 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let committed = &done.committed;
     let mut xml = Xml::new();
     xml.root("CompleteMultipartUploadResult")
-        .leaf("Location", &format!("{}/{}/{}", call.endpoint, call.bucket, crate::xml::url_encode(&call.key)))
+        .leaf("Location", &format!("{}/{}/{}", call.endpoint(), call.bucket, crate::xml::url_encode(&call.key)))
         .leaf("Bucket", &call.bucket)
         .leaf("Key", &call.key)
         .etag(committed.etag);

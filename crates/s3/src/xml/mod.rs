@@ -11,5 +11,8 @@ mod write;
 pub use read::Doc;
 pub use write::{Xml, url_encode};
 
+/// How every document begins.
+pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
 /// Namespace of every S3 document.
 pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";

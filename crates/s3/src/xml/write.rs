@@ -23,7 +23,7 @@ impl Xml {
     /// As [`Xml::new`], for documents known to be large.
     pub fn with_capacity(bytes: usize) -> Xml {
         let mut out = String::with_capacity(bytes);
-        out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        out.push_str(super::DECLARATION);
         Xml { out, open: Vec::with_capacity(8) }
     }
 

@@ -289,9 +289,8 @@ async fn get(phase: &Phase<'_>, client: &Client, number: u64) -> Outcome {
 /// Deletes the objects of one size.
 pub async fn remove(client: &Client, bucket: &str, objects: &Objects) -> Outcome {
     let written = objects.written.load(Ordering::Relaxed);
-    let keys: Vec<Identifier> = (0..written)
-        .map(|number| Identifier { key: objects.key(number), version_id: None })
-        .collect();
+    let keys: Vec<Identifier> =
+        (0..written).map(|number| Identifier { key: objects.key(number), version_id: None }).collect();
     remove_keys(client, bucket, &keys).await
 }
 

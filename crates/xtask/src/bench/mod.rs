@@ -34,7 +34,12 @@ pub struct Options {
     #[arg(long, default_value = "benchmark", env = "ASHLAR_BENCH_ACCESS_KEY")]
     access_key: String,
     /// Secret key
-    #[arg(long, default_value = "benchmark-secret-key", env = "ASHLAR_BENCH_SECRET_KEY", hide_env_values = true)]
+    #[arg(
+        long,
+        default_value = "benchmark-secret-key",
+        env = "ASHLAR_BENCH_SECRET_KEY",
+        hide_env_values = true
+    )]
     secret_key: String,
     /// The server's process, for its CPU time and memory
     #[arg(long)]

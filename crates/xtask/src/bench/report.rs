@@ -119,15 +119,15 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let target = TARGETS.iter().find(|t| t.verb == self.verb && t.size == self.size_bytes);
         let unit = if self.by_gib() { "s/GiB" } else { "us" };
-        let figure = |value: Option<f64>| {
-            value.map_or(String::from("-"), |v| format!("{v} {unit}"))
-        };
+        let figure = |value: Option<f64>| value.map_or(String::from("-"), |v| format!("{v} {unit}"));
         let errors = match (&self.first_error, self.errors) {
             (Some(first), n) if n > 0 => format!(" {n} ERRORS: {first}"),
             _ => String::new(),
         };
         vec![
-            format!("{:?} {}{errors}", self.verb, Size(self.size_bytes)).replace("Put", "PUT").replace("Get", "GET"),
+            format!("{:?} {}{errors}", self.verb, Size(self.size_bytes))
+                .replace("Put", "PUT")
+                .replace("Get", "GET"),
             self.server_cpu_us_per_request.map_or(String::from("-"), |c| self.cost(c)),
             figure(target.map(|t| t.must)),
             figure(target.map(|t| t.aim)),
@@ -145,9 +145,8 @@ impl Row {
     }
 }
 
-const HEADINGS: [&str; 10] = [
-    "", "server CPU", "must", "aim", "MinIO", "rate", "p50", "p99", "client CPU", "peak memory",
-];
+const HEADINGS: [&str; 10] =
+    ["", "server CPU", "must", "aim", "MinIO", "rate", "p50", "p99", "client CPU", "peak memory"];
 
 /// What the project set itself, and what MinIO's last public source needs: 4 drives, EC:2, signed
 /// requests, concurrency 8, XFS on loop devices in memory, 2 Zen 5 cores under a hypervisor.

@@ -78,7 +78,10 @@ impl Server {
         let mut answer = String::new();
         let asked = TcpStream::connect(address).and_then(|mut stream| {
             stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-            write!(stream, "GET /minio/health/ready HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+            write!(
+                stream,
+                "GET /minio/health/ready HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+            )?;
             stream.take(512).read_to_string(&mut answer)
         });
         asked.is_ok() && answer.starts_with("HTTP/1.1 200")

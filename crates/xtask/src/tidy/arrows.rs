@@ -82,10 +82,13 @@ fn judge(manifest: &Manifest, findings: &mut Findings) {
         return;
     }
     let Some(&floor) = floors.get(room) else {
-        findings.errors.push(format!("crates/{room} has no floor; list it in crates/xtask/src/tidy/arrows.rs"));
+        findings
+            .errors
+            .push(format!("crates/{room} has no floor; list it in crates/xtask/src/tidy/arrows.rs"));
         return;
     };
-    let with_kind = manifest.uses.iter().map(|u| (u, false)).chain(manifest.tests_use.iter().map(|u| (u, true)));
+    let with_kind =
+        manifest.uses.iter().map(|u| (u, false)).chain(manifest.tests_use.iter().map(|u| (u, true)));
     for (used, only_tests) in with_kind {
         let used = used.as_str();
         if let Some((_, _, why)) = FORBIDDEN.iter().find(|(a, b, _)| *a == room && *b == used) {
@@ -127,7 +130,9 @@ mod tests {
     #[test]
     fn downward_only() {
         let manifest = |room: &str, section: &str, uses: &str| {
-            format!("[package]\nname = \"ashlar-{room}\"\n[{section}]\n{uses}.workspace = true\nserde = \"1\"")
+            format!(
+                "[package]\nname = \"ashlar-{room}\"\n[{section}]\n{uses}.workspace = true\nserde = \"1\""
+            )
         };
         assert!(verdict(&manifest("drive", "dependencies", "ashlar-machine")).is_empty());
         assert!(verdict(&manifest("drive", "dev-dependencies", "ashlar-model")).is_empty());

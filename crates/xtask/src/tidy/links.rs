@@ -65,7 +65,8 @@ fn links(text: &str) -> Vec<(usize, String)> {
 
 /// Headings as the anchors that forges make of them.
 fn headings(text: &str) -> BTreeSet<String> {
-    let titles = prose(text).filter_map(|(_, l)| l.starts_with('#').then(|| l.trim_start_matches('#').trim()));
+    let titles =
+        prose(text).filter(|(_, l)| l.starts_with('#')).map(|(_, l)| l.trim_start_matches('#').trim());
     titles
         .map(|title| {
             title

@@ -43,11 +43,13 @@ struct Tree {
 impl Tree {
     fn of_repository() -> Outcome<Tree> {
         let root = root();
-        let listed = read(
-            Command::new("git")
-                .current_dir(&root)
-                .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]),
-        )?;
+        let listed = read(Command::new("git").current_dir(&root).args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]))?;
         let files = listed.split('\0').filter(|f| !f.is_empty()).map(PathBuf::from);
         let files = files.filter(|f| root.join(f).is_file()).collect();
         Ok(Tree { root, files })
@@ -56,9 +58,10 @@ impl Tree {
     /// Files with this extension and their text; others than UTF-8 are left out.
     fn texts<'a>(&'a self, extension: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
         let of_kind = move |f: &&PathBuf| f.extension().is_some_and(|e| e == extension);
-        self.files.iter().filter(of_kind).filter_map(|f| {
-            Some((f.as_path(), fs::read_to_string(self.root.join(f)).ok()?))
-        })
+        self.files
+            .iter()
+            .filter(of_kind)
+            .filter_map(|f| Some((f.as_path(), fs::read_to_string(self.root.join(f)).ok()?)))
     }
 }
 

@@ -15,7 +15,8 @@ const TOO_LONG: usize = 900;
 const LEFT_OVER: [&str; 3] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
 
 /// Paths of one machine, in two halves as above.
-const PRIVATE_PATHS: [&str; 4] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
+const PRIVATE_PATHS: [&str; 4] =
+    [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
 
 /// Checks all source files, scripts and documents.
 pub fn check(tree: &Tree, findings: &mut Findings) {
@@ -86,7 +87,11 @@ fn private_paths(file: &Path, text: &str, findings: &mut Findings) {
                 !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "._-}*)".contains(c))
             });
             if found {
-                findings.errors.push(format!("{}:{}: a path of one machine ({path})", file.display(), number + 1));
+                findings.errors.push(format!(
+                    "{}:{}: a path of one machine ({path})",
+                    file.display(),
+                    number + 1
+                ));
             }
         }
     }
@@ -122,6 +127,8 @@ mod tests {
             let found = errors("crates/s3/src/lib.rs", text);
             assert!(found.iter().any(|e| e.contains(expected)), "{expected}: {found:?}");
         }
-        assert!(errors("crates/erasure/src/x.rs", "//! What this is for, in words.\nunsafe { x }").is_empty());
+        assert!(
+            errors("crates/erasure/src/x.rs", "//! What this is for, in words.\nunsafe { x }").is_empty()
+        );
     }
 }

@@ -36,7 +36,10 @@ impl Engine {
         let head = self.head(from, item).await?;
         copy.source_if_match = Some(head.etag.clone());
         // Parts that the server copies carry no trailing checksum.
-        let options = PutOptions { payload: Some(ashlar_client::Payload::Unsigned), ..options_of(&head, &self.options) };
+        let options = PutOptions {
+            payload: Some(ashlar_client::Payload::Unsigned),
+            ..options_of(&head, &self.options)
+        };
         let id = to.client.create_multipart(&to.bucket, &to.key, &options).await?;
         let (id, copy, client) = (id.as_str(), &copy, &to.client);
         let ranges = self.parts(head.size, COPY_PART);
@@ -67,15 +70,22 @@ impl Engine {
         let id = to.client.create_multipart(&to.bucket, &to.key, options).await?;
         let (id, client) = (id.as_str(), &to.client);
         let plain = &PutOptions { payload: options.payload, ..PutOptions::default() };
-        self.multipart(to, id, self.parts(head.size, 0), Vec::new(), plain, |number, offset, length| async move {
-            let _permit = self.permit().await;
-            persist(|| async {
-                let range = Some((offset, Some(offset + length - 1)));
-                let body = self.stream(from, item, etag, range, length).await?;
-                Ok(client.upload_part(&to.bucket, &to.key, id, number, body, plain).await?)
-            })
-            .await
-        })
+        self.multipart(
+            to,
+            id,
+            self.parts(head.size, 0),
+            Vec::new(),
+            plain,
+            |number, offset, length| async move {
+                let _permit = self.permit().await;
+                persist(|| async {
+                    let range = Some((offset, Some(offset + length - 1)));
+                    let body = self.stream(from, item, etag, range, length).await?;
+                    Ok(client.upload_part(&to.bucket, &to.key, id, number, body, plain).await?)
+                })
+                .await
+            },
+        )
         .await
     }
 
@@ -103,11 +113,14 @@ impl Engine {
         };
         let object = from.client.get_object(&from.bucket, &from.key, &options).await?;
         let report = self.progress.reporter();
-        let bytes = object.body.map_err(std::io::Error::other).inspect_ok(move |piece| report(piece.len() as u64));
+        let bytes =
+            object.body.map_err(std::io::Error::other).inspect_ok(move |piece| report(piece.len() as u64));
         Ok(Body::stream(length, Box::pin(bytes)))
     }
 
     fn changes_metadata(&self) -> bool {
-        self.options.content_type.is_some() || !self.options.metadata.is_empty() || !self.options.headers.is_empty()
+        self.options.content_type.is_some()
+            || !self.options.metadata.is_empty()
+            || !self.options.headers.is_empty()
     }
 }

@@ -43,7 +43,8 @@ impl Engine {
     /// One request, repeated from where it broke.
     async fn whole(&self, from: &Remote, item: &Item, partial: &Partial) -> Outcome<Option<SystemTime>> {
         let _permit = self.permit().await;
-        let options = GetOptions { version_id: item.version_id.clone(), checksum: true, ..GetOptions::default() };
+        let options =
+            GetOptions { version_id: item.version_id.clone(), checksum: true, ..GetOptions::default() };
         let mut object = from.client.get_object(&from.bucket, &from.key, &options).await?;
         let head = std::mem::take(&mut object.head);
         let expected = stored_crc(&head);
@@ -71,7 +72,8 @@ impl Engine {
             // The rest as one range. If it broke for good this says so.
             tracing::debug!(%error, at, "download broke; continuing");
             let rest = (at, object.length.saturating_sub(at));
-            let digest = self.range(from, item, &head.etag, rest, partial, expected.map(|d| d.algorithm())).await?;
+            let digest =
+                self.range(from, item, &head.etag, rest, partial, expected.map(|d| d.algorithm())).await?;
             if let (Some(hasher), Some(expected), Some(rest_crc)) = (hasher.take(), expected, digest) {
                 let all = combine_crc(expected.algorithm(), &hasher.finish(), &rest_crc, rest.1);
                 check(&from.to_string(), Some(expected), all)?;
@@ -84,7 +86,8 @@ impl Engine {
 
     /// Ranges of the part size, several at a time.
     async fn in_ranges(&self, from: &Remote, item: &Item, partial: &Partial) -> Outcome<Option<SystemTime>> {
-        let options = GetOptions { version_id: item.version_id.clone(), checksum: true, ..GetOptions::default() };
+        let options =
+            GetOptions { version_id: item.version_id.clone(), checksum: true, ..GetOptions::default() };
         let head = from.client.head_object(&from.bucket, &from.key, &options).await?;
         partial.file.set_len(head.size)?;
         let expected = stored_crc(&head);
@@ -167,7 +170,8 @@ fn stored_crc(head: &Head) -> Option<Digest> {
 fn check(what: &str, expected: Option<Digest>, received: Option<Digest>) -> Outcome {
     match (expected, received) {
         (Some(expected), Some(received)) if expected != received => {
-            let cause = format!("`{what}` was damaged on the way: stored {expected:?}, received {received:?}");
+            let cause =
+                format!("`{what}` was damaged on the way: stored {expected:?}, received {received:?}");
             Err(Failure::new(Kind::Failed, cause))
         }
         _ => Ok(()),

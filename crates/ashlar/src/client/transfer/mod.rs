@@ -47,7 +47,13 @@ pub struct Source {
 
 impl Engine {
     /// An engine; `part_size` is kept within what S3 allows.
-    pub fn new(progress: Progress, part_size: u64, parallel: usize, resume: bool, options: PutOptions) -> Engine {
+    pub fn new(
+        progress: Progress,
+        part_size: u64,
+        parallel: usize,
+        resume: bool,
+        options: PutOptions,
+    ) -> Engine {
         Engine {
             progress,
             part_size: part_size.clamp(limits::MIN_PART, 5 << 30),
@@ -179,7 +185,14 @@ mod tests {
     fn parts_cover_the_object() {
         let output = Output::new(&Globals { quiet: true, ..Globals::default() });
         let engine = |part| Engine::new(Progress::bytes(&output), part, 4, false, PutOptions::default());
-        for (size, part) in [(0, 0), (1, 5 << 20), (5 << 20, 5 << 20), ((5 << 20) + 1, 5 << 20), (1 << 40, 16 << 20), (5 << 40, 1)] {
+        for (size, part) in [
+            (0, 0),
+            (1, 5 << 20),
+            (5 << 20, 5 << 20),
+            ((5 << 20) + 1, 5 << 20),
+            (1 << 40, 16 << 20),
+            (5 << 40, 1),
+        ] {
             let parts = engine(part).parts(size, 0);
             assert!(parts.len() <= 10_000);
             let mut at = 0;

@@ -17,7 +17,8 @@ impl Engine {
         let size = file.metadata()?.len();
         let mut options = self.options.clone();
         if options.content_type.is_none() {
-            options.content_type = mime::of_name(&to.key).or_else(|| mime::of_name(from.to_str()?)).map(str::to_owned);
+            options.content_type =
+                mime::of_name(&to.key).or_else(|| mime::of_name(from.to_str()?)).map(str::to_owned);
         }
         if size <= self.part_size {
             let _permit = self.permit().await;

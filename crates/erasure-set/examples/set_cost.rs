@@ -1,6 +1,6 @@
 //! What operations cost in processor time on this machine, over drives on a memory file system.
 //!
-//! `cargo run --release -p ashlar-erasure-set --example cost [k] [m] [clients] [filter]`
+//! `cargo run --release -p ashlar-erasure-set --example set_cost [k] [m] [clients] [filter]`
 //!
 //! Prints, per operation, wall time and user + system time of the whole process (drives' threads
 //! included), from `/proc/self/stat`.
@@ -155,6 +155,12 @@ fn main() {
             let clients = if size > 1 << 20 { clients.min(2) } else { clients };
             let name = if size >= 1 << 20 { format!("{} MiB", size >> 20) } else { format!("{} KiB", size >> 10) };
             let body = Bytes::from(vec![0x5a; size]);
+            if !["HEAD", "GET", "overwrite", "PUT"]
+                .iter()
+                .any(|verb| format!("{k}+{m} {verb} {name}").contains(&filter))
+            {
+                continue;
+            }
             for c in 0..clients {
                 for i in 0..16 {
                     put(&sets, &format!("o{size}/{c}/{i}"), &body).await;
