@@ -130,7 +130,8 @@ def run(environment, tmp_path):
 
 def noise(size, seed=1):
     """`size` bytes that do not compress, the same for the same seed."""
-    return random.Random(seed).randbytes(size)
+    rng = random.Random(seed)
+    return b"".join(rng.randbytes(min(1 << 24, size - at)) for at in range(0, size, 1 << 24))
 
 
 def make_tree(root: Path, files: int, seed=7):

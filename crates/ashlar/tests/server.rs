@@ -28,8 +28,15 @@ struct Start {
 
 impl Start {
     fn new(root: &Path, drives: &str) -> Start {
-        let args = vec!["server".into(), root.join(drives).display().to_string(), "--address".into(), "127.0.0.1:0".into(), "--json".into()];
-        let env = vec![("ASHLAR_ROOT_USER".into(), USER.into()), ("ASHLAR_ROOT_PASSWORD".into(), PASSWORD.into())];
+        let args = vec![
+            "server".into(),
+            root.join(drives).display().to_string(),
+            "--address".into(),
+            "127.0.0.1:0".into(),
+            "--json".into(),
+        ];
+        let env =
+            vec![("ASHLAR_ROOT_USER".into(), USER.into()), ("ASHLAR_ROOT_PASSWORD".into(), PASSWORD.into())];
         Start { args, env }
     }
     fn arg(mut self, arg: &str) -> Start {
@@ -43,7 +50,13 @@ impl Start {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
         command.args(&self.args).envs(self.env.iter().cloned());
-        for name in ["ASHLAR_ROOT_USER", "ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "ASHLAR_ADDRESS"] {
+        for name in [
+            "ASHLAR_ROOT_USER",
+            "ASHLAR_ROOT_PASSWORD",
+            "MINIO_ROOT_USER",
+            "MINIO_ROOT_PASSWORD",
+            "ASHLAR_ADDRESS",
+        ] {
             if !self.env.iter().any(|(n, _)| n == name) {
                 command.env_remove(name);
             }
@@ -86,7 +99,8 @@ impl Server {
         Client::new(Config::new(self.endpoint(), Some(Credentials::new(user, password)))).unwrap()
     }
     fn signal(&self, name: &str) {
-        let done = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status().unwrap();
+        let done =
+            Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status().unwrap();
         assert!(done.success());
     }
     /// Stops in order; answers how long that took.
@@ -143,7 +157,11 @@ async fn get(client: &Client, key: &str) -> Vec<u8> {
 fn empty(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { std::fs::remove_dir_all(path).unwrap() } else { std::fs::remove_file(path).unwrap() }
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap()
+        } else {
+            std::fs::remove_file(path).unwrap()
+        }
     }
 }
 
@@ -152,7 +170,10 @@ fn a_first_start_and_a_second_one() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...4}").generated();
     let server = start.run();
-    let (user, password) = (server.hello["access_key"].as_str().unwrap().to_owned(), server.hello["secret_key"].as_str().unwrap().to_owned());
+    let (user, password) = (
+        server.hello["access_key"].as_str().unwrap().to_owned(),
+        server.hello["secret_key"].as_str().unwrap().to_owned(),
+    );
     assert_eq!((server.hello["code"].as_str(), server.hello["formatted"].as_u64()), (Some("2+2"), Some(4)));
     assert!(server.took < Duration::from_secs(5), "{:?}", server.took);
     let data = noise(3_000_000, 1);
@@ -196,10 +217,15 @@ fn what_is_refused_is_named() {
     assert!(text.contains("f2") && text.contains("not be touched"), "{text}");
     assert!(!path("f1").exists(), "nothing was made");
     assert!(Start::new(root.path(), "d{1..4}").refused().contains("{1...4}"));
-    assert!(Start::new(root.path(), "d{1...4}").arg("--code").arg("4+2").refused().contains("needs 6 drives"));
+    assert!(
+        Start::new(root.path(), "d{1...4}").arg("--code").arg("4+2").refused().contains("needs 6 drives")
+    );
     assert!(Start::new(root.path(), "d1").arg("--memory").arg("1MiB").refused().contains("--memory"));
     let mut weak = Start::new(root.path(), "d{1...4}");
-    weak.env = vec![("MINIO_ROOT_USER".into(), "minioadmin".into()), ("MINIO_ROOT_PASSWORD".into(), "minioadmin".into())];
+    weak.env = vec![
+        ("MINIO_ROOT_USER".into(), "minioadmin".into()),
+        ("MINIO_ROOT_PASSWORD".into(), "minioadmin".into()),
+    ];
     weak.args[3] = "0.0.0.0:0".into();
     assert!(weak.refused().contains("known to everybody"));
     weak.args[3] = "127.0.0.1:0".into();
@@ -216,7 +242,8 @@ fn what_is_refused_is_named() {
 
 #[test]
 fn any_number_of_drives() {
-    for (n, code) in [(1, "1+0"), (2, "1+1"), (3, "2+1"), (8, "4+4"), (16, "12+4"), (18, "14+4"), (24, "8+4")] {
+    for (n, code) in [(1, "1+0"), (2, "1+1"), (3, "2+1"), (8, "4+4"), (16, "12+4"), (18, "14+4"), (24, "8+4")]
+    {
         let root = tempfile::tempdir().unwrap();
         let server = Start::new(root.path(), &format!("d{{1...{n}}}")).run();
         assert_eq!(server.hello["code"].as_str(), Some(code));
@@ -263,9 +290,17 @@ fn health_metrics_and_administration() {
         assert_eq!(info["drives"].as_array().unwrap().len(), 4);
         assert!(info["drives"].as_array().unwrap().iter().all(|d| d["state"] == "online"), "{info}");
         let token = client.admin(Method::GET, "metrics-token", &[], None).await.unwrap();
-        let (status, text) = server.get("/minio/v2/metrics/cluster", &format!("authorization: Bearer {}\r\n", token["token"].as_str().unwrap()));
+        let (status, text) = server.get(
+            "/minio/v2/metrics/cluster",
+            &format!("authorization: Bearer {}\r\n", token["token"].as_str().unwrap()),
+        );
         assert_eq!(status, 200);
-        for line in ["minio_cluster_drive_online_total 4", "minio_s3_requests_total{api=\"putobject\"} 1", "minio_cluster_health_status 1", "minio_cluster_bucket_total 1"] {
+        for line in [
+            "minio_cluster_drive_online_total 4",
+            "minio_s3_requests_total{api=\"putobject\"} 1",
+            "minio_cluster_health_status 1",
+            "minio_cluster_bucket_total 1",
+        ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
         assert!(!text.contains(PASSWORD));
@@ -328,7 +363,11 @@ fn two_of_four_drives_are_emptied_under_a_running_server() {
         .await;
         wait_until("all drives are whole", Duration::from_secs(30), async || {
             let info = client.admin(Method::GET, "info", &[], None).await.unwrap();
-            let online = info["drives"].as_array().unwrap().iter().all(|d| d["state"] == "online" && d["rebuild"].is_null());
+            let online = info["drives"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|d| d["state"] == "online" && d["rebuild"].is_null());
             online && info["heal"]["queued"] == 0
         })
         .await;
@@ -443,10 +482,22 @@ fn slow_and_silent_clients_are_cut_off() {
 fn openssl(folder: &Path, name: &str) -> bool {
     std::fs::create_dir_all(folder).unwrap();
     let out = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ])
         .args(["-subj", &format!("/CN={name}"), "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
-        .arg("-keyout").arg(folder.join("private.key.new"))
-        .arg("-out").arg(folder.join("public.crt.new"))
+        .arg("-keyout")
+        .arg(folder.join("private.key.new"))
+        .arg("-out")
+        .arg(folder.join("public.crt.new"))
         .output();
     if !out.is_ok_and(|o| o.status.success()) {
         return false;

@@ -1,3 +1,5 @@
+//! Tests of the proposer: what each answer leads to, and what must never be allowed.
+
 use super::*;
 
 fn b(counter: u64) -> Ballot {

@@ -88,11 +88,8 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
             .map(|n| {
                 let path = dir.path().join(format!("d{n}"));
                 std::fs::create_dir(&path).expect("drive folder");
-                let label = Label {
-                    deployment: DeploymentId([1; 16]),
-                    drive: DriveId([n + 1; 16]),
-                    created_ms: 0,
-                };
+                let label =
+                    Label { deployment: DeploymentId([1; 16]), drive: DriveId([n + 1; 16]), created_ms: 0 };
                 ashlar_drive::format(&path, &label, Role::Voter).expect("format");
                 Drive::open(&path, &options).expect("open")
             })
@@ -110,13 +107,8 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
     writers(if run("stage") { ops } else { 0 }, move |i| {
         let tally = Tally::new(d.len() as u8);
         for (slot, drive) in d.iter().enumerate() {
-            let shard = InlineShard {
-                owner: key(i),
-                write_id: id(i),
-                index: slot as u8,
-                ballot,
-                data: x.clone(),
-            };
+            let shard =
+                InlineShard { owner: key(i), write_id: id(i), index: slot as u8, ballot, data: x.clone() };
             drive.stage(shard, tally.completion(slot as u8));
         }
         let n = d.len() as u8;
@@ -137,18 +129,9 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
         writers(ops, move |i| {
             let tally = Tally::new(d.len() as u8);
             for (slot, drive) in d.iter().enumerate() {
-                let inline = with_shard.then(|| Inline {
-                    write_id: id(base + i),
-                    index: slot as u8,
-                    data: x.clone(),
-                });
-                let a = Accept {
-                    key: key(base + i),
-                    ballot,
-                    record: r.clone(),
-                    summary: s.clone(),
-                    inline,
-                };
+                let inline =
+                    with_shard.then(|| Inline { write_id: id(base + i), index: slot as u8, data: x.clone() });
+                let a = Accept { key: key(base + i), ballot, record: r.clone(), summary: s.clone(), inline };
                 drive.accept(a, tally.completion(slot as u8));
             }
             let n = d.len() as u8;
@@ -214,9 +197,8 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                 let bytes = buf.freeze();
                 for (slot, drive) in d.iter().enumerate() {
                     let wid = id((1 << 40) + i + (u64::from(frame) << 20));
-                    let mut w = drive
-                        .begin_shard(&key(i), wid, slot as u8, ballot, large, frame)
-                        .expect("room");
+                    let mut w =
+                        drive.begin_shard(&key(i), wid, slot as u8, ballot, large, frame).expect("room");
                     for _ in 0..large / u64::from(frame) {
                         w.write(bytes.clone()).await.expect("write");
                     }
@@ -276,11 +258,8 @@ fn main() {
     if folders.is_empty() {
         folders = vec!["/dev/shm".into(), ".".into()];
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
     for f in &folders {
         for count in &counts {
             runtime.block_on(measure(Path::new(f), *count, ops, &only));

@@ -137,9 +137,8 @@ impl Core {
 
     /// A record found by recovery.
     pub fn replay(&mut self, loc: Loc, entry: Entry<'_>) -> Result<(), ashlar_format::Error> {
-        let key = |k: &[u8]| {
-            RegisterKey::from_bytes(k).ok_or(ashlar_format::Error::Malformed("register key"))
-        };
+        let key =
+            |k: &[u8]| RegisterKey::from_bytes(k).ok_or(ashlar_format::Error::Malformed("register key"));
         match entry {
             Entry::Accept(e) => {
                 let now = Register {

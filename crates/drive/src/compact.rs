@@ -13,9 +13,9 @@ use crate::index::must;
 use crate::journal::{Op, StateChange};
 use crate::run::Mode;
 use crate::{Completion, Error, Result, Tally};
+use ashlar_format::RegisterKey;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, Entry};
-use ashlar_format::RegisterKey;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -181,14 +181,7 @@ impl Shared {
         Ok(current.then(|| Op::MoveShard { name, from: loc, kind, payload: bytes() }))
     }
 
-    fn deletion(
-        &self,
-        victim: u32,
-        kind: u8,
-        lo: u32,
-        hi: u32,
-        bytes: impl FnOnce() -> Bytes,
-    ) -> Option<Op> {
+    fn deletion(&self, victim: u32, kind: u8, lo: u32, hi: u32, bytes: impl FnOnce() -> Bytes) -> Option<Op> {
         let needed = self.core.lock().exists_other(victim, lo, hi);
         needed.then(|| Op::MoveDeletion { kind, payload: bytes(), need: (lo, hi) })
     }

@@ -10,8 +10,8 @@ use crate::overlay::Overlay;
 use crate::types::{Options, Role, State, Stats};
 use crate::{Completion, Error, Label, Result};
 use ashlar_commit::Acceptor;
-use ashlar_format::{Ballot, RegisterKey};
 use ashlar_format::journal::{DriveState, HashKey};
+use ashlar_format::{Ballot, RegisterKey};
 use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -373,8 +373,8 @@ impl Shared {
         let c = &self.counters;
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         let core = self.core.lock();
-        let journal_bytes = core.journal.values().map(|s| s.bytes).sum::<u64>()
-            + core.spare.as_ref().map_or(0, |s| s.bytes);
+        let journal_bytes =
+            core.journal.values().map(|s| s.bytes).sum::<u64>() + core.spare.as_ref().map_or(0, |s| s.bytes);
         let extent_live = core.extents.values().map(|e| e.live).sum();
         let index_bytes = core.runs.bytes();
         let open: u64 =
@@ -388,8 +388,7 @@ impl Shared {
             extent_live,
             extent_bytes: core.extents.values().map(|e| e.bytes).sum(),
             index_bytes,
-            overlay_bytes: (core.overlay.active.bytes
-                + core.overlay.frozen.as_ref().map_or(0, |f| f.bytes))
+            overlay_bytes: (core.overlay.active.bytes + core.overlay.frozen.as_ref().map_or(0, |f| f.bytes))
                 as u64,
             reads: get(&c.reads),
             writes: get(&c.writes),

@@ -62,9 +62,7 @@ impl Shared {
         }
         manifest.discount(&replaced);
         manifest.runs = new_runs.iter().map(|r| (r.id, r.bytes)).collect();
-        manifest
-            .store(&self.index_folder, &self.key)
-            .map_err(|e| self.failed("writing the index", &e))?;
+        manifest.store(&self.index_folder, &self.key).map_err(|e| self.failed("writing the index", &e))?;
         let mut core = self.core.lock();
         for loc in replaced.records {
             core.journal_live(loc, false);
@@ -98,21 +96,14 @@ impl Shared {
         let mut key = Vec::with_capacity(128);
         for (k, change) in &frozen.registers {
             register_key(k.as_bytes(), &mut key);
-            let old = if change.resolved {
-                None
-            } else {
-                runs.register(k.as_bytes(), Mode::Wait).map_err(must)?
-            };
+            let old =
+                if change.resolved { None } else { runs.register(k.as_bytes(), Mode::Wait).map_err(must)? };
             put_register(&mut out, &key, change.now.as_ref(), old, runs, replaced)?;
         }
         let mut shards: Vec<_> = frozen.shards.iter().collect();
         shards.sort_unstable_by_key(|(name, _)| **name);
         for (name, change) in shards {
-            let old = if change.resolved {
-                None
-            } else {
-                runs.shard(*name, Mode::Wait).map_err(must)?
-            };
+            let old = if change.resolved { None } else { runs.shard(*name, Mode::Wait).map_err(must)? };
             if let Some(old) = old {
                 replaced.shard(&old, change.now.as_ref());
             }
@@ -150,9 +141,7 @@ impl Shared {
             k.next_run += 1;
             k.next_run - 1
         };
-        self.index_folder
-            .remove(&file_name(id))
-            .map_err(|e| self.failed("writing the index", &e))?;
+        self.index_folder.remove(&file_name(id)).map_err(|e| self.failed("writing the index", &e))?;
         Ok(Some(Merge {
             inputs: inputs.iter().map(|r| r.id).collect(),
             walk: Walk::new(inputs.into_iter(), b"", Mode::Wait).map_err(must)?,
@@ -197,9 +186,7 @@ impl Shared {
             k.manifest.next_run = k.next_run;
             k.manifest.clone()
         };
-        manifest
-            .store(&self.index_folder, &self.key)
-            .map_err(|e| self.failed("writing the index", &e))?;
+        manifest.store(&self.index_folder, &self.key).map_err(|e| self.failed("writing the index", &e))?;
         {
             let mut core = self.core.lock();
             core.runs = Arc::new(RunSet { runs });

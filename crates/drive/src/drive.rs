@@ -11,8 +11,7 @@ use crate::journal::{FRESH, Op, StateChange, promise_key};
 use crate::reader::ShardReader;
 use crate::run::{Halt, Look, Mode};
 use crate::types::{
-    Accept, Accepted, Entry, InlineShard, Options, Prepared, ReadReply, Role, Seen, ShardInfo,
-    State, Stats,
+    Accept, Accepted, Entry, InlineShard, Options, Prepared, ReadReply, Role, Seen, ShardInfo, State, Stats,
 };
 use crate::{Completion, Error, Label, Result, Tally};
 use ashlar_commit::{AcceptAnswer, ConfirmAnswer, PrepareAnswer};
@@ -223,10 +222,7 @@ impl Drive {
         answer
     }
 
-    async fn entry_and_record(
-        &self,
-        key: &RegisterKey,
-    ) -> Result<(Option<Register>, u64, Option<Bytes>)> {
+    async fn entry_and_record(&self, key: &RegisterKey) -> Result<(Option<Register>, u64, Option<Bytes>)> {
         match entry_and_record(&self.shared, key, Mode::Now) {
             Err(Halt::WouldBlock) => {
                 let key = key.clone();
@@ -277,14 +273,7 @@ impl Drive {
         (journal::MAX_PAYLOAD - (64 << 10)).min(segment / 2)
     }
 
-    fn accept_in(
-        &self,
-        mode: Mode,
-        accept: Accept,
-        hash: u128,
-        copy: Option<bool>,
-        done: Completion,
-    ) {
+    fn accept_in(&self, mode: Mode, accept: Accept, hash: u128, copy: Option<bool>, done: Completion) {
         let mut accept = accept;
         let mut done = done;
         loop {
@@ -402,7 +391,11 @@ impl Drive {
     fn accept_again(&self, accept: Accept, hash: u128, counted: bool, done: Completion) {
         match self.shared.read_register(&accept.key, true, Mode::Wait) {
             Ok(Some((r, _))) if r.ballot >= accept.ballot => {
-                if counted { done.ok() } else { done.uncounted() }
+                if counted {
+                    done.ok()
+                } else {
+                    done.uncounted()
+                }
             }
             Err(Halt::Failed(Error::Corrupt(_))) => {
                 let mut core = self.shared.core.lock();
@@ -613,11 +606,7 @@ impl Drive {
     ///
     /// # Errors
     /// As [`Drive::scan`].
-    pub async fn shards(
-        &self,
-        after: Option<(WriteId, u8)>,
-        limit: usize,
-    ) -> Result<Vec<ShardInfo>> {
+    pub async fn shards(&self, after: Option<(WriteId, u8)>, limit: usize) -> Result<Vec<ShardInfo>> {
         self.shared.readable()?;
         self.shared.on_io(move |s| s.census(after, limit).map_err(must)).await
     }
@@ -632,9 +621,7 @@ impl Drive {
         loop {
             let here = match self.shared.shard_now(name, Mode::Now) {
                 Err(Halt::WouldBlock) => {
-                    self.shared
-                        .on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must))
-                        .await?
+                    self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?
                 }
                 r => r.map_err(must)?,
             };
@@ -664,15 +651,9 @@ impl Drive {
     ///
     /// # Errors
     /// As [`Drive::scan`].
-    pub async fn drop_orphan(
-        &self,
-        write_id: WriteId,
-        index: u8,
-        collector: Ballot,
-    ) -> Result<bool> {
+    pub async fn drop_orphan(&self, write_id: WriteId, index: u8, collector: Ballot) -> Result<bool> {
         let name = (write_id, index);
-        let found =
-            self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?;
+        let found = self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?;
         let Some(s) = found else { return Ok(true) };
         {
             let core = self.shared.core.lock();

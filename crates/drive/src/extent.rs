@@ -138,13 +138,7 @@ impl Shared {
         let bytes = layout.region();
         self.check_room(bytes)?;
         let region = Region { frame, ..self.reserve(bytes)? };
-        let shard = Shard {
-            owner: owner.clone(),
-            ballot,
-            len,
-            loc: Loc::default(),
-            extent: Some(region),
-        };
+        let shard = Shard { owner: owner.clone(), ballot, len, loc: Loc::default(), extent: Some(region) };
         Ok(ShardWriter {
             job: Some(Arc::new(Job {
                 shared: self.clone(),
@@ -276,11 +270,7 @@ impl ShardWriter {
         if frame.is_empty() || frame.len() != job.layout.frame_len(self.next) {
             return Err(Error::Malformed("frame length"));
         }
-        let id = ShardId {
-            deployment: job.shared.label.deployment,
-            write_id: job.name.0,
-            index: job.name.1,
-        };
+        let id = ShardId { deployment: job.shared.label.deployment, write_id: job.name.0, index: job.name.1 };
         self.hashes.push(id.frame_hash(self.next as u32, &frame));
         self.next += 1;
         let len = frame.len();
@@ -322,11 +312,7 @@ impl ShardWriter {
             job.abandon();
             return;
         }
-        let id = ShardId {
-            deployment: job.shared.label.deployment,
-            write_id: job.name.0,
-            index: job.name.1,
-        };
+        let id = ShardId { deployment: job.shared.label.deployment, write_id: job.name.0, index: job.name.1 };
         let table = id.table(&self.hashes);
         job.state.lock().finish = Some((table, done));
         job.start();
@@ -421,11 +407,7 @@ impl Job {
             }
             match (r, last) {
                 (Ok(()), Some((_, done))) => {
-                    let op = Op::Extent {
-                        name: self.name,
-                        shard: Box::new(self.shard.clone()),
-                        done,
-                    };
+                    let op = Op::Extent { name: self.name, shard: Box::new(self.shard.clone()), done };
                     return self.shared.sync_extent(self.region.segment, op);
                 }
                 (Ok(()), None) => {}
@@ -459,11 +441,7 @@ impl Job {
         }
         for f in frames {
             // A whole page goes out from where it lies; the tail is padded in a page of ours.
-            let whole = if (f.as_ptr() as usize).is_multiple_of(ALIGN) {
-                f.len() / ALIGN * ALIGN
-            } else {
-                0
-            };
+            let whole = if (f.as_ptr() as usize).is_multiple_of(ALIGN) { f.len() / ALIGN * ALIGN } else { 0 };
             if whole > 0 {
                 plan.push(Piece::Borrowed(&f[..whole]));
             }
@@ -497,12 +475,7 @@ enum Piece<'a> {
 }
 
 /// Copies into a page-aligned buffer, padded with zeros to whole pages.
-fn copy(
-    pool: &ashlar_machine::BufferPool,
-    bytes: &[u8],
-    owned: &mut Vec<Buf>,
-    plan: &mut Vec<Piece<'_>>,
-) {
+fn copy(pool: &ashlar_machine::BufferPool, bytes: &[u8], owned: &mut Vec<Buf>, plan: &mut Vec<Piece<'_>>) {
     let padded = bytes.len().next_multiple_of(ALIGN);
     let mut b = pool.get_reserved(padded);
     b[..bytes.len()].copy_from_slice(bytes);

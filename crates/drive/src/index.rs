@@ -59,8 +59,7 @@ impl RunSet {
 
     /// The shard's entry.
     pub fn shard(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
-        SCRATCH
-            .with_borrow_mut(|(_, block)| self.get(&shard_key(name), mode, block, Shard::decode))
+        SCRATCH.with_borrow_mut(|(_, block)| self.get(&shard_key(name), mode, block, Shard::decode))
     }
 
     /// Walks all runs merged, from `from` on.
@@ -192,8 +191,7 @@ impl Manifest {
         if r.raw(8)? != MAGIC || r.u16()? != FORMAT {
             return Err(E::Malformed("manifest magic"));
         }
-        let position =
-            Position { segment: r.u32()?, at: r.u32()?, seq: r.u64()?, chain: r.array()? };
+        let position = Position { segment: r.u32()?, at: r.u32()?, seq: r.u64()?, chain: r.array()? };
         let state = DriveState::decode(&mut r)?;
         let (state_segment, next_run, next_extent) = (r.u32()?, r.u32()?, r.u32()?);
         let runs = r.list(|r| Ok((r.u32()?, r.u64()?)))?;
@@ -209,16 +207,7 @@ impl Manifest {
             Ok((number, Extent { bytes, at, live, writers: 0, sealed }))
         })?;
         r.end()?;
-        Ok(Manifest {
-            position,
-            state,
-            state_segment,
-            next_run,
-            runs,
-            journal,
-            extents,
-            next_extent,
-        })
+        Ok(Manifest { position, state, state_segment, next_run, runs, journal, extents, next_extent })
     }
 
     /// Replaces the manifest on the drive.
@@ -231,8 +220,7 @@ impl Manifest {
 
     /// The manifest on the drive; any reason not to trust it is an error.
     pub fn load(folder: &Folder, key: &HashKey) -> Result<Manifest> {
-        let bytes =
-            folder.read(MANIFEST, MAX_MANIFEST).map_err(|e| Error::io("index manifest", &e))?;
+        let bytes = folder.read(MANIFEST, MAX_MANIFEST).map_err(|e| Error::io("index manifest", &e))?;
         Ok(Manifest::decode(&bytes, key)?)
     }
 }

@@ -44,20 +44,58 @@ pub(crate) enum Op {
         copy: bool,
         done: Completion,
     },
-    Stage { shard: InlineShard, done: Completion },
-    Extent { name: ShardName, shard: Box<Shard>, done: Completion },
-    Hint { key: RegisterKey, ballot: Ballot },
-    Purge { key: RegisterKey, ballot: Ballot, oldest: u32, newest: u32 },
-    Discard { name: ShardName, target: u32 },
-    State { change: StateChange, done: Completion },
+    Stage {
+        shard: InlineShard,
+        done: Completion,
+    },
+    Extent {
+        name: ShardName,
+        shard: Box<Shard>,
+        done: Completion,
+    },
+    Hint {
+        key: RegisterKey,
+        ballot: Ballot,
+    },
+    Purge {
+        key: RegisterKey,
+        ballot: Ballot,
+        oldest: u32,
+        newest: u32,
+    },
+    Discard {
+        name: ShardName,
+        target: u32,
+    },
+    State {
+        change: StateChange,
+        done: Completion,
+    },
     /// Compaction: an entry of the index moves to the head, if it is still where it was.
-    MoveRegister { key: RegisterKey, from: Loc, payload: Bytes },
-    MoveShard { name: ShardName, from: Loc, kind: u8, payload: Bytes },
+    MoveRegister {
+        key: RegisterKey,
+        from: Loc,
+        payload: Bytes,
+    },
+    MoveShard {
+        name: ShardName,
+        from: Loc,
+        kind: u8,
+        payload: Bytes,
+    },
     /// Compaction: a purge or discard record that is still needed.
-    MoveDeletion { kind: u8, payload: Bytes, need: (u32, u32) },
+    MoveDeletion {
+        kind: u8,
+        payload: Bytes,
+        need: (u32, u32),
+    },
     /// Compaction: `victim` is about to be removed.
-    Forget { victim: u32 },
-    Barrier { done: Completion },
+    Forget {
+        victim: u32,
+    },
+    Barrier {
+        done: Completion,
+    },
 }
 
 /// A change of the small durable state.
@@ -80,23 +118,18 @@ impl Op {
         match self {
             Op::Accept { accept: a, .. } => {
                 let n = fixed + a.key.as_bytes().len() + a.summary.len() + a.record.len();
-                let shard = a.inline.as_ref().map_or(0, |i| {
-                    record_len(fixed + a.key.as_bytes().len() + i.data.len())
-                });
+                let shard = a
+                    .inline
+                    .as_ref()
+                    .map_or(0, |i| record_len(fixed + a.key.as_bytes().len() + i.data.len()));
                 record_len(n) + shard
             }
-            Op::Stage { shard: s, .. } => {
-                record_len(fixed + s.owner.as_bytes().len() + s.data.len())
-            }
+            Op::Stage { shard: s, .. } => record_len(fixed + s.owner.as_bytes().len() + s.data.len()),
             Op::Extent { shard, .. } => record_len(fixed + 32 + shard.owner.as_bytes().len()),
-            Op::Hint { key, .. } | Op::Purge { key, .. } => {
-                record_len(fixed + key.as_bytes().len())
-            }
+            Op::Hint { key, .. } | Op::Purge { key, .. } => record_len(fixed + key.as_bytes().len()),
             Op::Discard { .. } | Op::State { .. } => record_len(fixed),
             Op::MoveRegister { payload, .. } => record_len(payload.len() + 8),
-            Op::MoveShard { payload, .. } | Op::MoveDeletion { payload, .. } => {
-                record_len(payload.len())
-            }
+            Op::MoveShard { payload, .. } | Op::MoveDeletion { payload, .. } => record_len(payload.len()),
             Op::Forget { .. } | Op::Barrier { .. } => 0,
         }
     }
@@ -239,16 +272,8 @@ impl Shared {
         };
         let zeros = self.options.pool.get_reserved((bytes as usize).min(256 << 10));
         let direct = self.options.direct;
-        let file = create_segment(
-            &self.journal_folder,
-            self.medium,
-            &self.key,
-            number,
-            bytes,
-            direct,
-            zeros,
-        )
-        .map_err(|e| self.failed("making a journal segment", &e))?;
+        let file = create_segment(&self.journal_folder, self.medium, &self.key, number, bytes, direct, zeros)
+            .map_err(|e| self.failed("making a journal segment", &e))?;
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
         self.counters.syncs.fetch_add(2, Ordering::Relaxed);
         let mut core = self.core.lock();
@@ -424,8 +449,7 @@ impl Shared {
         if forget {
             let mut list = self.segment_list();
             list.retain(|n| {
-                *n < at.segment
-                    && !batch.iter().any(|op| matches!(op, Op::Forget { victim } if victim == n))
+                *n < at.segment && !batch.iter().any(|op| matches!(op, Op::Forget { victim } if victim == n))
             });
             let mut p = codec::Writer::with_capacity(8 + 4 * list.len());
             journal::segments(&mut p, &list);
@@ -483,12 +507,7 @@ impl Shared {
                 return Err(Error::io("flushing the journal", &e));
             }
         }
-        w.position = Position {
-            segment: at.segment,
-            at: at.at + done.len,
-            seq: done.seq,
-            chain: done.chain,
-        };
+        w.position = Position { segment: at.segment, at: at.at + done.len, seq: done.seq, chain: done.chain };
         Ok(())
     }
 
@@ -501,12 +520,7 @@ impl Shared {
         let spare = self.take_spare(need)?;
         if w.file.is_some() {
             let mut buf = self.options.pool.get_reserved(PAGE);
-            let mut out = BatchWriter::new(
-                self.key,
-                w.position.segment,
-                w.position.at,
-                self.batch_align(),
-            );
+            let mut out = BatchWriter::new(self.key, w.position.segment, w.position.at, self.batch_align());
             out.push(&mut buf, kind::SEAL, &[&spare.number.to_le_bytes()]);
             if let Err(e) = self.put_batch(w, &out, &mut buf) {
                 self.core.lock().spare = Some(spare);
@@ -514,10 +528,7 @@ impl Shared {
             }
         }
         let mut core = self.core.lock();
-        core.journal.insert(
-            spare.number,
-            crate::core::Segment { bytes: spare.bytes, ..Default::default() },
-        );
+        core.journal.insert(spare.number, crate::core::Segment { bytes: spare.bytes, ..Default::default() });
         core.active = spare.number;
         self.files.put(Kind::Journal, spare.number, spare.file.clone());
         w.file = Some(spare.file);
@@ -542,8 +553,8 @@ impl Shared {
             }
             core.applied = w.position;
             let half = u64::from(w.position.at) * 2 > w.bytes;
-            let full = core.overlay.active.bytes > self.options.cache_bytes / 2
-                && core.overlay.frozen.is_none();
+            let full =
+                core.overlay.active.bytes > self.options.cache_bytes / 2 && core.overlay.frozen.is_none();
             if (half && core.spare.is_none()) || full {
                 self.kick_keeper(&mut core);
             }
@@ -579,13 +590,7 @@ impl StateChange {
 }
 
 /// Lays the records of one operation; returns where they are (an accept with its shard has two).
-fn place(
-    out: &mut BatchWriter,
-    buf: &mut Buf,
-    segment: u32,
-    op: &Op,
-    state: &DriveState,
-) -> (Loc, Loc) {
+fn place(out: &mut BatchWriter, buf: &mut Buf, segment: u32, op: &Op, state: &DriveState) -> (Loc, Loc) {
     let mut head = codec::Writer::with_capacity(256);
     let mut push = |out: &mut BatchWriter, kind: u8, parts: &[&[u8]]| {
         let len: usize = parts.iter().map(|p| p.len()).sum();
@@ -683,8 +688,7 @@ impl Core {
         // Lazy operations first: a discard must not hit a shard that was staged after it.
         std::mem::swap(ops, &mut self.lazy);
         ops.append(&mut self.queue);
-        let moving =
-            |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. });
+        let moving = |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. });
         if ops.iter().any(moving) {
             ops.retain(|op| match op {
                 Op::MoveRegister { key, from, .. } => match self.overlay.register(key) {
@@ -873,11 +877,7 @@ impl Core {
 
     /// A fresh acceptor from the durable state: as after a restart.
     pub fn reset_acceptor(&mut self) {
-        let role = if self.state.voter {
-            ashlar_commit::Role::Voter
-        } else {
-            ashlar_commit::Role::Joining
-        };
+        let role = if self.state.voter { ashlar_commit::Role::Voter } else { ashlar_commit::Role::Joining };
         let base = self.acceptor.floor().max(self.state.floor);
         self.acceptor = new_acceptor(role, self.state.epoch, base);
         self.acceptor.restore_horizon(self.state.horizon);
@@ -893,11 +893,7 @@ pub(crate) fn promise_key(key: &RegisterKey) -> u128 {
 }
 
 /// An acceptor with a table that suits many drives in one process.
-pub(crate) fn new_acceptor(
-    role: ashlar_commit::Role,
-    epoch: u32,
-    floor: Ballot,
-) -> ashlar_commit::Acceptor {
+pub(crate) fn new_acceptor(role: ashlar_commit::Role, epoch: u32, floor: Ballot) -> ashlar_commit::Acceptor {
     let table = ashlar_commit::PromiseTable::with_capacity(4096);
     ashlar_commit::Acceptor::with_promises(role, epoch, floor, ashlar_commit::HEADROOM, table)
 }

@@ -250,10 +250,7 @@ impl Shared {
             let whole = {
                 let core = self.core.lock();
                 let pinned = core.pins.keys().chain(core.held.keys()).any(|(s, _)| *s == n);
-                !pinned
-                    && core.extents.get(&n).is_some_and(|e| {
-                        e.live == 0 && e.writers == 0 && e.sealed
-                    })
+                !pinned && core.extents.get(&n).is_some_and(|e| e.live == 0 && e.writers == 0 && e.sealed)
             };
             if whole {
                 self.core.lock().extents.remove(&n);
@@ -280,8 +277,7 @@ impl Shared {
     pub fn drop_empty_extents(&self) {
         let mut core = self.core.lock();
         let n = core.active_extent;
-        let empty =
-            core.extents.get(&n).is_some_and(|e| e.at > 0 && e.live == 0 && e.writers == 0);
+        let empty = core.extents.get(&n).is_some_and(|e| e.at > 0 && e.live == 0 && e.writers == 0);
         if empty {
             core.active_extent = 0;
             core.seal_extent(n);

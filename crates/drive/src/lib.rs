@@ -36,12 +36,12 @@ pub use ashlar_format::label::Label;
 pub use drive::{Drive, MAX_SUMMARY};
 pub use error::{Error, Result};
 pub use extent::ShardWriter;
+pub use probe::{format, probe};
 #[doc(hidden)]
 pub use probe::{format_folder, probe_folder};
-pub use probe::{format, probe};
 pub use reader::ShardReader;
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen,
-    ShardInfo, State, Stats,
+    Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen, ShardInfo,
+    State, Stats,
 };

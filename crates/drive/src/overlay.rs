@@ -62,20 +62,12 @@ impl Overlay {
     }
 
     /// Puts or removes; returns what was known before: `None` when the index files must be asked.
-    pub fn set_register(
-        &mut self,
-        key: RegisterKey,
-        now: Option<Register>,
-    ) -> Option<Option<Register>> {
+    pub fn set_register(&mut self, key: RegisterKey, now: Option<Register>) -> Option<Option<Register>> {
         let size = COST + key.as_bytes().len() + now.as_ref().map_or(0, |r| r.summary.len());
         match self.active.registers.get_mut(&key) {
             Some(c) => Some(std::mem::replace(&mut c.now, now)),
             None => {
-                let before = self
-                    .frozen
-                    .as_ref()
-                    .and_then(|f| f.registers.get(&key))
-                    .map(|c| c.now.clone());
+                let before = self.frozen.as_ref().and_then(|f| f.registers.get(&key)).map(|c| c.now.clone());
                 let resolved = before.is_some();
                 self.active.bytes += size;
                 self.active.registers.insert(key, Change { now, resolved });
@@ -88,11 +80,9 @@ impl Overlay {
         match self.active.shards.get_mut(&name) {
             Some(c) => Some(std::mem::replace(&mut c.now, now)),
             None => {
-                let before =
-                    self.frozen.as_ref().and_then(|f| f.shards.get(&name)).map(|c| c.now.clone());
+                let before = self.frozen.as_ref().and_then(|f| f.shards.get(&name)).map(|c| c.now.clone());
                 let resolved = before.is_some();
-                self.active.bytes +=
-                    COST + now.as_ref().map_or(0, |s| s.owner.as_bytes().len());
+                self.active.bytes += COST + now.as_ref().map_or(0, |s| s.owner.as_bytes().len());
                 self.active.shards.insert(name, Change { now, resolved });
                 before
             }
@@ -171,7 +161,6 @@ fn lower_bound(from: &[u8]) -> Bound<RegisterKey> {
             b.resize(RegisterKey::PREFIX, 0);
             RegisterKey::from_bytes(&b).map_or(Bound::Unbounded, Bound::Included)
         }
-        None => RegisterKey::from_bytes(&from[..RegisterKey::MAX])
-            .map_or(Bound::Unbounded, Bound::Included),
+        None => RegisterKey::from_bytes(&from[..RegisterKey::MAX]).map_or(Bound::Unbounded, Bound::Included),
     }
 }

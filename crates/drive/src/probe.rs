@@ -120,12 +120,7 @@ pub fn format_folder(root: &Folder, label: &Label, role: Role, first: u64) -> Re
 }
 
 /// The first segment, with one batch that states the role.
-fn first_segment(
-    folder: &Folder,
-    label: &Label,
-    role: Role,
-    bytes: u64,
-) -> std::io::Result<()> {
+fn first_segment(folder: &Folder, label: &Label, role: Role, bytes: u64) -> std::io::Result<()> {
     let key = label.hash_key();
     let pool = BufferPool::new(0);
     let medium = folder.file_system().unwrap_or(FileSystem::Disk);
@@ -153,11 +148,7 @@ fn check_options(o: &Options) -> Result<()> {
 }
 
 /// Opens a drive: recovery, then ready (but no threads yet).
-pub(crate) fn open_shared(
-    root: &Folder,
-    options: &Options,
-    threads: bool,
-) -> Result<Arc<Shared>> {
+pub(crate) fn open_shared(root: &Folder, options: &Options, threads: bool) -> Result<Arc<Shared>> {
     check_options(options)?;
     let label = match probe_folder(root) {
         Probe::Ours(l) => l,
@@ -169,8 +160,7 @@ pub(crate) fn open_shared(
     let identity = root.identity(LABEL).map_err(io)?;
     let medium = root.file_system().map_err(io)?;
     let space = root.space().map_err(io)?;
-    let shared =
-        Arc::new(Shared::new(label, root.clone(), options.clone(), medium, threads, identity, lock));
+    let shared = Arc::new(Shared::new(label, root.clone(), options.clone(), medium, threads, identity, lock));
     {
         let mut core = shared.core.lock();
         core.free = space.free;
@@ -315,8 +305,7 @@ impl Shared {
         };
         let mut core = self.core.lock();
         for n in names.iter().filter_map(|n| segment_number(n)) {
-            let bytes =
-                self.extent_folder.open_read(&segment_name(n)).and_then(|f| f.len()).map_err(io)?;
+            let bytes = self.extent_folder.open_read(&segment_name(n)).and_then(|f| f.len()).map_err(io)?;
             let e = core.extents.entry(n).or_default();
             // One that the manifest does not know was made after it, and may be added to.
             e.bytes = bytes;

@@ -135,8 +135,7 @@ impl Shared {
 
     /// Repeats a read whose record compaction moved away meanwhile.
     fn settled<T>(&self, segment: u32, r: Look<T>) -> Option<Look<T>> {
-        let moved = matches!(&r, Err(Halt::Failed(_)))
-            && !self.core.lock().journal.contains_key(&segment);
+        let moved = matches!(&r, Err(Halt::Failed(_))) && !self.core.lock().journal.contains_key(&segment);
         (!moved).then_some(r)
     }
 
@@ -193,9 +192,7 @@ impl Shared {
             };
             let payload = found?;
             let data = match Entry::decode(journal::kind::STAGE, &payload) {
-                Ok(Entry::Stage(e))
-                    if (e.write_id, e.index) == name && e.data.len() as u64 == s.len =>
-                {
+                Ok(Entry::Stage(e)) if (e.write_id, e.index) == name && e.data.len() as u64 == s.len => {
                     payload.slice(payload.len() - e.data.len()..)
                 }
                 _ => return Err(self.corrupt("a shard's record is another one's".into())),
@@ -216,9 +213,7 @@ impl Shared {
         let file = match self.files.peek(Kind::Extent, region.segment) {
             Some(f) => f,
             None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),
-            None => {
-                self.extent_file(region.segment).map_err(|e| self.read_failed(region.segment, &e))?
-            }
+            None => self.extent_file(region.segment).map_err(|e| self.read_failed(region.segment, &e))?,
         };
         {
             // Pinned under the lock under which a discard would free it.
@@ -237,11 +232,7 @@ impl Shared {
                 file,
                 region,
                 layout: layout(s.len, region.frame),
-                id: ShardId {
-                    deployment: self.label.deployment,
-                    write_id: name.0,
-                    index: name.1,
-                },
+                id: ShardId { deployment: self.label.deployment, write_id: name.0, index: name.1 },
                 table: Mutex::new(None),
             })),
         }))
@@ -332,9 +323,8 @@ impl ShardReader {
                     Some(t) => t,
                     None => s.read_table(&file, region, layout, id, Mode::Wait).map_err(must)?,
                 };
-                let bytes = s
-                    .read_frame(&file, region, layout, id, n, &table, buf, Mode::Wait)
-                    .map_err(must)?;
+                let bytes =
+                    s.read_frame(&file, region, layout, id, n, &table, buf, Mode::Wait).map_err(must)?;
                 Ok((bytes, table))
             })
             .await?;

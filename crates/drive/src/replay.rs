@@ -7,8 +7,8 @@
 use crate::core::{Position, Segment, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name, segment_number};
-use crate::journal::{Spare, new_acceptor};
 use crate::index::must;
+use crate::journal::{Spare, new_acceptor};
 use crate::run::Mode;
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
@@ -113,11 +113,8 @@ impl Shared {
             core.active = out.position.segment;
             let last = numbers.iter().next_back().copied().unwrap_or(0);
             core.next_segment = core.next_segment.max(last + 1);
-            let role = if core.state.voter {
-                ashlar_commit::Role::Voter
-            } else {
-                ashlar_commit::Role::Joining
-            };
+            let role =
+                if core.state.voter { ashlar_commit::Role::Voter } else { ashlar_commit::Role::Joining };
             core.acceptor = new_acceptor(role, core.state.epoch, core.state.floor);
             let horizon = core.state.horizon;
             core.acceptor.restore_horizon(horizon);
@@ -172,10 +169,12 @@ impl Replay<'_> {
             }
             self.shared.files.put(Kind::Journal, n, file);
             let at = if n == start { self.out.position.at } else { PAGE as u32 };
-            self.shared.core.lock().journal.entry(n).or_insert_with(|| Segment {
-                bytes,
-                ..Default::default()
-            });
+            self.shared
+                .core
+                .lock()
+                .journal
+                .entry(n)
+                .or_insert_with(|| Segment { bytes, ..Default::default() });
             self.out.position.segment = n;
             self.out.position.at = at;
             let end = self.segment(&mut w, n)?;
@@ -261,8 +260,8 @@ impl Replay<'_> {
         if body == Body::Torn {
             return Ok(Step::Torn);
         }
-        let broken = self.chained
-            && (b.previous != self.out.position.chain || b.seq != self.out.position.seq + 1);
+        let broken =
+            self.chained && (b.previous != self.out.position.chain || b.seq != self.out.position.seq + 1);
         for (_, kind, payload) in &found {
             self.promote(*kind, payload)?;
         }
@@ -283,8 +282,7 @@ impl Replay<'_> {
                     }
                 }
             }
-            self.out.position =
-                Position { segment: n, at: at + b.len, seq: b.seq, chain: b.chain };
+            self.out.position = Position { segment: n, at: at + b.len, seq: b.seq, chain: b.chain };
             core.applied = self.out.position;
         }
         self.out.batches += 1;
@@ -329,8 +327,7 @@ impl Replay<'_> {
 
     /// Keeps memory bounded while a long journal is replayed.
     fn make_room(&self) -> Result<()> {
-        let full =
-            self.shared.core.lock().overlay.active.bytes > self.shared.options.cache_bytes;
+        let full = self.shared.core.lock().overlay.active.bytes > self.shared.options.cache_bytes;
         if full {
             self.shared.drain()?;
             self.shared.merge_all()?;
@@ -347,8 +344,7 @@ impl Replay<'_> {
             if !journal::is_zero(sector) {
                 dirty = pos + sector.len() as u64;
                 if pos > u64::from(at)
-                    && let Found::Header(_) =
-                        journal::batch_header(sector, &self.shared.key, n, pos as u32)
+                    && let Found::Header(_) = journal::batch_header(sector, &self.shared.key, n, pos as u32)
                 {
                     self.damaged(n, at, "a batch in the middle does not verify");
                     self.chained = false;
@@ -413,9 +409,7 @@ impl Shared {
             w.position.segment = last;
             return Ok(());
         }
-        let file = self
-            .journal_file(at.segment)
-            .map_err(|e| self.failed("opening the journal", &e))?;
+        let file = self.journal_file(at.segment).map_err(|e| self.failed("opening the journal", &e))?;
         let bytes = file.len().map_err(|e| self.failed("opening the journal", &e))?;
         if found.dirty > u64::from(at.at) {
             // The remains of a batch that nobody was told about.
@@ -424,8 +418,7 @@ impl Shared {
             let mut pos = u64::from(at.at);
             while pos < found.dirty {
                 let n = (found.dirty - pos).min(zeros.len() as u64) as usize;
-                file.write_at(&zeros[..n], pos)
-                    .map_err(|e| self.failed("clearing the journal tail", &e))?;
+                file.write_at(&zeros[..n], pos).map_err(|e| self.failed("clearing the journal tail", &e))?;
                 pos += n as u64;
             }
             file.sync_data().map_err(|e| self.failed("clearing the journal tail", &e))?;
@@ -453,11 +446,7 @@ impl Shared {
 
     /// Walks the sound batches of a sealed segment: (location, kind, payload, whole batch sound).
     /// False: some batch did not verify.
-    pub fn walk_segment(
-        &self,
-        n: u32,
-        mut each: impl FnMut(Loc, u8, &[u8]) -> Result<()>,
-    ) -> Result<bool> {
+    pub fn walk_segment(&self, n: u32, mut each: impl FnMut(Loc, u8, &[u8]) -> Result<()>) -> Result<bool> {
         let io = |e: std::io::Error| Error::io(segment_name(n), &e);
         let file = self.journal_file(n).map_err(io)?;
         let bytes = file.len().map_err(io)?;

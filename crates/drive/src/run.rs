@@ -125,9 +125,7 @@ impl Run {
         file.read_at(&mut index, index_at).map_err(io)?;
         let mut filter = vec![0; (footer_at - filter_at) as usize];
         file.read_at(&mut filter, filter_at).map_err(io)?;
-        if hash(key, id, index_at, &index) != index_sum
-            || hash(key, id, filter_at, &filter) != filter_sum
-        {
+        if hash(key, id, index_at, &index) != index_sum || hash(key, id, filter_at, &filter) != filter_sum {
             return Err(bad("block index"));
         }
         let mut run = Run {

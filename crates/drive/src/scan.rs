@@ -3,12 +3,12 @@
 //! Invariants: a page is a consistent view (overlay and index files taken under one lock); memory
 //! is bounded by the page; an index file that cannot be read is an error, never a gap.
 
+use crate::Error;
 use crate::core::Shared;
 use crate::entry::{Register, Shard, ShardName, register_key, shard_key, shard_name};
 use crate::index::RunSet;
 use crate::run::{Halt, Look, Mode};
 use crate::types::{Entry, ShardInfo};
-use crate::Error;
 use ashlar_format::RegisterKey;
 use std::sync::Arc;
 

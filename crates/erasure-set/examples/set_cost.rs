@@ -39,8 +39,7 @@ async fn put(sets: &Sets, name: &str, bytes: &Bytes) {
     let staged = w.finish().await.expect("finish");
     let data = staged.data();
     let decide = |_: Option<&ashlar_format::Record>| {
-        let part =
-            Part { number: 1, size, md5: [1; 16], checksum: None, modified_ms: 1, data };
+        let part = Part { number: 1, size, md5: [1; 16], checksum: None, modified_ms: 1, data };
         let meta = vec![("content-type".to_owned(), "application/octet-stream".to_owned())];
         let v = Version { size, parts: vec![part], meta, ..Version::default() };
         let summary = Bytes::copy_from_slice(&[5; 60]);
@@ -117,11 +116,7 @@ async fn measure(sets: &Sets, label: &str, what: What, size: usize, clients: u64
 
 fn open(path: &Path, id: u8, pool: &BufferPool) -> Drive {
     std::fs::create_dir_all(path).expect("folder");
-    let label = Label {
-        deployment: DeploymentId([9; 16]),
-        drive: DriveId([id; 16]),
-        created_ms: 1,
-    };
+    let label = Label { deployment: DeploymentId([9; 16]), drive: DriveId([id; 16]), created_ms: 1 };
     ashlar_drive::format(path, &label, Role::Voter).expect("format");
     let mut o = DriveOptions::new(pool.clone());
     o.reserve_bytes = 1 << 20;
@@ -138,22 +133,19 @@ fn main() {
     let dir = tempfile::Builder::new().prefix("ashlar-set-cost").tempdir_in(root).expect("tmpfs");
     let pool = BufferPool::new(256 << 20);
     let n = k + m;
-    let drives: Vec<Drive> =
-        (0..n).map(|i| open(&dir.path().join(i.to_string()), i + 1, &pool)).collect();
+    let drives: Vec<Drive> = (0..n).map(|i| open(&dir.path().join(i.to_string()), i + 1, &pool)).collect();
     let slots = drives.iter().map(|d| d.label().drive).collect();
     let layout = Layout { epoch: 1, code: Code { k, m }, groups: vec![Group { id: 0, slots }] };
     let sets = Sets::new(layout, drives.clone(), Options::new(pool)).expect("sets");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
     runtime.block_on(async {
         sets.start();
         let span = Duration::from_secs(2);
         for size in [4 << 10, 64 << 10, 1 << 20, 16 << 20] {
             let clients = if size > 1 << 20 { clients.min(2) } else { clients };
-            let name = if size >= 1 << 20 { format!("{} MiB", size >> 20) } else { format!("{} KiB", size >> 10) };
+            let name =
+                if size >= 1 << 20 { format!("{} MiB", size >> 20) } else { format!("{} KiB", size >> 10) };
             let body = Bytes::from(vec![0x5a; size]);
             if !["HEAD", "GET", "overwrite", "PUT"]
                 .iter()

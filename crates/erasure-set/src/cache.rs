@@ -131,13 +131,7 @@ impl RecordCache {
         self.mark(hash, key, ballot, |c| c.load(Ordering::SeqCst) & UNDER_WAY == 1);
     }
 
-    fn mark(
-        &self,
-        hash: u64,
-        key: &RegisterKey,
-        ballot: Ballot,
-        sure: impl FnOnce(&AtomicU64) -> bool,
-    ) {
+    fn mark(&self, hash: u64, key: &RegisterKey, ballot: Ballot, sure: impl FnOnce(&AtomicU64) -> bool) {
         let mut shard = self.shard(hash).lock();
         if let Some(&at) = shard.by_hash.get(&hash)
             && let Some(e) = shard.entries[at as usize].as_mut()
@@ -151,11 +145,7 @@ impl RecordCache {
     }
 
     /// The entry of the key if it is current.
-    pub(crate) fn current(
-        &self,
-        hash: u64,
-        key: &RegisterKey,
-    ) -> Option<(Ballot, u64, Arc<Record>)> {
+    pub(crate) fn current(&self, hash: u64, key: &RegisterKey) -> Option<(Ballot, u64, Arc<Record>)> {
         let mut shard = self.shard(hash).lock();
         let at = *shard.by_hash.get(&hash)?;
         let e = shard.entries[at as usize].as_mut()?;

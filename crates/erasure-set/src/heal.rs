@@ -193,7 +193,8 @@ impl Inner {
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let register = self.read(key, hash).await?;
-        let mut healed = Healed { records: self.heal_records(key, hash, register.as_ref()).await?, ..Healed::default() };
+        let mut healed =
+            Healed { records: self.heal_records(key, hash, register.as_ref()).await?, ..Healed::default() };
         if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
@@ -552,7 +553,13 @@ impl Inner {
     }
 
     /// The encoded stripes of a body, read from slots other than `without`.
-    async fn stripes(self: &Arc<Self>, key: &RegisterKey, data: &Data, size: u64, without: SlotSet) -> Result<Stripes> {
+    async fn stripes(
+        self: &Arc<Self>,
+        key: &RegisterKey,
+        data: &Data,
+        size: u64,
+        without: SlotSet,
+    ) -> Result<Stripes> {
         let mut reader = self.open(key, data, size, 0..size).await?;
         reader.avoid(without);
         Ok(Stripes { inner: self.clone(), data: *data, size, at: 0, reader, rest: Bytes::new() })
@@ -600,12 +607,7 @@ impl Stripes {
 }
 
 /// Whether a slot has its shard.
-async fn shard_state(
-    m: &crate::table::Member,
-    data: &Data,
-    slot: u8,
-    deep: bool,
-) -> Result<(), DriveError> {
+async fn shard_state(m: &crate::table::Member, data: &Data, slot: u8, deep: bool) -> Result<(), DriveError> {
     let (id, shard) = (data.write_id, data.shard_of(slot));
     if deep {
         return m.drive.verify_shard(id, shard).await;

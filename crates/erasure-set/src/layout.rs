@@ -148,9 +148,8 @@ mod tests {
 
     #[test]
     fn keys_spread_evenly_and_stay_where_they_are() {
-        let groups = (0..7u16)
-            .map(|id| Group { id, slots: (0..4u8).map(|d| DriveId([d; 16])).collect() })
-            .collect();
+        let groups =
+            (0..7u16).map(|id| Group { id, slots: (0..4u8).map(|d| DriveId([d; 16])).collect() }).collect();
         let l = Layout { epoch: 1, code: Code { k: 2, m: 2 }, groups };
         l.check().unwrap();
         let mut count = [0u32; 7];

@@ -125,8 +125,7 @@ impl Sets {
             cursors.push(Cursor { view: view.clone(), from, to, ready: VecDeque::new() });
         }
         let groups = cursors.len();
-        let chunk =
-            if groups == 1 { limit + 1 } else { (limit * 3 / 2 / groups + 16).min(limit + 1) };
+        let chunk = if groups == 1 { limit + 1 } else { (limit * 3 / 2 / groups + 16).min(limit + 1) };
         self.inner.merge(&mut cursors, chunk, limit).await
     }
 }
@@ -269,8 +268,7 @@ impl Inner {
         let keys = shown
             .into_iter()
             .map(|(key, mut seen)| {
-                let same = seen.len() == count
-                    && seen.iter().all(|(_, e)| e.ballot == seen[0].1.ballot);
+                let same = seen.len() == count && seen.iter().all(|(_, e)| e.ballot == seen[0].1.ballot);
                 match seen.pop() {
                     Some((_, e)) if same => Shown::Same(e),
                     Some(last) => {
@@ -304,9 +302,10 @@ impl Inner {
             {
                 return r.is_ok_and(|theirs| {
                     theirs.len() == entries.len()
-                        && theirs.iter().zip(entries).all(|(a, b)| {
-                            (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key)
-                        })
+                        && theirs
+                            .iter()
+                            .zip(entries)
+                            .all(|(a, b)| (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key))
                 });
             }
             m.in_time(m.drive.range_digest(from, to)).await.is_ok_and(|d| d == mine)

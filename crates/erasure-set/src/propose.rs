@@ -179,9 +179,7 @@ impl<'a> Attempt<'a> {
                     self.p.on_hint(a.ballot);
                 }
                 match Stored::parse(&a.record) {
-                    Ok(Stored { light: None, .. }) => {
-                        self.p.on_promise(slot, Some((a.ballot, a.record)))
-                    }
+                    Ok(Stored { light: None, .. }) => self.p.on_promise(slot, Some((a.ballot, a.record))),
                     Ok(Stored { light: Some(l), .. }) => {
                         let pair = (a.ballot, a.record);
                         self.p.on_promise_one_sync(slot, pair, l.one_sync, a.with_shard)
@@ -234,8 +232,7 @@ impl<'a> Attempt<'a> {
             return Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest });
         }
         let record = Arc::new(parts.decode().map_err(bad)?);
-        let stored_digest =
-            if parts.light.is_some() { Record::digest(stored) } else { digest };
+        let stored_digest = if parts.light.is_some() { Record::digest(stored) } else { digest };
         Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest })
     }
 
@@ -280,8 +277,7 @@ impl<'a> Attempt<'a> {
         let Some(inner) = self.inner.me.upgrade() else {
             return Err(Error::Unavailable("stopping".into()));
         };
-        let made =
-            inner.make_shards(&self.view, self.key, &data, size, wanted, ballot).await?;
+        let made = inner.make_shards(&self.view, self.key, &data, size, wanted, ballot).await?;
         for slot in made.iter() {
             self.p.on_mended(slot);
         }

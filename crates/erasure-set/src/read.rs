@@ -380,8 +380,8 @@ impl ObjectReader {
     /// Waits until the stripe's wanted rows are there or can be made.
     async fn complete(&mut self, fetch: &mut Fetch) -> Result<()> {
         loop {
-            let enough = fetch.have & fetch.want == fetch.want
-                || fetch.have.count_ones() >= u32::from(self.data.k);
+            let enough =
+                fetch.have & fetch.want == fetch.want || fetch.have.count_ones() >= u32::from(self.data.k);
             if enough {
                 return Ok(());
             }
@@ -463,10 +463,7 @@ impl ObjectReader {
     async fn shortage(&mut self, fetch: &mut Fetch) -> Error {
         let bad = self.shards.iter().filter(|s| matches!(s, Shard::Bad)).count();
         // The usual reason for missing shards: the version was replaced and its data dropped.
-        if bad > 0
-            && !self.quiet
-            && superseded(&self.inner, &self.owner, self.data.write_id).await
-        {
+        if bad > 0 && !self.quiet && superseded(&self.inner, &self.owner, self.data.write_id).await {
             return Error::Superseded;
         }
         let (have, k) = (fetch.have.count_ones(), self.data.k);
@@ -476,7 +473,10 @@ impl ObjectReader {
             Shard::Open(_) | Shard::Closed => '+',
         };
         let states: String = self.shards.iter().map(state).collect();
-        let what = format!("{have} of {k} shards of stripe {} can be read ({states} asked {:b} have {:b} late {:b} want {:b})", fetch.stripe, fetch.asked, fetch.have, fetch.late, fetch.want);
+        let what = format!(
+            "{have} of {k} shards of stripe {} can be read ({states} asked {:b} have {:b} late {:b} want {:b})",
+            fetch.stripe, fetch.asked, fetch.have, fetch.late, fetch.want
+        );
         if bad > usize::from(self.data.m) { Error::Corrupt(what) } else { Error::Unavailable(what) }
     }
 

@@ -147,8 +147,7 @@ impl Inner {
         let Some(member) = table.members.get(&drive).cloned() else {
             return Err(Error::Invalid("not attached"));
         };
-        let views: Vec<_> =
-            table.views.iter().filter(|v| slot_of(v, drive).is_some()).cloned().collect();
+        let views: Vec<_> = table.views.iter().filter(|v| slot_of(v, drive).is_some()).cloned().collect();
         if member.drive.role() == Role::Joining {
             self.rebuilds.begin(drive, Phase::Waiting, 0);
             let mut sources = Vec::new();
@@ -227,7 +226,12 @@ impl Inner {
     }
 
     /// Copies every record of a group to the joining drive.
-    async fn copy_group(self: &Arc<Self>, view: &Arc<View>, to: &Arc<Member>, sources: SlotSet) -> Result<()> {
+    async fn copy_group(
+        self: &Arc<Self>,
+        view: &Arc<View>,
+        to: &Arc<Member>,
+        sources: SlotSet,
+    ) -> Result<()> {
         // With more than a majority fenced, a majority is read.
         let most = usize::from(view.quorum.majority());
         let sources: SlotSet = sources.iter().take(most).collect();
@@ -286,9 +290,7 @@ impl Inner {
         if holds(to, key, want.ballot).await? {
             return Ok(true);
         }
-        if self.copy_to(view, to, key, &want, true).await.is_err()
-            || !holds(to, key, want.ballot).await?
-        {
+        if self.copy_to(view, to, key, &want, true).await.is_err() || !holds(to, key, want.ballot).await? {
             // The record moved on between the look and the copy, or cannot be copied: a round.
             self.renew(key, hash).await?;
         }
@@ -331,8 +333,7 @@ impl Inner {
             let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
             let reply = m.read(key, true).await;
             let reply = reply.map_err(|e| Error::Unavailable(format!("a survivor: {e}")))?;
-            let Some(Seen { ballot, hint, with_shard, record: Some(bytes), .. }) = reply.accepted
-            else {
+            let Some(Seen { ballot, hint, with_shard, record: Some(bytes), .. }) = reply.accepted else {
                 rule.on_record(slot, None);
                 continue;
             };
@@ -478,4 +479,3 @@ pub(crate) async fn run(of: Weak<Inner>) {
         let _ = tokio::time::timeout(wait, inner.rebuilds.work.notified()).await;
     }
 }
-

@@ -262,9 +262,7 @@ impl Inner {
         let mut step = SweepStep::Wait;
         for (slot, reply) in join_all(asks).await {
             let new = match reply {
-                Some(Ok(Prepared::Promised { accepted: None })) => {
-                    sweep.on_promise(slot, None, false, false)
-                }
+                Some(Ok(Prepared::Promised { accepted: None })) => sweep.on_promise(slot, None, false, false),
                 Some(Ok(Prepared::Promised { accepted: Some(a) })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
                         Ok((_, light)) => {
@@ -360,8 +358,7 @@ fn names(record: &Record, id: WriteId) -> bool {
 fn stored_names(bytes: &Bytes, id: WriteId) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
     let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id));
-    says(&stored.record)
-        || stored.light.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
+    says(&stored.record) || stored.light.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
 }
 
 /// The background task.

@@ -95,9 +95,10 @@ impl Pulse {
     /// How long to wait for a frame before another shard is asked too: twice the estimated 95th
     /// percentile (mean + 2 mean deviations), within bounds.
     pub(crate) fn hedge_after(&self) -> Duration {
-        let us = self.read_us.load(Ordering::Relaxed).saturating_add(
-            self.read_dev.load(Ordering::Relaxed).saturating_mul(2),
-        );
+        let us = self
+            .read_us
+            .load(Ordering::Relaxed)
+            .saturating_add(self.read_dev.load(Ordering::Relaxed).saturating_mul(2));
         Duration::from_micros(u64::from(us) * 2).clamp(HEDGE.0, HEDGE.1)
     }
 }
@@ -128,12 +129,7 @@ impl Member {
     }
 
     /// Registers of a range, as [`Member::read`].
-    pub(crate) async fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-    ) -> Result<Vec<Entry>, DriveError> {
+    pub(crate) async fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Entry>, DriveError> {
         match self.drive.scan_now(from, to, limit) {
             Some(r) => r,
             None => self.in_time(self.drive.scan(from, to, limit)).await,

@@ -168,8 +168,8 @@ impl Inner {
             Ok(v) => v,
             Err(_) => return,
         };
-        let same = now.epoch == view.epoch
-            && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
+        let same =
+            now.epoch == view.epoch && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
         let voters = now.which(crate::table::Member::is_voter);
         if same && ashlar_commit::may_purge(now.quorum, voters, now.quorum.all()) {
             for (_, m) in now.members() {

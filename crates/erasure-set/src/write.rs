@@ -231,7 +231,12 @@ fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
 
 impl Inner {
     /// Begins a body with at most `most` data shards.
-    pub(crate) async fn begin(self: &Arc<Self>, owner: &RegisterKey, size: u64, most: u8) -> Result<DataWriter> {
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        owner: &RegisterKey,
+        size: u64,
+        most: u8,
+    ) -> Result<DataWriter> {
         if size == 0 {
             return Err(Error::Invalid("an empty body has no data"));
         }
@@ -239,8 +244,8 @@ impl Inner {
         let plan = plan(&view, size, self.options.min_shard, most)?;
         let n = view.n();
         let hash = ashlar_checksum::key_hash(owner.as_bytes());
-        let inline = size.div_ceil(u64::from(plan.k)) <= u64::from(self.options.inline_shard)
-            && size <= INLINE_MAX;
+        let inline =
+            size.div_ceil(u64::from(plan.k)) <= u64::from(self.options.inline_shard) && size <= INLINE_MAX;
         let stripe = if inline { size as u32 } else { stripe_len(plan.k) };
         let data = Data {
             write_id: self.ids.next(),

@@ -225,14 +225,7 @@ impl BatchWriter {
         head[SUM_AT..].copy_from_slice(&sum);
         let mut chain = [0; 16];
         chain.copy_from_slice(&sum[..16]);
-        Batch {
-            len: len as u32,
-            count: self.count,
-            used: self.used as u32,
-            seq,
-            previous: *previous,
-            chain,
-        }
+        Batch { len: len as u32, count: self.count, used: self.used as u32, seq, previous: *previous, chain }
     }
 }
 
@@ -273,12 +266,7 @@ fn record_head(segment: u32, at: u32, kind: u8, payload: usize) -> [u8; 16] {
 ///
 /// # Errors
 /// [`Error::Malformed`] or [`Error::Checksum`].
-pub fn record<'a>(
-    bytes: &'a [u8],
-    key: &HashKey,
-    segment: u32,
-    at: u32,
-) -> Result<(u8, &'a [u8]), Error> {
+pub fn record<'a>(bytes: &'a [u8], key: &HashKey, segment: u32, at: u32) -> Result<(u8, &'a [u8]), Error> {
     let (kind, payload, _) = record_sum(bytes, key, segment, at)?;
     Ok((kind, payload))
 }
@@ -639,13 +627,7 @@ pub fn segments(w: &mut Writer, list: &[u32]) {
 }
 
 /// The payload of a discard record.
-pub fn discard(
-    w: &mut Writer,
-    write_id: WriteId,
-    index: u8,
-    segment: u32,
-    before: (u32, u32),
-) {
+pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32, before: (u32, u32)) {
     w.raw(&write_id.0);
     w.u8(index);
     w.u32(segment);

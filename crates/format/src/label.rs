@@ -71,9 +71,7 @@ impl Label {
     /// True when both pages are sound and equal.
     #[must_use]
     pub fn is_whole(bytes: &[u8]) -> bool {
-        bytes.len() == Self::LEN
-            && bytes[..PAGE] == bytes[PAGE..]
-            && page(&bytes[..PAGE]).is_ok()
+        bytes.len() == Self::LEN && bytes[..PAGE] == bytes[PAGE..] && page(&bytes[..PAGE]).is_ok()
     }
 
     /// The hash key of everything on this drive: what is copied to another drive does not verify.
@@ -112,9 +110,5 @@ fn page(b: &[u8]) -> Result<Label, Error> {
     if hash(body) != sum {
         return Err(Error::Checksum("label"));
     }
-    Ok(Label {
-        deployment: DeploymentId(r.array()?),
-        drive: DriveId(r.array()?),
-        created_ms: r.i64()?,
-    })
+    Ok(Label { deployment: DeploymentId(r.array()?), drive: DriveId(r.array()?), created_ms: r.i64()? })
 }

@@ -6,8 +6,8 @@
 //! room must never know where the bytes are kept or who asked for them.
 
 pub mod codec;
-pub mod ids;
 pub mod frame;
+pub mod ids;
 pub mod journal;
 pub mod label;
 pub mod record;

@@ -167,9 +167,7 @@ impl Folder {
         self.check(Operation::Allocate)?;
         match &self.place {
             Place::Real(p) => std::fs::rename(p.join(from), p.join(to)),
-            Place::Simulated(d, prefix) => {
-                d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}"))
-            }
+            Place::Simulated(d, prefix) => d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}")),
         }
     }
 

@@ -47,12 +47,7 @@ impl IoPool {
         assert!(max_threads > 0 && max_queue > 0);
         IoPool {
             shared: Arc::new(Shared {
-                state: Mutex::new(State {
-                    queue: VecDeque::new(),
-                    threads: 0,
-                    idle: 0,
-                    closed: false,
-                }),
+                state: Mutex::new(State { queue: VecDeque::new(), threads: 0, idle: 0, closed: false }),
                 work: Condvar::new(),
                 name: name.chars().take(15).collect(),
                 max_threads,

@@ -125,13 +125,14 @@ async fn small(store: &Store, n: u64) -> Fallible<()> {
     })
     .await?;
     println!("head: {:.1} CPU-us, {:.0}/s", cpu / n as f64, n as f64 / wall);
-    let (wall, cpu) = measure(n, |i| {
-        let store = store.clone();
-        async move {
-            store.delete("bucket", &format!("small/{i:08}"), None, &Conditions::NONE).await.map(|_| ())
-        }
-    })
-    .await?;
+    let (wall, cpu) =
+        measure(n, |i| {
+            let store = store.clone();
+            async move {
+                store.delete("bucket", &format!("small/{i:08}"), None, &Conditions::NONE).await.map(|_| ())
+            }
+        })
+        .await?;
     println!("delete: {:.1} CPU-us, {:.0}/s", cpu / n as f64, n as f64 / wall);
     Ok(())
 }
@@ -139,7 +140,8 @@ async fn small(store: &Store, n: u64) -> Fallible<()> {
 async fn large(store: &Store) -> Fallible<()> {
     const SIZE: usize = 10 << 20;
     const N: u64 = 64;
-    let body = Bytes::from((0..SIZE).map(|i| (i as u32).wrapping_mul(2_654_435_761) as u8).collect::<Vec<_>>());
+    let body =
+        Bytes::from((0..SIZE).map(|i| (i as u32).wrapping_mul(2_654_435_761) as u8).collect::<Vec<_>>());
     let gib = N as f64 * SIZE as f64 / f64::from(1 << 30);
     for round in ["first", "again"] {
         let (wall, cpu) = measure(N, |i| {

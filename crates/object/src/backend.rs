@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ashlar_erasure_set::{
-    DataWriter, Decision as SetsDecision, Error as SetsError, ObjectReader, Sets, Staged as SetsStaged, UpdateError,
+    DataWriter, Decision as SetsDecision, Error as SetsError, ObjectReader, Sets, Staged as SetsStaged,
+    UpdateError,
 };
 use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
 use bytes::Bytes;
@@ -148,9 +149,7 @@ impl Backend {
         range: Range<u64>,
     ) -> Result<Reader> {
         match self {
-            Backend::Sets(s) => {
-                Ok(Reader::Sets(s.read(owner, data, size, range).await.map_err(translate)?))
-            }
+            Backend::Sets(s) => Ok(Reader::Sets(s.read(owner, data, size, range).await.map_err(translate)?)),
             Backend::Memory(m) => Ok(Reader::Memory(m.read(data, size, range).await?)),
         }
     }

@@ -84,7 +84,9 @@ impl Store {
             Some(UploadState::Done(v)) => return Ok(completed(v, &live)),
             Some(UploadState::Completing(v)) => (**v).clone(),
             Some(UploadState::Open) => {
-                self.inner.begin_complete(&live, &names, record.as_deref(), parts, checksum, conditions).await?
+                self.inner
+                    .begin_complete(&live, &names, record.as_deref(), parts, checksum, conditions)
+                    .await?
             }
         };
         let version = match self.inner.put_on_key(&names, &version).await? {
@@ -143,7 +145,9 @@ impl Inner {
         version.modified_ms = now_ms;
         let key = self.backend.read_register(&names.object).await?;
         versions::check(conditions, versions::of(key.as_ref().map(|r| &r.body)), false)?;
-        if !crate::mutant(7) { keep_conditions(&mut version, conditions); }
+        if !crate::mutant(7) {
+            keep_conditions(&mut version, conditions);
+        }
         let fixed = self
             .set_upload(names, false, |s| {
                 (*s == UploadState::Open).then(|| UploadState::Completing(Box::new(version.clone())))
@@ -178,9 +182,9 @@ impl Inner {
                 let record = self.backend.read_register(&key).await?;
                 Ok(record.and_then(|r| kept(&r.body, number)))
             })
-        .buffered(AT_ONCE)
-        .try_collect()
-        .await
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// Steps 3 to 8 for an upload that was found completing; the caller holds the bucket's gate and
@@ -222,9 +226,11 @@ impl Inner {
             let list = versions::with(list, new)?;
             // A null version made by another upload may be what this one replaces.
             let old = versions::of(key.as_ref().map(|r| &r.body));
-            if let Some(other) = old.iter().filter_map(versions::mark).find(|m| {
-                !list.iter().any(|n| versions::mark(n) == Some(*m))
-            }) {
+            if let Some(other) = old
+                .iter()
+                .filter_map(versions::mark)
+                .find(|m| !list.iter().any(|n| versions::mark(n) == Some(*m)))
+            {
                 self.settle_other(&names.object, other).await?;
                 self.unmark(&names.object, other).await?;
                 continue;

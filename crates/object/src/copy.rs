@@ -84,13 +84,7 @@ impl Store {
     /// # Errors
     /// As [`Store::get`] for the source and [`Store::put`] and commit for the destination;
     /// `InvalidRequest` for a copy onto itself that changes nothing.
-    pub async fn copy(
-        &self,
-        from: &CopySource,
-        bucket: &str,
-        key: &str,
-        spec: CopySpec,
-    ) -> Result<Copied> {
+    pub async fn copy(&self, from: &CopySource, bucket: &str, key: &str, spec: CopySpec) -> Result<Copied> {
         for _ in 0..ATTEMPTS {
             let source = self.get_source(from).await?;
             let same = from.bucket == bucket && from.key == key;
@@ -173,9 +167,8 @@ impl Store {
         }
         let sums = put.end().await?;
         let whole = v.checksum.as_ref().filter(|c| !c.composite).and_then(digest_of);
-        let differs = whole.is_some_and(|d| {
-            sums.checksum.is_some_and(|s| s.algorithm() == d.algorithm() && s != d)
-        });
+        let differs =
+            whole.is_some_and(|d| sums.checksum.is_some_and(|s| s.algorithm() == d.algorithm() && s != d));
         if differs || (v.parts_count == 0 && sums.md5 != Some(v.md5)) {
             return Err(Error::Corrupt("the data read is not what was written".to_owned()));
         }

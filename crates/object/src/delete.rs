@@ -68,9 +68,7 @@ impl Store {
     /// `NoSuchBucket`; everything else is per key.
     pub async fn delete_many(&self, bucket: &str, what: Vec<ToDelete>) -> Result<Vec<Result<Deleted>>> {
         self.bucket(bucket)?;
-        let one = |d: ToDelete| async move {
-            self.delete(bucket, &d.key, d.version, &d.conditions).await
-        };
+        let one = |d: ToDelete| async move { self.delete(bucket, &d.key, d.version, &d.conditions).await };
         Ok(futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await)
     }
 }

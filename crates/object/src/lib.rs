@@ -57,8 +57,8 @@ pub use delete::{Deleted, ToDelete};
 pub use error::{Error, Result};
 pub use get::{Object, ObjectBody};
 pub use list::{
-    Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry,
-    VersionListSpec, VersionListing,
+    Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry, VersionListSpec,
+    VersionListing,
 };
 pub use parts::{PartEntry, PartListing, PartPut, PartSpec};
 pub use put::{Committed, Put, PutSpec, Sums, VersionSpec};

@@ -201,11 +201,7 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn list_versions(
-        &self,
-        bucket: &str,
-        spec: &VersionListSpec<'_>,
-    ) -> Result<VersionListing> {
+    pub async fn list_versions(&self, bucket: &str, spec: &VersionListSpec<'_>) -> Result<VersionListing> {
         let id = self.bucket(bucket)?.id;
         let mut page = VersionPage::new(spec.max_keys.min(MAX_PAGE));
         if page.max == 0 {
@@ -429,10 +425,7 @@ fn entry(key: &str, v: &Version) -> Entry {
         size: v.size,
         etag: versions::etag(v),
         modified_ms: v.modified_ms,
-        checksum: v
-            .checksum
-            .as_ref()
-            .and_then(|c| number_algorithm(c.algorithm).map(|a| (a, c.composite))),
+        checksum: v.checksum.as_ref().and_then(|c| number_algorithm(c.algorithm).map(|a| (a, c.composite))),
         storage_class: storage_class(&v.meta).to_owned(),
     }
 }

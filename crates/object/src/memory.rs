@@ -48,12 +48,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(strict: bool) -> Memory {
-        Memory {
-            state: Mutex::default(),
-            budget: AtomicI64::new(-1),
-            steps: AtomicU64::new(0),
-            strict,
-        }
+        Memory { state: Mutex::default(), budget: AtomicI64::new(-1), steps: AtomicU64::new(0), strict }
     }
 
     /// After `operations` more, every operation fails; negative: none fails.

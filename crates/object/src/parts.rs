@@ -180,9 +180,8 @@ impl Store {
         let bucket = self.bucket(bucket)?;
         let names = self.inner.names(&bucket, key, id)?;
         let record = self.inner.read_upload(&names).await?;
-        let open = |u: &&ashlar_format::Upload| {
-            matches!(u.state, UploadState::Open | UploadState::Completing(_))
-        };
+        let open =
+            |u: &&ashlar_format::Upload| matches!(u.state, UploadState::Open | UploadState::Completing(_));
         let upload = upload_of(record.as_deref()).filter(open).ok_or(Error::NoSuchUpload)?;
         let max = max_parts.min(MAX_PAGE);
         let mut listing = PartListing {
@@ -194,8 +193,7 @@ impl Store {
         };
         let mut from = names.stem.clone();
         from.extend_from_slice(&marker.saturating_add(1).to_be_bytes());
-        let page =
-            self.inner.backend.list(Space::Part, bucket.id, &names.stem, &from, max + 1).await?;
+        let page = self.inner.backend.list(Space::Part, bucket.id, &names.stem, &from, max + 1).await?;
         for (key, summary) in &page.entries {
             let Some(s) = summary::part(summary).filter(|_| key.len() == names.stem.len() + 2) else {
                 continue;
@@ -300,19 +298,13 @@ impl PartPut {
     async fn withdraw(&self, mine: &Kept) -> Result<bool> {
         let number = self.number;
         let key = self.names.part(number);
-        let done = self.inner.backend.update(&key, None, |old| {
-            match old.and_then(|r| kept(&r.body, number)) {
+        let done =
+            self.inner.backend.update(&key, None, |old| match old.and_then(|r| kept(&r.body, number)) {
                 Some(now) if now.data.map(|d| d.write_id) == mine.data.map(|d| d.write_id) => {
-                    Decision::Write {
-                        body: Body::Tombstone,
-                        summary: Bytes::new(),
-                        moved: false,
-                        out: true,
-                    }
+                    Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: false, out: true }
                 }
                 _ => Decision::Keep(false),
-            }
-        });
+            });
         Ok(done.await?)
     }
 }

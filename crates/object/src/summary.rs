@@ -208,8 +208,15 @@ mod tests {
         assert_eq!(hex(&b), "01020305000000000000000500");
         assert_eq!(upload(&b).unwrap().state, 3);
 
-        let data =
-            Data { write_id: WriteId([1; 16]), k: 2, m: 1, rotate: 0, stripe: 4096, durable: 7, inline: false };
+        let data = Data {
+            write_id: WriteId([1; 16]),
+            k: 2,
+            m: 1,
+            rotate: 0,
+            stripe: 4096,
+            durable: 7,
+            inline: false,
+        };
         let p = Part {
             number: 10_000,
             size: 5 << 20,
@@ -219,10 +226,7 @@ mod tests {
             data,
         };
         let b = of_part(&p);
-        assert_eq!(
-            hex(&b),
-            "010310278080c00201010101010101010101010101010101ffffffffffffffff010409090909"
-        );
+        assert_eq!(hex(&b), "010310278080c00201010101010101010101010101010101ffffffffffffffff010409090909");
         assert_eq!(part(&b).unwrap().checksum, p.checksum);
         for cut in 0..b.len() {
             assert!(part(&b[..cut]).is_none());

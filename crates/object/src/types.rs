@@ -126,11 +126,7 @@ pub(crate) fn number_algorithm(number: u8) -> Option<Algorithm> {
 
 /// A digest as records keep it.
 pub(crate) fn stored(digest: &Digest, composite: bool) -> Checksum {
-    Checksum {
-        algorithm: algorithm_number(digest.algorithm()),
-        composite,
-        value: digest.as_bytes().to_vec(),
-    }
+    Checksum { algorithm: algorithm_number(digest.algorithm()), composite, value: digest.as_bytes().to_vec() }
 }
 
 /// The digest in a record; `None` when the record is of a later release.
@@ -170,7 +166,8 @@ mod tests {
         let plain = "0123456789abcdef0123456789abcdef";
         assert_eq!(ETag::parse(plain).unwrap().to_string(), plain);
         assert_eq!(ETag::parse(&format!("\"{plain}-12\"")).unwrap().to_string(), format!("{plain}-12"));
-        for bad in ["", "x", "0123-1", &format!("{plain}-"), &format!("{plain}-0"), &format!("{plain}-70000")] {
+        for bad in ["", "x", "0123-1", &format!("{plain}-"), &format!("{plain}-0"), &format!("{plain}-70000")]
+        {
             assert_eq!(ETag::parse(bad), None, "{bad}");
         }
     }

@@ -161,8 +161,7 @@ impl Inner {
         let mut cleared = 0;
         let mut from = names.stem.clone();
         loop {
-            let page =
-                self.backend.list(Space::Part, bucket, &names.stem, &from, crate::MAX_PAGE).await?;
+            let page = self.backend.list(Space::Part, bucket, &names.stem, &from, crate::MAX_PAGE).await?;
             let group = names.object.group();
             let keys: Vec<RegisterKey> = page
                 .entries
@@ -170,9 +169,8 @@ impl Inner {
                 .filter(|(k, _)| k.len() == names.stem.len() + 2)
                 .map(|(k, _)| RegisterKey::new(group, Space::Part, bucket, k))
                 .collect();
-            let mut work = futures::stream::iter(keys)
-                .map(|key| self.clear_part(key, &kept))
-                .buffer_unordered(AT_ONCE);
+            let mut work =
+                futures::stream::iter(keys).map(|key| self.clear_part(key, &kept)).buffer_unordered(AT_ONCE);
             while let Some(done) = work.next().await {
                 cleared += u64::from(done?);
             }

@@ -64,9 +64,9 @@ pub(crate) fn check(conditions: &Conditions, list: &[Version], delete: bool) -> 
     match crate::conditions::evaluate(conditions, tag.as_ref().map(|(t, ms)| (t, *ms)), false) {
         Verdict::Proceed => Ok(()),
         // S3 answers a conditional delete of nothing with 412, a conditional PUT with 404.
-        Verdict::Absent if !delete => Err(Error::NoSuchKey {
-            delete_marker: list.first().filter(|v| v.delete_marker).map(|v| v.id),
-        }),
+        Verdict::Absent if !delete => {
+            Err(Error::NoSuchKey { delete_marker: list.first().filter(|v| v.delete_marker).map(|v| v.id) })
+        }
         _ => Err(Error::PreconditionFailed),
     }
 }
@@ -118,8 +118,7 @@ pub(crate) fn delete_current(
 /// A delete of one version. `None`: it is not there.
 pub(crate) fn delete_version(list: &[Version], id: VersionId) -> (Option<Vec<Version>>, Deleted) {
     let found = list.iter().find(|v| v.id == id);
-    let deleted =
-        Deleted { version_id: Some(id), delete_marker: found.is_some_and(|v| v.delete_marker) };
+    let deleted = Deleted { version_id: Some(id), delete_marker: found.is_some_and(|v| v.delete_marker) };
     let rest = found.map(|_| list.iter().filter(|v| v.id != id).cloned().collect());
     (rest, deleted)
 }

@@ -155,7 +155,11 @@ impl Intake {
     /// # Errors
     /// What is wrong with the head, and the body back.
     #[allow(clippy::result_large_err)]
-    pub fn new(source: Source, headers: &HeaderMap, verified: &mut Verified) -> Result<Intake, (Fault, Source)> {
+    pub fn new(
+        source: Source,
+        headers: &HeaderMap,
+        verified: &mut Verified,
+    ) -> Result<Intake, (Fault, Source)> {
         match Intake::form_of(headers, verified) {
             Ok((form, size)) => Ok(Intake::with(source, form, size)),
             Err(fault) => Err((fault, source)),
@@ -181,7 +185,10 @@ impl Intake {
                 (Form::Chunked(Box::new(Chunked::new(size, chain, declared))), Some(size))
             }
         };
-        if chunked_encoding && matches!(form, Form::Plain(_)) && headers.contains_key("x-amz-decoded-content-length") {
+        if chunked_encoding
+            && matches!(form, Form::Plain(_))
+            && headers.contains_key("x-amz-decoded-content-length")
+        {
             return Err(Fault::with(
                 Code::INVALID_REQUEST,
                 "The body is aws-chunked, but x-amz-content-sha256 does not name a STREAMING payload mode.",
@@ -203,7 +210,15 @@ impl Intake {
     }
 
     fn with(source: Source, form: Form, size: Option<u64>) -> Intake {
-        Intake { source, form, pace: Pace { begin: None, bytes: 0 }, rest: Bytes::new(), size, seen: 0, ended: false }
+        Intake {
+            source,
+            form,
+            pace: Pace { begin: None, bytes: 0 },
+            rest: Bytes::new(),
+            size,
+            seen: 0,
+            ended: false,
+        }
     }
 
     /// Decoded length, if known.
@@ -288,9 +303,12 @@ impl Intake {
     /// Reads all of it, at most `limit` bytes.
     pub async fn collect(&mut self, limit: usize) -> Outcome<Bytes> {
         let too_large = || {
-            Fault::with(Code::MESSAGE_TOO_LARGE, format!("Your request was too large: at most {limit} bytes here."))
-                .element("MaxMessageLengthBytes", limit.to_string())
-                .closing()
+            Fault::with(
+                Code::MESSAGE_TOO_LARGE,
+                format!("Your request was too large: at most {limit} bytes here."),
+            )
+            .element("MaxMessageLengthBytes", limit.to_string())
+            .closing()
         };
         if self.size.is_some_and(|size| size > limit as u64) {
             return Err(too_large());
@@ -333,7 +351,10 @@ fn length(headers: &HeaderMap, name: &'static str) -> Outcome<Option<u64>> {
     let good = !digits.is_empty() && digits.len() < 20 && digits.iter().all(u8::is_ascii_digit);
     match value.to_str().ok().filter(|_| good).and_then(|v| v.parse().ok()) {
         Some(n) => Ok(Some(n)),
-        None => Err(Fault::with(Code::INVALID_REQUEST, format!("The header {name} must be a number of bytes.")).closing()),
+        None => {
+            Err(Fault::with(Code::INVALID_REQUEST, format!("The header {name} must be a number of bytes."))
+                .closing())
+        }
     }
 }
 
@@ -525,7 +546,10 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match &mut self.0 {
             Kind::Empty => Poll::Ready(None),
             Kind::Whole(bytes) => {

@@ -155,7 +155,8 @@ impl Chunked {
     }
 
     fn parse_header(&mut self, line: &[u8]) -> Outcome<()> {
-        let line = line.strip_suffix(b"\r\n").ok_or_else(|| broken("a chunk header does not end in CR LF"))?;
+        let line =
+            line.strip_suffix(b"\r\n").ok_or_else(|| broken("a chunk header does not end in CR LF"))?;
         let (size, extension) = match memchr::memchr(b';', line) {
             Some(i) => (&line[..i], Some(&line[i + 1..])),
             None => (line, None),
@@ -163,7 +164,8 @@ impl Chunked {
         let size = parse_size(size)?;
         match (&mut self.signer, extension.map(|e| e.strip_prefix(b"chunk-signature="))) {
             (Some(signer), Some(Some(signature))) => {
-                signer.signature = signature.try_into().map_err(|_| broken("a chunk signature has the wrong length"))?;
+                signer.signature =
+                    signature.try_into().map_err(|_| broken("a chunk signature has the wrong length"))?;
                 if size > MAX_SIGNED_CHUNK {
                     return Err(broken("a signed chunk is longer than 16 MiB"));
                 }
@@ -251,7 +253,8 @@ fn parse_size(text: &[u8]) -> Outcome<u64> {
         return Err(broken("a chunk size is not a hexadecimal number"));
     }
     text.iter().try_fold(0u64, |n, b| {
-        let digit = (*b as char).to_digit(16).ok_or_else(|| broken("a chunk size is not a hexadecimal number"))?;
+        let digit =
+            (*b as char).to_digit(16).ok_or_else(|| broken("a chunk size is not a hexadecimal number"))?;
         Ok(n << 4 | u64::from(digit))
     })
 }
@@ -260,7 +263,12 @@ fn parse_size(text: &[u8]) -> Outcome<u64> {
 mod tests {
     use super::*;
 
-    fn decode(body: &[u8], step: usize, length: u64, declared: Option<Vec<String>>) -> Outcome<(Vec<u8>, Vec<(String, String)>)> {
+    fn decode(
+        body: &[u8],
+        step: usize,
+        length: u64,
+        declared: Option<Vec<String>>,
+    ) -> Outcome<(Vec<u8>, Vec<(String, String)>)> {
         let mut chunked = Chunked::new(length, None, declared);
         let mut out = Vec::new();
         for piece in body.chunks(step) {

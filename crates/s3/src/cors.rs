@@ -39,11 +39,16 @@ impl Origins {
     /// Answers `OPTIONS`.
     pub fn preflight(&self, headers: &HeaderMap) -> Outcome<Answer> {
         let Some(origin) = headers.get(header::ORIGIN) else {
-            return Err(Fault::with(Code::INVALID_REQUEST, "Insufficient information. Origin request header needed."));
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "Insufficient information. Origin request header needed.",
+            ));
         };
         let method = headers.get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|m| m.to_str().ok());
         let method = method.and_then(|m| m.parse::<Method>().ok());
-        let served = |m: &Method| matches!(*m, Method::GET | Method::PUT | Method::POST | Method::DELETE | Method::HEAD);
+        let served = |m: &Method| {
+            matches!(*m, Method::GET | Method::PUT | Method::POST | Method::DELETE | Method::HEAD)
+        };
         let Some(allowed) = self.allowed(origin).filter(|_| method.as_ref().is_some_and(served)) else {
             return Err(Fault::new(Code::CORS_FORBIDDEN));
         };
@@ -51,16 +56,23 @@ impl Origins {
         let out = &mut answer.headers;
         out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
         out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-        if let Some(names) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|v| v.to_str().ok()) {
-            let token = |n: &&str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-            let names: Vec<String> = names.split(',').map(str::trim).filter(token).map(str::to_ascii_lowercase).collect();
+        if let Some(names) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|v| v.to_str().ok())
+        {
+            let token = |n: &&str| {
+                !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            };
+            let names: Vec<String> =
+                names.split(',').map(str::trim).filter(token).map(str::to_ascii_lowercase).collect();
             if let Ok(value) = HeaderValue::from_str(&names.join(", ")) {
                 out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, value);
             }
         }
         out.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
         out.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3000"));
-        out.insert(header::VARY, HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method"));
+        out.insert(
+            header::VARY,
+            HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method"),
+        );
         Ok(answer)
     }
 
@@ -92,7 +104,10 @@ mod tests {
         headers.insert(header::ORIGIN, HeaderValue::from_static("https://a.example"));
         assert!(Origins::default().preflight(&headers).is_err());
         headers.insert(header::ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static("PUT"));
-        headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::from_static("X-Amz-Date, bad name, ok"));
+        headers.insert(
+            header::ACCESS_CONTROL_REQUEST_HEADERS,
+            HeaderValue::from_static("X-Amz-Date, bad name, ok"),
+        );
         let answer = Origins::default().preflight(&headers).unwrap();
         assert_eq!(answer.headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
         assert_eq!(answer.headers[header::ACCESS_CONTROL_ALLOW_HEADERS], "x-amz-date, ok");

@@ -57,6 +57,13 @@ pub fn parse_http(text: &str) -> Option<i64> {
     i64::try_from(since.as_secs()).ok()
 }
 
+/// As [`parse_http`], also with the zone as mail writes it: clients of signature version 2 do that.
+pub fn parse_mail(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let utc = text.strip_suffix("+0000").or_else(|| text.strip_suffix("-0000"));
+    utc.map_or_else(|| parse_http(text), |day| parse_http(&format!("{day}GMT")))
+}
+
 /// Seconds since 1970 of an ISO 8601 date with separators, in UTC, with or without fraction.
 pub fn parse_iso(text: &str) -> Option<i64> {
     let text = text.trim();
@@ -64,7 +71,9 @@ pub fn parse_iso(text: &str) -> Option<i64> {
     let rest = text.get(19..)?;
     let fraction = rest.strip_suffix('Z').or_else(|| rest.strip_suffix("+00:00"))?;
     let fraction_ok = fraction.is_empty()
-        || (fraction.len() > 1 && fraction.starts_with('.') && fraction[1..].bytes().all(|b| b.is_ascii_digit()));
+        || (fraction.len() > 1
+            && fraction.starts_with('.')
+            && fraction[1..].bytes().all(|b| b.is_ascii_digit()));
     let b = main.as_bytes();
     let shape = b[4] == b'-' && b[7] == b'-' && b[10] == b'T' && b[13] == b':' && b[16] == b':';
     if !fraction_ok || !shape || !main.is_ascii() {
@@ -129,10 +138,23 @@ mod tests {
 
     #[test]
     fn refuses_dates_that_are_none() {
-        for bad in ["", "20130524T000000", "20130231T000000Z", "20131301T000000Z", "20130524T240000Z", "2013052aT000000Z"] {
+        for bad in [
+            "",
+            "20130524T000000",
+            "20130231T000000Z",
+            "20131301T000000Z",
+            "20130524T240000Z",
+            "2013052aT000000Z",
+        ] {
             assert_eq!(parse_basic(bad), None, "{bad}");
         }
-        for bad in ["2013-05-24", "2013-05-24 00:00:00Z", "2013-05-24T00:00:00+02:00", "2013-05-24T00:00:00.Z", "ééééééééééééé"] {
+        for bad in [
+            "2013-05-24",
+            "2013-05-24 00:00:00Z",
+            "2013-05-24T00:00:00+02:00",
+            "2013-05-24T00:00:00.Z",
+            "ééééééééééééé",
+        ] {
             assert_eq!(parse_iso(bad), None, "{bad}");
         }
     }

@@ -213,16 +213,11 @@ impl Fault {
     /// The error document.
     pub fn document(&self, resource: &str, request_id: &str, host_id: &str) -> String {
         let mut xml = Xml::new();
-        xml.open("Error")
-            .leaf("Code", self.0.code.name)
-            .leaf("Message", &self.0.message);
+        xml.open("Error").leaf("Code", self.0.code.name).leaf("Message", &self.0.message);
         for (name, value) in &self.0.extra {
             xml.leaf(name, value);
         }
-        xml.leaf("Resource", resource)
-            .leaf("RequestId", request_id)
-            .leaf("HostId", host_id)
-            .close();
+        xml.leaf("Resource", resource).leaf("RequestId", request_id).leaf("HostId", host_id).close();
         xml.finish()
     }
 }
@@ -253,6 +248,8 @@ mod tests {
         let text = fault.document("/b/k", "ID", "HOST");
         assert!(!text.contains("secret"), "{text}");
         assert!(text.contains("<Key>a&lt;b</Key>"), "{text}");
-        assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code>"));
+        assert!(
+            text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code>")
+        );
     }
 }

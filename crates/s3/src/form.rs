@@ -58,7 +58,11 @@ pub struct Form {
 }
 
 fn malformed(why: &'static str) -> Fault {
-    Fault::with(Code::MALFORMED_POST, format!("The body of your POST request is not well-formed multipart/form-data: {why}.")).closing()
+    Fault::with(
+        Code::MALFORMED_POST,
+        format!("The body of your POST request is not well-formed multipart/form-data: {why}."),
+    )
+    .closing()
 }
 
 /// The boundary, if the content type is that of a form.
@@ -114,19 +118,28 @@ impl Form {
             if head.name.eq_ignore_ascii_case("file") {
                 let tail = delimiter.len() as u64 + 4;
                 // The two bytes put in front are in `consumed`.
-                let expected = (total + 2).checked_sub(consumed + tail).ok_or_else(|| malformed("it ends too early"))?;
+                let expected =
+                    (total + 2).checked_sub(consumed + tail).ok_or_else(|| malformed("it ends too early"))?;
                 return Ok((fields, head, expected, buffer, delimiter));
             }
             field.clear();
             skip_to_boundary(intake, &mut buffer, &delimiter, &mut consumed, &mut field).await?;
             used += head.name.len() + field.len();
             if used > MAX_FIELDS_BYTES || fields.0.len() == MAX_FIELDS {
-                return Err(Fault::with(Code::MESSAGE_TOO_LARGE, "The fields of the form are too large or too many.").closing());
+                return Err(Fault::with(
+                    Code::MESSAGE_TOO_LARGE,
+                    "The fields of the form are too large or too many.",
+                )
+                .closing());
             }
-            let value = String::from_utf8(std::mem::take(&mut field)).map_err(|_| malformed("a field is not UTF-8"))?;
+            let value = String::from_utf8(std::mem::take(&mut field))
+                .map_err(|_| malformed("a field is not UTF-8"))?;
             let name = head.name.to_ascii_lowercase();
             if fields.get(&name).is_some() {
-                return Err(Fault::with(Code::INVALID_ARGUMENT, format!("The form field {name} was sent more than once.")));
+                return Err(Fault::with(
+                    Code::INVALID_ARGUMENT,
+                    format!("The form field {name} was sent more than once."),
+                ));
             }
             fields.0.push((name, value));
         }
@@ -196,7 +209,11 @@ async fn skip_to_boundary(
             break;
         }
         if buffer.len() > MAX_FIELDS_BYTES {
-            return Err(Fault::with(Code::MESSAGE_TOO_LARGE, "A field of the form is too large, or the boundary is missing.").closing());
+            return Err(Fault::with(
+                Code::MESSAGE_TOO_LARGE,
+                "A field of the form is too large, or the boundary is missing.",
+            )
+            .closing());
         }
         more(intake, buffer).await?;
     }
@@ -209,7 +226,10 @@ async fn skip_to_boundary(
             *consumed += 2;
             Ok(())
         }
-        b"--" => Err(Fault::with(Code::INVALID_ARGUMENT, "POST requires exactly one file upload per request.").element("ArgumentName", "file")),
+        b"--" => {
+            Err(Fault::with(Code::INVALID_ARGUMENT, "POST requires exactly one file upload per request.")
+                .element("ArgumentName", "file"))
+        }
         _ => Err(malformed("a boundary is not followed by a line end")),
     }
 }
@@ -229,7 +249,8 @@ async fn part_head(intake: &mut Intake, buffer: &mut BytesMut, consumed: &mut u6
     }
     let head = buffer.split_to(end + 4);
     *consumed += head.len() as u64;
-    let text = std::str::from_utf8(&head[..end]).map_err(|_| malformed("the header of a part is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(&head[..end]).map_err(|_| malformed("the header of a part is not UTF-8"))?;
     let mut out = Head { name: String::new(), file_name: None, content_type: None };
     for line in text.split("\r\n") {
         let Some((name, value)) = line.split_once(':') else { continue };

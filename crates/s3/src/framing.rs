@@ -83,7 +83,12 @@ impl HeadScanner {
             if self.watch.0.load(Ordering::Acquire) != ARMED {
                 return;
             }
-            *self = HeadScanner { inside: true, first: true, watch: self.watch.clone(), ..HeadScanner::default() };
+            *self = HeadScanner {
+                inside: true,
+                first: true,
+                watch: self.watch.clone(),
+                ..HeadScanner::default()
+            };
         }
         while let Some(at) = memchr::memchr(b'\n', bytes) {
             let done = if self.line.is_empty() {
@@ -141,12 +146,16 @@ impl HeadScanner {
 }
 
 fn starts_with(line: &[u8], name: &[u8]) -> bool {
-    line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name) && matches!(line[name.len()], b':' | b' ' | b'\t')
+    line.len() > name.len()
+        && line[..name.len()].eq_ignore_ascii_case(name)
+        && matches!(line[name.len()], b':' | b' ' | b'\t')
 }
 
 fn is_request_line(line: &[u8]) -> bool {
     let method = line.iter().take_while(|b| b.is_ascii_uppercase()).count();
-    method > 0 && line.get(method) == Some(&b' ') && matches!(line.get(method + 1), Some(b'/' | b'h' | b'H' | b'*'))
+    method > 0
+        && line.get(method) == Some(&b' ')
+        && matches!(line.get(method + 1), Some(b'/' | b'h' | b'H' | b'*'))
 }
 
 #[cfg(test)]

@@ -22,8 +22,14 @@ pub const MAX_USER_META: usize = 2048;
 pub const MAX_SYSTEM_META: usize = 2048;
 
 /// System headers that are kept with an object and sent with it.
-pub const KEPT: [&str; 6] =
-    ["cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"];
+pub const KEPT: [&str; 6] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+];
 
 /// Type of an object that was put without one.
 pub const DEFAULT_TYPE: &str = "binary/octet-stream";
@@ -66,12 +72,17 @@ pub fn conditions(headers: &HeaderMap, prefix: &'static str) -> Outcome<Conditio
             Some(value) if value.is_empty() => Ok(None),
             Some(value) => match Match::parse(&value) {
                 Some(m) => Ok(Some(m)),
-                None => Err(Fault::with(Code::INVALID_ARGUMENT, format!("The header {} is not a list of entity tags.", name(suffix)))),
+                None => Err(Fault::with(
+                    Code::INVALID_ARGUMENT,
+                    format!("The header {} is not a list of entity tags.", name(suffix)),
+                )),
             },
         }
     };
     // Dates that cannot be read are ignored, as RFC 9110 says.
-    let time = |suffix: &str| text(headers, &name(suffix)).and_then(|v| date::parse_http(&v).or_else(|| date::parse_iso(&v)));
+    let time = |suffix: &str| {
+        text(headers, &name(suffix)).and_then(|v| date::parse_http(&v).or_else(|| date::parse_iso(&v)))
+    };
     Ok(Conditions {
         if_match: tags("if-match")?,
         if_none_match: tags("if-none-match")?,
@@ -128,7 +139,10 @@ pub fn metadata(headers: &HeaderMap) -> Outcome<Pairs> {
         let n = name.as_str();
         if let Some(short) = n.strip_prefix("x-amz-meta-") {
             if short.is_empty() {
-                return Err(Fault::with(Code::INVALID_ARGUMENT, "A metadata header has no name after x-amz-meta-."));
+                return Err(Fault::with(
+                    Code::INVALID_ARGUMENT,
+                    "A metadata header has no name after x-amz-meta-.",
+                ));
             }
             let value = headers.get(name).map(decode_value).unwrap_or_default();
             user += short.len() + value.len();
@@ -137,7 +151,10 @@ pub fn metadata(headers: &HeaderMap) -> Outcome<Pairs> {
             let value = headers.get(name).map(decode_value).unwrap_or_default();
             let value = if n == "content-encoding" { without_aws_chunked(&value) } else { value };
             if value.len() > MAX_SYSTEM_META {
-                return Err(Fault::with(Code::INVALID_ARGUMENT, format!("The header {n} is longer than {MAX_SYSTEM_META} bytes.")));
+                return Err(Fault::with(
+                    Code::INVALID_ARGUMENT,
+                    format!("The header {n} is longer than {MAX_SYSTEM_META} bytes."),
+                ));
             }
             if !value.is_empty() {
                 meta.push((n.to_owned(), value));
@@ -154,8 +171,11 @@ pub fn metadata(headers: &HeaderMap) -> Outcome<Pairs> {
 }
 
 fn without_aws_chunked(value: &str) -> String {
-    let rest: Vec<&str> =
-        value.split(',').map(str::trim).filter(|e| !e.is_empty() && !e.eq_ignore_ascii_case("aws-chunked")).collect();
+    let rest: Vec<&str> = value
+        .split(',')
+        .map(str::trim)
+        .filter(|e| !e.is_empty() && !e.eq_ignore_ascii_case("aws-chunked"))
+        .collect();
     rest.join(",")
 }
 
@@ -187,14 +207,19 @@ pub fn refuse_unsupported(headers: &HeaderMap, owner: &str) -> Outcome<()> {
             }
             "expected-bucket-owner" | "source-expected-bucket-owner" => {
                 if ascii(headers, n) != Some(owner) {
-                    return Err(Fault::with(Code::ACCESS_DENIED, format!("Access Denied: the bucket belongs to another owner than {n} says.")));
+                    return Err(Fault::with(
+                        Code::ACCESS_DENIED,
+                        format!("Access Denied: the bucket belongs to another owner than {n} says."),
+                    ));
                 }
                 continue;
             }
             _ => continue,
         };
         // Switched off explicitly is what this server does anyway.
-        if n == "x-amz-bucket-object-lock-enabled" && ascii(headers, n).is_some_and(|v| v.eq_ignore_ascii_case("false")) {
+        if n == "x-amz-bucket-object-lock-enabled"
+            && ascii(headers, n).is_some_and(|v| v.eq_ignore_ascii_case("false"))
+        {
             continue;
         }
         return Err(Fault::not_implemented(&format!("{what} (header {n})")));
@@ -263,9 +288,14 @@ impl Stated {
         }
         if let Some(trailer) = ascii(headers, "x-amz-trailer") {
             for name in trailer.split(',').map(str::trim).filter(|n| !n.is_empty()) {
-                let algorithm = Algorithm::ALL.into_iter().find(|a| checksum_header(*a).as_str().eq_ignore_ascii_case(name));
+                let algorithm = Algorithm::ALL
+                    .into_iter()
+                    .find(|a| checksum_header(*a).as_str().eq_ignore_ascii_case(name));
                 let algorithm = algorithm.ok_or_else(|| {
-                    Fault::with(Code::INVALID_REQUEST, "The value specified in the x-amz-trailer header is not supported")
+                    Fault::with(
+                        Code::INVALID_REQUEST,
+                        "The value specified in the x-amz-trailer header is not supported",
+                    )
                 })?;
                 multiple |= found.replace(Stated::Trailer(algorithm)).is_some();
             }
@@ -313,9 +343,13 @@ impl Stated {
             Stated::Value(digest) => digest,
             Stated::Trailer(algorithm) => {
                 let name = checksum_header(algorithm);
-                let value = intake.trailer(name.as_str()).ok_or_else(|| Fault::new(Code::MALFORMED_TRAILER))?;
+                let value =
+                    intake.trailer(name.as_str()).ok_or_else(|| Fault::new(Code::MALFORMED_TRAILER))?;
                 Digest::from_base64(algorithm, value).ok_or_else(|| {
-                    Fault::with(Code::INVALID_REQUEST, format!("Value for {name} trailing header is invalid."))
+                    Fault::with(
+                        Code::INVALID_REQUEST,
+                        format!("Value for {name} trailing header is invalid."),
+                    )
                 })?
             }
         };
@@ -367,7 +401,13 @@ pub fn checksum_type(composite: bool) -> &'static str {
 /// `x-amz-tagging`: `a=1&b=2`, URL-encoded.
 pub fn tagging(headers: &HeaderMap) -> Outcome<Option<Pairs>> {
     let Some(value) = headers.get("x-amz-tagging") else { return Ok(None) };
-    let bad = || Fault::argument("x-amz-tagging", "", "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.");
+    let bad = || {
+        Fault::argument(
+            "x-amz-tagging",
+            "",
+            "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.",
+        )
+    };
     let value = value.to_str().map_err(|_| bad())?;
     let mut tags = Pairs::new();
     for pair in value.split('&').filter(|p| !p.is_empty()) {
@@ -416,7 +456,12 @@ mod tests {
         headers.insert("content-type", HeaderValue::from_static("text/plain"));
         headers.insert("x-amz-date", HeaderValue::from_static("no"));
         let meta = metadata(&headers).unwrap();
-        let want = [("content-encoding", "gzip"), ("content-type", "text/plain"), ("x-amz-meta-a", "1"), ("x-amz-meta-b", "ä")];
+        let want = [
+            ("content-encoding", "gzip"),
+            ("content-type", "text/plain"),
+            ("x-amz-meta-a", "1"),
+            ("x-amz-meta-b", "ä"),
+        ];
         assert!(meta.iter().map(|(a, b)| (a.as_str(), b.as_str())).eq(want), "{meta:?}");
         assert_eq!(encode_value("ä").unwrap(), "=?UTF-8?B?w6Q=?=");
         assert_eq!(encode_value("a b").unwrap(), "a b");

@@ -81,8 +81,12 @@ impl Metrics {
     pub fn rejected(&self, code: &str) {
         let counter = match code {
             "RequestTimeTooSkewed" => &self.rejected_time,
-            "AccessDenied" | "SignatureDoesNotMatch" | "InvalidAccessKeyId" | "AuthorizationHeaderMalformed"
-            | "AuthorizationQueryParametersError" | "InvalidToken" => &self.rejected_auth,
+            "AccessDenied"
+            | "SignatureDoesNotMatch"
+            | "InvalidAccessKeyId"
+            | "AuthorizationHeaderMalformed"
+            | "AuthorizationQueryParametersError"
+            | "InvalidToken" => &self.rejected_auth,
             _ => &self.rejected_invalid,
         };
         counter.fetch_add(1, Relaxed);
@@ -110,26 +114,79 @@ impl Metrics {
         };
         let class = |per: &PerOperation, c: usize| per.statuses[c].load(Relaxed);
         family("minio_s3_requests_total", "counter", "Total number of S3 requests.", &total);
-        family("minio_s3_requests_errors_total", "counter", "Total number of S3 requests with (4xx and 5xx) errors.", &|p| class(p, 4) + class(p, 5));
-        family("minio_s3_requests_4xx_errors_total", "counter", "Total number of S3 requests with (4xx) errors.", &|p| class(p, 4));
-        family("minio_s3_requests_5xx_errors_total", "counter", "Total number of S3 requests with (5xx) errors.", &|p| class(p, 5));
+        family(
+            "minio_s3_requests_errors_total",
+            "counter",
+            "Total number of S3 requests with (4xx and 5xx) errors.",
+            &|p| class(p, 4) + class(p, 5),
+        );
+        family(
+            "minio_s3_requests_4xx_errors_total",
+            "counter",
+            "Total number of S3 requests with (4xx) errors.",
+            &|p| class(p, 4),
+        );
+        family(
+            "minio_s3_requests_5xx_errors_total",
+            "counter",
+            "Total number of S3 requests with (5xx) errors.",
+            &|p| class(p, 5),
+        );
         for (name, kind, help, value) in [
-            ("minio_s3_requests_inflight_total", "gauge", "Total number of S3 requests currently in flight.", self.inflight.load(Relaxed).max(0) as u64),
-            ("minio_s3_requests_rejected_auth_total", "counter", "Total number of S3 requests rejected for auth failure.", self.rejected_auth.load(Relaxed)),
-            ("minio_s3_requests_rejected_timestamp_total", "counter", "Total number of S3 requests rejected for invalid timestamp.", self.rejected_time.load(Relaxed)),
-            ("minio_s3_requests_rejected_invalid_total", "counter", "Total number of S3 requests rejected as not valid.", self.rejected_invalid.load(Relaxed)),
-            ("minio_s3_traffic_received_bytes", "counter", "Total number of S3 bytes received.", self.received.load(Relaxed)),
-            ("minio_s3_traffic_sent_bytes", "counter", "Total number of S3 bytes sent.", self.sent.load(Relaxed)),
+            (
+                "minio_s3_requests_inflight_total",
+                "gauge",
+                "Total number of S3 requests currently in flight.",
+                self.inflight.load(Relaxed).max(0) as u64,
+            ),
+            (
+                "minio_s3_requests_rejected_auth_total",
+                "counter",
+                "Total number of S3 requests rejected for auth failure.",
+                self.rejected_auth.load(Relaxed),
+            ),
+            (
+                "minio_s3_requests_rejected_timestamp_total",
+                "counter",
+                "Total number of S3 requests rejected for invalid timestamp.",
+                self.rejected_time.load(Relaxed),
+            ),
+            (
+                "minio_s3_requests_rejected_invalid_total",
+                "counter",
+                "Total number of S3 requests rejected as not valid.",
+                self.rejected_invalid.load(Relaxed),
+            ),
+            (
+                "minio_s3_traffic_received_bytes",
+                "counter",
+                "Total number of S3 bytes received.",
+                self.received.load(Relaxed),
+            ),
+            (
+                "minio_s3_traffic_sent_bytes",
+                "counter",
+                "Total number of S3 bytes sent.",
+                self.sent.load(Relaxed),
+            ),
         ] {
             header(out, name, kind, help);
             let _ = writeln!(out, "{name} {value}");
         }
-        header(out, "ashlar_s3_requests_total", "counter", "S3 requests by operation and first digit of the status.");
+        header(
+            out,
+            "ashlar_s3_requests_total",
+            "counter",
+            "S3 requests by operation and first digit of the status.",
+        );
         for (op, per) in &used {
             for (digit, count) in per.statuses.iter().enumerate() {
                 let count = count.load(Relaxed);
                 if count > 0 {
-                    let _ = writeln!(out, "ashlar_s3_requests_total{{operation=\"{op}\",status=\"{digit}xx\"}} {count}");
+                    let _ = writeln!(
+                        out,
+                        "ashlar_s3_requests_total{{operation=\"{op}\",status=\"{digit}xx\"}} {count}"
+                    );
                 }
             }
         }
@@ -152,7 +209,10 @@ fn histogram(out: &mut String, used: &[(&str, &PerOperation)]) {
             let _ = writeln!(out, "{NAME}_bucket{{operation=\"{op}\",le=\"{le}\"}} {sum}");
         }
         let seconds = per.micros.load(Relaxed) as f64 / 1e6;
-        let _ = writeln!(out, "{NAME}_sum{{operation=\"{op}\"}} {seconds}\n{NAME}_count{{operation=\"{op}\"}} {sum}");
+        let _ = writeln!(
+            out,
+            "{NAME}_sum{{operation=\"{op}\"}} {seconds}\n{NAME}_count{{operation=\"{op}\"}} {sum}"
+        );
     }
 }
 

@@ -90,13 +90,45 @@ const OBJECT_MISSING: [(&str, &str); 11] = [
 
 /// Query parameters that some operation here knows.
 const KNOWN: [&str; 39] = [
-    "acl", "attributes", "bucket-region", "continuation-token", "delete", "delimiter", "encoding-type",
-    "fetch-owner", "key-marker", "list-type", "location", "marker", "max-buckets", "max-keys", "max-parts",
-    "max-uploads", "part-number-marker", "partNumber", "prefix", "response-cache-control",
-    "response-content-disposition", "response-content-encoding", "response-content-language",
-    "response-content-type", "response-expires", "start-after", "tagging", "upload-id-marker", "uploadId",
-    "uploads", "version-id-marker", "versionId", "versioning", "versions", "Signature", "Expires",
-    "AWSAccessKeyId", "x-id", "x-amz-user-agent",
+    "acl",
+    "attributes",
+    "bucket-region",
+    "continuation-token",
+    "delete",
+    "delimiter",
+    "encoding-type",
+    "fetch-owner",
+    "key-marker",
+    "list-type",
+    "location",
+    "marker",
+    "max-buckets",
+    "max-keys",
+    "max-parts",
+    "max-uploads",
+    "part-number-marker",
+    "partNumber",
+    "prefix",
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+    "start-after",
+    "tagging",
+    "upload-id-marker",
+    "uploadId",
+    "uploads",
+    "version-id-marker",
+    "versionId",
+    "versioning",
+    "versions",
+    "Signature",
+    "Expires",
+    "AWSAccessKeyId",
+    "x-id",
+    "x-amz-user-agent",
 ];
 
 /// Finds the operation. `copy`: the request has `x-amz-copy-source`.
@@ -121,7 +153,9 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) => match query.get("list-type") {
             Some("2") => Op::ListObjectsV2,
             None | Some("" | "1") => Op::ListObjects,
-            Some(other) => return Err(Fault::argument("list-type", other, "list-type must be 2, or be left out.")),
+            Some(other) => {
+                return Err(Fault::argument("list-type", other, "list-type must be 2, or be left out."));
+            }
         },
         (&Method::HEAD, 1) => Op::HeadBucket,
         (&Method::PUT, 1) if has("versioning") => Op::PutBucketVersioning,
@@ -164,9 +198,19 @@ fn plain(target: &Target) -> bool {
 }
 
 fn object_only(target: &Target) -> bool {
-    !["acl", "attributes", "delete", "list-type", "location", "partNumber", "uploads", "versioning", "versions"]
-        .iter()
-        .any(|name| target.query.has(name))
+    ![
+        "acl",
+        "attributes",
+        "delete",
+        "list-type",
+        "location",
+        "partNumber",
+        "uploads",
+        "versioning",
+        "versions",
+    ]
+    .iter()
+    .any(|name| target.query.has(name))
 }
 
 fn refuse_missing(method: &Method, target: &Target, level: usize) -> Outcome<()> {
@@ -189,7 +233,10 @@ fn refuse_missing(method: &Method, target: &Target, level: usize) -> Outcome<()>
     }
     if let Some(name) = target.query.duplicate() {
         let name: String = name.chars().take(64).collect();
-        return Err(Fault::with(Code::INVALID_ARGUMENT, format!("The query parameter {name} was given more than once.")));
+        return Err(Fault::with(
+            Code::INVALID_ARGUMENT,
+            format!("The query parameter {name} was given more than once."),
+        ));
     }
     Ok(())
 }

@@ -46,8 +46,12 @@ impl Policy {
             return Err(bad(format_args!("unexpected: '{}'", unknown.chars().take(64).collect::<String>())));
         }
         let expires = object.get("expiration").and_then(Value::as_str).and_then(date::parse_iso);
-        let expires = expires.ok_or_else(|| bad("'expiration' must be a date like 2030-01-01T12:00:00.000Z"))?;
-        let list = object.get("conditions").and_then(Value::as_array).ok_or_else(|| bad("'conditions' is missing"))?;
+        let expires =
+            expires.ok_or_else(|| bad("'expiration' must be a date like 2030-01-01T12:00:00.000Z"))?;
+        let list = object
+            .get("conditions")
+            .and_then(Value::as_array)
+            .ok_or_else(|| bad("'conditions' is missing"))?;
         let mut policy = Policy { expires, conditions: Vec::new(), size: None };
         for condition in list {
             policy.add(condition)?;
@@ -82,7 +86,10 @@ impl Policy {
             self.size = Some((min.max(old_min), max.min(old_max)));
             return Ok(());
         }
-        let field = name.as_str().and_then(|n| n.strip_prefix('$')).ok_or_else(|| bad("a condition names no field with $"))?;
+        let field = name
+            .as_str()
+            .and_then(|n| n.strip_prefix('$'))
+            .ok_or_else(|| bad("a condition names no field with $"))?;
         let field = field.to_ascii_lowercase();
         let value = scalar(value)?;
         self.conditions.push(if op.eq_ignore_ascii_case("eq") {
@@ -105,12 +112,16 @@ impl Policy {
         }
         for condition in &self.conditions {
             let (name, holds, text) = match condition {
-                Condition::Equal(name, want) => {
-                    (name, value_of(fields, name, bucket) == want, format!("[\"eq\", \"${name}\", \"{want}\"]"))
-                }
-                Condition::StartsWith(name, want) => {
-                    (name, value_of(fields, name, bucket).starts_with(want.as_str()), format!("[\"starts-with\", \"${name}\", \"{want}\"]"))
-                }
+                Condition::Equal(name, want) => (
+                    name,
+                    value_of(fields, name, bucket) == want,
+                    format!("[\"eq\", \"${name}\", \"{want}\"]"),
+                ),
+                Condition::StartsWith(name, want) => (
+                    name,
+                    value_of(fields, name, bucket).starts_with(want.as_str()),
+                    format!("[\"starts-with\", \"${name}\", \"{want}\"]"),
+                ),
             };
             let present = name == "bucket" || fields.get(name).is_some();
             if !holds || !present {
@@ -125,7 +136,10 @@ impl Policy {
                 Condition::Equal(n, _) | Condition::StartsWith(n, _) => n == name,
             });
             if !named {
-                return Err(denied(format_args!("Extra input fields: {}", name.chars().take(64).collect::<String>())));
+                return Err(denied(format_args!(
+                    "Extra input fields: {}",
+                    name.chars().take(64).collect::<String>()
+                )));
             }
         }
         Ok(())
@@ -135,14 +149,20 @@ impl Policy {
     pub fn check_size(&self, size: u64) -> Outcome<()> {
         let Some((min, max)) = self.size else { return Ok(()) };
         if size > max {
-            return Err(Fault::with(Code::ENTITY_TOO_LARGE, "Your proposed upload exceeds the maximum allowed size")
-                .element("ProposedSize", size.to_string())
-                .element("MaxSizeAllowed", max.to_string()));
+            return Err(Fault::with(
+                Code::ENTITY_TOO_LARGE,
+                "Your proposed upload exceeds the maximum allowed size",
+            )
+            .element("ProposedSize", size.to_string())
+            .element("MaxSizeAllowed", max.to_string()));
         }
         if size < min {
-            return Err(Fault::with(Code::ENTITY_TOO_SMALL, "Your proposed upload is smaller than the minimum allowed size")
-                .element("ProposedSize", size.to_string())
-                .element("MinSizeAllowed", min.to_string()));
+            return Err(Fault::with(
+                Code::ENTITY_TOO_SMALL,
+                "Your proposed upload is smaller than the minimum allowed size",
+            )
+            .element("ProposedSize", size.to_string())
+            .element("MinSizeAllowed", min.to_string()));
         }
         Ok(())
     }
@@ -185,9 +205,17 @@ mod tests {
         assert!(p.check(&fields(&good), "b", 4_000_000_000).is_err(), "expired");
         assert!(p.check(&fields(&[("key", "v/x"), ("x-amz-meta-a", "1")]), "b", 0).is_err());
         assert!(p.check(&fields(&[("key", "u/x")]), "b", 0).is_err(), "a field is missing");
-        assert!(p.check(&fields(&[("key", "u/x"), ("x-amz-meta-a", "1"), ("acl", "x")]), "b", 0).is_err(), "an extra field");
+        assert!(
+            p.check(&fields(&[("key", "u/x"), ("x-amz-meta-a", "1"), ("acl", "x")]), "b", 0).is_err(),
+            "an extra field"
+        );
         assert!(p.check(&fields(&[("key", "u/x"), ("x-amz-meta-a", "1"), ("bucket", "c")]), "b", 0).is_err());
-        assert!(p.check_size(1).is_err() && p.check_size(2).is_ok() && p.check_size(4).is_ok() && p.check_size(5).is_err());
+        assert!(
+            p.check_size(1).is_err()
+                && p.check_size(2).is_ok()
+                && p.check_size(4).is_ok()
+                && p.check_size(5).is_err()
+        );
     }
 
     #[test]

@@ -126,13 +126,22 @@ impl Service {
     }
 
     /// Answers a request.
-    pub async fn handle(&self, request: http::Request<Incoming>, arrival: Arrival<'_>) -> http::Response<Body> {
+    pub async fn handle(
+        &self,
+        request: http::Request<Incoming>,
+        arrival: Arrival<'_>,
+    ) -> http::Response<Body> {
         let (parts, incoming) = request.into_parts();
         self.answer(parts, Source::Hyper(incoming), arrival).await
     }
 
     /// As [`Service::handle`], with the body from anywhere.
-    pub async fn answer(&self, mut parts: Parts, source: Source, arrival: Arrival<'_>) -> http::Response<Body> {
+    pub async fn answer(
+        &self,
+        mut parts: Parts,
+        source: Source,
+        arrival: Arrival<'_>,
+    ) -> http::Response<Body> {
         let began = Instant::now();
         let running = self.metrics.begin();
         let framing = arrival.watch.map_or(Framing::Unknown, Watch::take);
@@ -217,7 +226,13 @@ impl Service {
     /// Runs an operation that may take long. After [`PATIENCE`] the answer begins with status 200 and
     /// white space, as AWS does it, so that no client takes the silence for a dead connection; how
     /// it ended is in the document.
-    async fn patiently(&self, op: Operation, mut call: Call, parts: &Parts, seen: &mut Seen) -> Outcome<Answer> {
+    async fn patiently(
+        &self,
+        op: Operation,
+        mut call: Call,
+        parts: &Parts,
+        seen: &mut Seen,
+    ) -> Outcome<Answer> {
         let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), self.request_id());
         let resource = parts.uri.path().to_owned();
         let mut work = Box::pin(async move {
@@ -255,10 +270,18 @@ impl Service {
     fn head(&self, parts: &Parts, framing: Framing) -> Outcome<Head> {
         match framing {
             Framing::Both => {
-                return Err(Fault::with(Code::INVALID_REQUEST, "Content-Length and Transfer-Encoding were both sent. Send one of them.").closing());
+                return Err(Fault::with(
+                    Code::INVALID_REQUEST,
+                    "Content-Length and Transfer-Encoding were both sent. Send one of them.",
+                )
+                .closing());
             }
             Framing::Bare => {
-                return Err(Fault::with(Code::INVALID_REQUEST, "A line of the request head does not end in CR LF.").closing());
+                return Err(Fault::with(
+                    Code::INVALID_REQUEST,
+                    "A line of the request head does not end in CR LF.",
+                )
+                .closing());
             }
             Framing::Unknown | Framing::Clean | Framing::Transfer => {}
         }
@@ -270,9 +293,14 @@ impl Service {
         }
         auth::refuse_duplicates(&parts.headers)?;
         let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok()).filter(|h| !h.is_empty());
-        let host = host.ok_or_else(|| Fault::with(Code::INVALID_REQUEST, "The request has no Host header."))?;
+        let host =
+            host.ok_or_else(|| Fault::with(Code::INVALID_REQUEST, "The request has no Host header."))?;
         if parts.uri.authority().is_some_and(|a| !a.as_str().eq_ignore_ascii_case(host)) {
-            return Err(Fault::with(Code::INVALID_REQUEST, "The host of the request target is not the host of the Host header.").closing());
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "The host of the request target is not the host of the Host header.",
+            )
+            .closing());
         }
         let target = Target::parse(parts.uri.path(), parts.uri.query(), self.bucket_of(host))?;
         Ok(Head { target, host: host.to_owned() })
@@ -296,7 +324,8 @@ impl Service {
         self.domains.iter().find_map(|domain| {
             let cut = name.len().checked_sub(domain.len() + 1)?;
             let (bucket, rest) = (name.get(..cut)?, name.get(cut..)?);
-            (rest.starts_with('.') && rest[1..].eq_ignore_ascii_case(domain) && !bucket.is_empty()).then_some(bucket)
+            (rest.starts_with('.') && rest[1..].eq_ignore_ascii_case(domain) && !bucket.is_empty())
+                .then_some(bucket)
         })
     }
 
@@ -317,7 +346,8 @@ impl Service {
             Err(fault) => return Err((fault, Some(source))),
         };
         seen.op = op;
-        let intake = Intake::new(source, &headers, &mut verified).map_err(|(fault, source)| (fault, Some(source)))?;
+        let intake =
+            Intake::new(source, &headers, &mut verified).map_err(|(fault, source)| (fault, Some(source)))?;
         let call = Call {
             method: parts.method.clone(),
             bucket: target.bucket.unwrap_or_default(),
@@ -332,15 +362,22 @@ impl Service {
         Ok((call, op))
     }
 
-    fn verify(&self, parts: &mut Parts, target: &Target, seen: &mut Seen) -> Outcome<(Verified, Operation, HeaderMap)> {
+    fn verify(
+        &self,
+        parts: &mut Parts,
+        target: &Target,
+        seen: &mut Seen,
+    ) -> Outcome<(Verified, Operation, HeaderMap)> {
         let now = (self.context.clock)().div_euclid(1000);
-        let request = auth::Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
+        let request =
+            auth::Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
         let verified = self.verifier.verify(&request, now)?;
         seen.verified = true;
         let copy = parts.headers.contains_key("x-amz-copy-source");
         let op = classify(&parts.method, target, copy, false)?;
         if let Some(bucket) = target.bucket.as_deref().filter(|b| !is_bucket_name(b)) {
-            return Err(Fault::new(Code::INVALID_BUCKET_NAME).element("BucketName", bucket.chars().take(128).collect::<String>()));
+            return Err(Fault::new(Code::INVALID_BUCKET_NAME)
+                .element("BucketName", bucket.chars().take(128).collect::<String>()));
         }
         let mut headers = std::mem::take(&mut parts.headers);
         if verified.scheme() == Scheme::QueryV4 {
@@ -358,11 +395,16 @@ impl Service {
         endpoint: &str,
         seen: &mut Seen,
     ) -> Outcome<Answer> {
-        let both = parts.headers.contains_key(header::AUTHORIZATION) || target.query.has("X-Amz-Signature") || target.query.has("Signature");
+        let both = parts.headers.contains_key(header::AUTHORIZATION)
+            || target.query.has("X-Amz-Signature")
+            || target.query.has("Signature");
         let bucket = target.bucket.unwrap_or_default();
         if both || !target.query.is_empty() {
             seen.left = Some(source);
-            return Err(Fault::with(Code::INVALID_ARGUMENT, "A form upload carries its signature in its fields, and has no query and no Authorization header."));
+            return Err(Fault::with(
+                Code::INVALID_ARGUMENT,
+                "A form upload carries its signature in its fields, and has no query and no Authorization header.",
+            ));
         }
         let intake = match Intake::unchecked(source, &parts.headers) {
             Ok(intake) => intake,
@@ -378,7 +420,8 @@ impl Service {
                 return Err(fault);
             }
         };
-        let outcome = ops::post::post_object(&self.context, &self.verifier, &bucket, endpoint, &mut form).await;
+        let outcome =
+            ops::post::post_object(&self.context, &self.verifier, &bucket, endpoint, &mut form).await;
         seen.verified = true;
         let intake = form.into_intake();
         seen.received = intake.received();
@@ -401,7 +444,13 @@ impl Service {
     }
 
     /// What every answer has.
-    fn finish(&self, response: &mut http::Response<Body>, id: &str, origin: Option<&HeaderValue>, close: bool) {
+    fn finish(
+        &self,
+        response: &mut http::Response<Body>,
+        id: &str,
+        origin: Option<&HeaderValue>,
+        close: bool,
+    ) {
         let headers = response.headers_mut();
         headers.insert(header::SERVER, SERVER);
         if let Ok(id) = HeaderValue::from_str(id) {
@@ -437,15 +486,26 @@ fn posted_form(parts: &Parts, target: &Target) -> Option<String> {
 /// header of the same name must not say something else.
 fn hoist(target: &Target, headers: &mut HeaderMap) -> Outcome<()> {
     const OF_THE_SIGNATURE: [&str; 8] = [
-        "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-signedheaders",
-        "x-amz-signature", "x-amz-content-sha256", "x-amz-user-agent",
+        "x-amz-algorithm",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-expires",
+        "x-amz-signedheaders",
+        "x-amz-signature",
+        "x-amz-content-sha256",
+        "x-amz-user-agent",
     ];
     for (name, value) in target.query.iter() {
         let lower = name.to_ascii_lowercase();
         if !lower.starts_with("x-amz-") || OF_THE_SIGNATURE.contains(&lower.as_str()) {
             continue;
         }
-        let bad = || Fault::with(Code::INVALID_ARGUMENT, format!("The query parameter {lower} cannot stand for a header."));
+        let bad = || {
+            Fault::with(
+                Code::INVALID_ARGUMENT,
+                format!("The query parameter {lower} cannot stand for a header."),
+            )
+        };
         let name = HeaderName::from_bytes(lower.as_bytes()).map_err(|_| bad())?;
         let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad())?;
         if headers.get(&name).is_some_and(|v| *v != value) {

@@ -130,7 +130,9 @@ impl Query {
     /// A name that occurs more than once.
     pub fn duplicate(&self) -> Option<&str> {
         let names = &self.0;
-        (1..names.len()).find(|&i| names[..i].iter().any(|(n, _)| *n == names[i].0)).map(|i| names[i].0.as_str())
+        (1..names.len())
+            .find(|&i| names[..i].iter().any(|(n, _)| *n == names[i].0))
+            .map(|i| names[i].0.as_str())
     }
 
     /// All pairs, in the order sent.
@@ -158,7 +160,10 @@ pub fn decode(raw: &str, plus: bool) -> Outcome<String> {
         match b[i] {
             b'%' => {
                 let (Some(hi), Some(lo)) = (hex(b.get(i + 1)), hex(b.get(i + 2))) else {
-                    return Err(Fault::with(Code::INVALID_URI, "Couldn't parse the specified URI: a percent sign must be followed by two hexadecimal digits."));
+                    return Err(Fault::with(
+                        Code::INVALID_URI,
+                        "Couldn't parse the specified URI: a percent sign must be followed by two hexadecimal digits.",
+                    ));
                 };
                 out.push(hi << 4 | lo);
                 i += 3;
@@ -173,8 +178,12 @@ pub fn decode(raw: &str, plus: bool) -> Outcome<String> {
             }
         }
     }
-    String::from_utf8(out)
-        .map_err(|_| Fault::with(Code::INVALID_URI, "Couldn't parse the specified URI: it is not UTF-8 after percent-decoding."))
+    String::from_utf8(out).map_err(|_| {
+        Fault::with(
+            Code::INVALID_URI,
+            "Couldn't parse the specified URI: it is not UTF-8 after percent-decoding.",
+        )
+    })
 }
 
 /// Appends `text` as signatures want it: everything but `A-Za-z0-9-._~` (and `/` when `slash`) as
@@ -250,7 +259,9 @@ mod tests {
             assert!(is_bucket_name(good), "{good}");
         }
         let long = "a".repeat(64);
-        for bad in ["ab", "Abc", "a_b", "-ab", "ab-", "a..b", "1.2.3.4", "xn--a", "a.-b", long.as_str(), "a/b"] {
+        for bad in
+            ["ab", "Abc", "a_b", "-ab", "ab-", "a..b", "1.2.3.4", "xn--a", "a.-b", long.as_str(), "a/b"]
+        {
             assert!(!is_bucket_name(bad), "{bad}");
         }
     }

@@ -43,7 +43,8 @@ fn bodies_of_the_wrong_length() {
     let (head, _) = s.req("PUT", "/b-1/k").mode(Mode::Unsigned).wire();
     let head = head.replace("content-length: 0\r\n", "");
     raw(s.addr, format!("{head}connection: close\r\n\r\n").as_bytes()).refused(411, "MissingContentLength");
-    raw(s.addr, format!("{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n").as_bytes()).refused(411, "MissingContentLength");
+    raw(s.addr, format!("{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n").as_bytes())
+        .refused(411, "MissingContentLength");
     let (head, _) = s.req("PUT", "/b-1/k").mode(Mode::Unsigned).header("content-length", "6000000000").wire();
     raw(s.addr, format!("{head}connection: close\r\n\r\n").as_bytes()).refused(400, "EntityTooLarge");
     s.get("/b-1/k").refused(404, "NoSuchKey");
@@ -53,7 +54,12 @@ fn bodies_of_the_wrong_length() {
 fn a_transfer_encoding_with_announced_length_works() {
     let s = server();
     let data = noise(70_000, 4);
-    let request = s.req("PUT", "/b-1/k").body(&data).mode(Mode::UnsignedTrailer).trailer("x-amz-checksum-crc32c", checksum("CRC32C", &data)).unsigned("transfer-encoding", "chunked");
+    let request = s
+        .req("PUT", "/b-1/k")
+        .body(&data)
+        .mode(Mode::UnsignedTrailer)
+        .trailer("x-amz-checksum-crc32c", checksum("CRC32C", &data))
+        .unsigned("transfer-encoding", "chunked");
     let (head, body) = request.wire();
     let mut wire = format!("{head}\r\n").into_bytes();
     for piece in body.chunks(10_000) {
@@ -75,7 +81,15 @@ fn a_transfer_encoding_with_announced_length_works() {
 #[test]
 fn garbage_is_answered_or_dropped() {
     let s = server();
-    for bytes in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\0\0\0\0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET /\xff\xfe HTTP/1.1\r\nhost: a\r\n\r\n"] {
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nhost: a\r\n\r\n",
+    ] {
         let mut stream = TcpStream::connect(s.addr).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         stream.write_all(bytes).unwrap();
@@ -83,7 +97,10 @@ fn garbage_is_answered_or_dropped() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let text = String::from_utf8_lossy(&answer);
-        assert!(answer.is_empty() || text.starts_with("HTTP/1.1 4") || text.starts_with("HTTP/1.1 5"), "{text}");
+        assert!(
+            answer.is_empty() || text.starts_with("HTTP/1.1 4") || text.starts_with("HTTP/1.1 5"),
+            "{text}"
+        );
     }
     s.req("GET", "/").send().expect(200);
 }
@@ -95,7 +112,11 @@ fn an_early_answer_reaches_a_client_that_is_still_sending() {
     // Refused before the body is read: the answer must not be lost in a reset.
     for _ in 0..5 {
         s.req("PUT", "/nobucket/k").body(&data).send().refused(404, "NoSuchBucket");
-        s.req("PUT", "/b-1/k").body(&data).set(|r| r.secret = "0".repeat(40)).send().refused(403, "SignatureDoesNotMatch");
+        s.req("PUT", "/b-1/k")
+            .body(&data)
+            .set(|r| r.secret = "0".repeat(40))
+            .send()
+            .refused(403, "SignatureDoesNotMatch");
     }
     // A client that asks first never sends the body.
     let (head, _) = s.req("PUT", "/nobucket/k").body(&data).header("expect", "100-continue").wire();
@@ -124,7 +145,11 @@ fn memory_does_not_follow_what_clients_announce() {
     // Many uploads that announce gigabytes and send little.
     let mut open = Vec::new();
     for i in 0..64 {
-        let (head, _) = s.req("PUT", &format!("/b-1/big{i}")).mode(Mode::Unsigned).header("content-length", "5000000000").wire();
+        let (head, _) = s
+            .req("PUT", &format!("/b-1/big{i}"))
+            .mode(Mode::Unsigned)
+            .header("content-length", "5000000000")
+            .wire();
         let mut stream = TcpStream::connect(s.addr).unwrap();
         stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
         stream.write_all(&[0; 1000]).unwrap();
@@ -132,7 +157,13 @@ fn memory_does_not_follow_what_clients_announce() {
     }
     // Documents that announce more than they may hold.
     for _ in 0..20 {
-        let (head, _) = s.req("POST", "/b-1").q("delete", "").mode(Mode::Unsigned).header("content-md5", "x").header("content-length", "4000000000").wire();
+        let (head, _) = s
+            .req("POST", "/b-1")
+            .q("delete", "")
+            .mode(Mode::Unsigned)
+            .header("content-md5", "x")
+            .header("content-length", "4000000000")
+            .wire();
         let mut stream = TcpStream::connect(s.addr).unwrap();
         stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
         open.push(stream);
@@ -158,9 +189,15 @@ fn fuzzed_requests_never_hurt() {
         (x >> 11) as usize % n
     };
     let requests = [
-        s.req("PUT", "/b-1/f").body(noise(500, 1)).mode(Mode::SignedTrailer).trailer("x-amz-checksum-crc32", "AAAAAA=="),
+        s.req("PUT", "/b-1/f")
+            .body(noise(500, 1))
+            .mode(Mode::SignedTrailer)
+            .trailer("x-amz-checksum-crc32", "AAAAAA=="),
         s.req("GET", "/b-1").q("list-type", "2").q("prefix", "a"),
-        s.req("POST", "/b-1").q("delete", "").body("<Delete><Object><Key>zz</Key></Object></Delete>").header("content-md5", "x"),
+        s.req("POST", "/b-1")
+            .q("delete", "")
+            .body("<Delete><Object><Key>zz</Key></Object></Delete>")
+            .header("content-md5", "x"),
         s.req("PUT", "/b-1/f").header("x-amz-copy-source", "/b-1/k?versionId=null"),
     ];
     for round in 0..300 {
@@ -184,7 +221,11 @@ fn fuzzed_requests_never_hurt() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let text = String::from_utf8_lossy(&answer);
-        assert!(!text.starts_with("HTTP/1.1 500"), "seed {seed:#x} round {round}: {text}\n{}", String::from_utf8_lossy(&bytes));
+        assert!(
+            !text.starts_with("HTTP/1.1 500"),
+            "seed {seed:#x} round {round}: {text}\n{}",
+            String::from_utf8_lossy(&bytes)
+        );
     }
     assert_eq!(s.get("/b-1/k").expect(200).text(), "x");
 }

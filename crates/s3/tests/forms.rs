@@ -56,7 +56,10 @@ impl<'a> Form<'a> {
         }
         let mut body = Vec::new();
         for (name, value) in &fields {
-            body.extend_from_slice(format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n").as_bytes());
+            body.extend_from_slice(
+                format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+                    .as_bytes(),
+            );
         }
         body.extend_from_slice(format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"up.txt\"\r\nContent-Type: text/up\r\n\r\n").as_bytes());
         body.extend_from_slice(&self.file);
@@ -94,15 +97,41 @@ fn a_form_uploads() {
     let r = s.get("/b-1/u/up.txt").expect(200);
     assert_eq!((r.text(), r.header("content-type")), ("hello".into(), Some("text/up")));
     let big = noise(700_000, 3);
-    let r = Form::new(&s, &format!(r#"{base},{{"success_action_status":"201"}},{{"content-type":"text/big"}},{{"x-amz-meta-a":"1"}}"#))
-        .field("Key", "u/big").field("success_action_status", "201").field("Content-Type", "text/big").field("x-amz-meta-a", "1").file(&big).send().expect(201);
+    let r = Form::new(
+        &s,
+        &format!(
+            r#"{base},{{"success_action_status":"201"}},{{"content-type":"text/big"}},{{"x-amz-meta-a":"1"}}"#
+        ),
+    )
+    .field("Key", "u/big")
+    .field("success_action_status", "201")
+    .field("Content-Type", "text/big")
+    .field("x-amz-meta-a", "1")
+    .file(&big)
+    .send()
+    .expect(201);
     assert_eq!((r.tag("Key").unwrap(), r.tag("Bucket").unwrap()), ("u/big".into(), "b-1".into()));
     let r = s.get("/b-1/u/big").expect(200);
-    assert!(r.body == big && r.header("content-type") == Some("text/big") && r.header("x-amz-meta-a") == Some("1"));
-    let r = Form::new(&s, &format!(r#"{base},["eq","$success_action_redirect","http://a.example/x?y=1"]"#)).field("key", "u/r").field("success_action_redirect", "http://a.example/x?y=1").send().expect(303);
-    assert!(r.header("location").unwrap().starts_with("http://a.example/x?y=1&bucket=b-1&key=u%2Fr&etag=%22"));
+    assert!(
+        r.body == big
+            && r.header("content-type") == Some("text/big")
+            && r.header("x-amz-meta-a") == Some("1")
+    );
+    let r = Form::new(&s, &format!(r#"{base},["eq","$success_action_redirect","http://a.example/x?y=1"]"#))
+        .field("key", "u/r")
+        .field("success_action_redirect", "http://a.example/x?y=1")
+        .send()
+        .expect(303);
+    assert!(
+        r.header("location").unwrap().starts_with("http://a.example/x?y=1&bucket=b-1&key=u%2Fr&etag=%22")
+    );
     let sum = checksum("CRC32", b"hello");
-    let with = |sum: &str| Form::new(&s, &format!(r#"{base},["starts-with","$x-amz-checksum-crc32",""]"#)).field("key", "u/c").field("x-amz-checksum-crc32", sum).send();
+    let with = |sum: &str| {
+        Form::new(&s, &format!(r#"{base},["starts-with","$x-amz-checksum-crc32",""]"#))
+            .field("key", "u/c")
+            .field("x-amz-checksum-crc32", sum)
+            .send()
+    };
     with(&sum).expect(204);
     with("AAAAAA==").refused(400, "BadDigest");
 }
@@ -138,8 +167,13 @@ fn what_the_policy_does_not_allow_is_refused() {
     unsigned.signed = false;
     refused(unsigned, 403, "AccessDenied");
     let body = String::from_utf8(form().wire()).unwrap();
-    let bent = body.replace("name=\"x-amz-signature\"\r\n\r\n", "name=\"x-amz-signature\"\r\n\r\n0").into_bytes();
-    let head = format!("POST /b-1 HTTP/1.1\r\nhost: {}\r\ncontent-type: multipart/form-data; boundary={BOUNDARY}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", s.addr, bent.len());
+    let bent =
+        body.replace("name=\"x-amz-signature\"\r\n\r\n", "name=\"x-amz-signature\"\r\n\r\n0").into_bytes();
+    let head = format!(
+        "POST /b-1 HTTP/1.1\r\nhost: {}\r\ncontent-type: multipart/form-data; boundary={BOUNDARY}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        s.addr,
+        bent.len()
+    );
     raw(s.addr, &[head.as_bytes(), &bent].concat()).refused(403, "SignatureDoesNotMatch");
     form().send_with("authorization: AWS4-HMAC-SHA256 Credential=x\r\n").refused(400, "InvalidArgument");
     let mut old = form();

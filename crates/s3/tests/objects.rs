@@ -24,13 +24,24 @@ fn buckets() {
     s.req("PUT", "/b-1").send().refused(409, "BucketAlreadyOwnedByYou");
     s.req("PUT", "/Bad_Name").send().refused(400, "InvalidBucketName");
     s.req("PUT", "/minio").send().refused(409, "BucketAlreadyExists");
-    let conf = |l: &str| format!("<CreateBucketConfiguration><LocationConstraint>{l}</LocationConstraint></CreateBucketConfiguration>");
+    let conf = |l: &str| {
+        format!(
+            "<CreateBucketConfiguration><LocationConstraint>{l}</LocationConstraint></CreateBucketConfiguration>"
+        )
+    };
     s.req("PUT", "/b-2").body(conf("us-east-1")).send().expect(200);
     s.req("PUT", "/b-3").body(conf("eu-west-1")).send().refused(400, "InvalidLocationConstraint");
-    s.req("PUT", "/b-3").header("x-amz-bucket-object-lock-enabled", "true").send().refused(501, "NotImplemented");
+    s.req("PUT", "/b-3")
+        .header("x-amz-bucket-object-lock-enabled", "true")
+        .send()
+        .refused(501, "NotImplemented");
     let r = s.get("/").expect(200);
     assert_eq!(r.tags("Name"), ["b-1", "b-2"]);
-    assert!(r.text().contains("<ListAllMyBucketsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner><ID>"));
+    assert!(
+        r.text().contains(
+            "<ListAllMyBucketsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner><ID>"
+        )
+    );
     let r = s.req("GET", "/").q("max-buckets", "1").send().expect(200);
     let token = r.tag("ContinuationToken").unwrap();
     let r = s.req("GET", "/").q("max-buckets", "1").q("continuation-token", &token).send().expect(200);
@@ -39,7 +50,13 @@ fn buckets() {
     assert_eq!(r.header("x-amz-bucket-region"), Some("us-east-1"));
     assert!(s.req("HEAD", "/nope").send().expect(404).body.is_empty());
     let r = s.req("GET", "/b-1").q("location", "").send().expect(200);
-    assert!(r.text().ends_with("<LocationConstraint xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"></LocationConstraint>"), "{}", r.text());
+    assert!(
+        r.text().ends_with(
+            "<LocationConstraint xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"></LocationConstraint>"
+        ),
+        "{}",
+        r.text()
+    );
     s.req("GET", "/b-1").q("tagging", "").send().refused(404, "NoSuchTagSet");
     let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>";
     s.req("PUT", "/b-1").q("tagging", "").body(tags).send().expect(204);
@@ -59,7 +76,17 @@ fn buckets() {
 fn what_is_missing_is_named() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
-    for name in ["lifecycle", "policy", "encryption", "replication", "website", "notification", "object-lock", "cors", "logging"] {
+    for name in [
+        "lifecycle",
+        "policy",
+        "encryption",
+        "replication",
+        "website",
+        "notification",
+        "object-lock",
+        "cors",
+        "logging",
+    ] {
         for method in ["GET", "PUT", "DELETE"] {
             let r = s.req(method, "/b-1").q(name, "").send().refused(501, "NotImplemented");
             assert!(r.tag("Message").unwrap().contains(name), "{}", r.text());
@@ -69,11 +96,22 @@ fn what_is_missing_is_named() {
         s.req("POST", "/b-1/k").q(name, "").send().refused(501, "NotImplemented");
         s.req("PUT", "/b-1/k").q(name, "").send().refused(501, "NotImplemented");
     }
-    for (name, value) in [("x-amz-server-side-encryption", "AES256"), ("x-amz-object-lock-mode", "GOVERNANCE"), ("x-amz-website-redirect-location", "/x"), ("x-amz-write-offset-bytes", "1")] {
+    for (name, value) in [
+        ("x-amz-server-side-encryption", "AES256"),
+        ("x-amz-object-lock-mode", "GOVERNANCE"),
+        ("x-amz-website-redirect-location", "/x"),
+        ("x-amz-write-offset-bytes", "1"),
+    ] {
         s.req("PUT", "/b-1/k2").body(b"x").header(name, value).send().refused(501, "NotImplemented");
     }
-    s.req("PUT", "/b-1/k2").header("x-amz-acl", "public-read").send().refused(400, "AccessControlListNotSupported");
-    s.req("PUT", "/b-1/k2").header("x-amz-storage-class", "GLACIER").send().refused(400, "InvalidStorageClass");
+    s.req("PUT", "/b-1/k2")
+        .header("x-amz-acl", "public-read")
+        .send()
+        .refused(400, "AccessControlListNotSupported");
+    s.req("PUT", "/b-1/k2")
+        .header("x-amz-storage-class", "GLACIER")
+        .send()
+        .refused(400, "InvalidStorageClass");
     s.req("PUT", "/b-1/k2").header("x-amz-expected-bucket-owner", "123").send().refused(403, "AccessDenied");
     s.get("/b-1/k2").refused(404, "NoSuchKey");
     let r = s.req("GET", "/b-1").q("acl", "").send().expect(200);
@@ -88,10 +126,27 @@ fn what_is_missing_is_named() {
 fn put_get_head_delete() {
     let s = server();
     let data = noise(300_000, 1);
-    let r = s.req("PUT", "/b-1/dir/k").body(&data).header("content-type", "text/plain").header("cache-control", "max-age=1").header("content-disposition", "attachment").header("content-encoding", "gzip").header("content-language", "de").header("expires", "whenever").header("x-amz-meta-Colour", "Blau").header("x-amz-meta-umlaut", "gr\u{fc}n").header("x-amz-tagging", "a=1&b=c%20d").send().expect(200);
+    let r = s
+        .req("PUT", "/b-1/dir/k")
+        .body(&data)
+        .header("content-type", "text/plain")
+        .header("cache-control", "max-age=1")
+        .header("content-disposition", "attachment")
+        .header("content-encoding", "gzip")
+        .header("content-language", "de")
+        .header("expires", "whenever")
+        .header("x-amz-meta-Colour", "Blau")
+        .header("x-amz-meta-umlaut", "gr\u{fc}n")
+        .header("x-amz-tagging", "a=1&b=c%20d")
+        .send()
+        .expect(200);
     let etag = format!("\"{}\"", md5_hex(&data));
     assert_eq!(r.header("etag"), Some(etag.as_str()));
-    assert_eq!(r.header("x-amz-checksum-crc64nvme"), Some(checksum("CRC64NVME", &data).as_str()), "AWS computes it by default");
+    assert_eq!(
+        r.header("x-amz-checksum-crc64nvme"),
+        Some(checksum("CRC64NVME", &data).as_str()),
+        "AWS computes it by default"
+    );
     assert_eq!(r.header("x-amz-checksum-type"), Some("FULL_OBJECT"));
     assert!(r.header("x-amz-version-id").is_none());
     for method in ["GET", "HEAD"] {
@@ -114,7 +169,11 @@ fn put_get_head_delete() {
             assert_eq!(r.header(name), Some(value), "{method} {name}");
         }
         assert!(r.header("last-modified").unwrap().ends_with(" GMT"));
-        assert!(r.header("x-amz-request-id").is_some() && r.header("x-amz-id-2").is_some() && r.header("date").is_some());
+        assert!(
+            r.header("x-amz-request-id").is_some()
+                && r.header("x-amz-id-2").is_some()
+                && r.header("date").is_some()
+        );
         assert!(r.header("x-amz-checksum-crc64nvme").is_none(), "only when asked for");
         if method == "GET" {
             assert_eq!(r.body, data);
@@ -126,7 +185,10 @@ fn put_get_head_delete() {
     assert!(r.header("x-amz-checksum-crc64nvme").is_some());
     s.put("/b-1/empty", b"").expect(200);
     let r = s.get("/b-1/empty").expect(200);
-    assert_eq!((r.header("content-length"), r.header("content-type")), (Some("0"), Some("binary/octet-stream")));
+    assert_eq!(
+        (r.header("content-length"), r.header("content-type")),
+        (Some("0"), Some("binary/octet-stream"))
+    );
     s.req("DELETE", "/b-1/dir/k").send().expect(204);
     s.req("DELETE", "/b-1/dir/k").send().expect(204);
     let r = s.get("/b-1/dir/k").refused(404, "NoSuchKey");
@@ -144,13 +206,20 @@ fn every_checksum_in_head_and_trailer() {
         for mode in [Mode::Hash, Mode::Unsigned, Mode::UnsignedTrailer, Mode::SignedTrailer] {
             let trailing = matches!(mode, Mode::UnsignedTrailer | Mode::SignedTrailer);
             let request = |sum: &str| {
-                let r = s.req("PUT", "/b-1/c").body(&data).mode(mode).header("x-amz-sdk-checksum-algorithm", algorithm);
+                let r = s
+                    .req("PUT", "/b-1/c")
+                    .body(&data)
+                    .mode(mode)
+                    .header("x-amz-sdk-checksum-algorithm", algorithm);
                 if trailing { r.trailer(&name, sum) } else { r.header(&name, sum) }
             };
             let r = request(&sum).send().expect(200);
             assert_eq!(r.header(&name), Some(sum.as_str()));
             let r = s.req("GET", "/b-1/c").header("x-amz-checksum-mode", "ENABLED").send().expect(200);
-            assert_eq!((r.header(&name), r.header("x-amz-checksum-type")), (Some(sum.as_str()), Some("FULL_OBJECT")));
+            assert_eq!(
+                (r.header(&name), r.header("x-amz-checksum-type")),
+                (Some(sum.as_str()), Some("FULL_OBJECT"))
+            );
             assert_eq!(r.body, data);
             s.req("DELETE", "/b-1/c").send().expect(204);
             request(&checksum(algorithm, b"other")).send().refused(400, "BadDigest");
@@ -159,10 +228,22 @@ fn every_checksum_in_head_and_trailer() {
         }
     }
     s.req("PUT", "/b-1/c").body(b"x").header("content-md5", md5_base64(b"x")).send().expect(200);
-    s.req("PUT", "/b-1/c").body(b"x").header("content-md5", md5_base64(b"y")).send().refused(400, "BadDigest");
+    s.req("PUT", "/b-1/c")
+        .body(b"x")
+        .header("content-md5", md5_base64(b"y"))
+        .send()
+        .refused(400, "BadDigest");
     s.req("PUT", "/b-1/c").body(b"x").header("content-md5", "zzz").send().refused(400, "InvalidDigest");
-    s.req("PUT", "/b-1/c").body(b"x").header("x-amz-sdk-checksum-algorithm", "CRC32").send().refused(400, "InvalidRequest");
-    s.req("PUT", "/b-1/c").body(b"x").header("x-amz-sdk-checksum-algorithm", "MD4").send().refused(400, "InvalidRequest");
+    s.req("PUT", "/b-1/c")
+        .body(b"x")
+        .header("x-amz-sdk-checksum-algorithm", "CRC32")
+        .send()
+        .refused(400, "InvalidRequest");
+    s.req("PUT", "/b-1/c")
+        .body(b"x")
+        .header("x-amz-sdk-checksum-algorithm", "MD4")
+        .send()
+        .refused(400, "InvalidRequest");
 }
 
 #[test]
@@ -170,7 +251,13 @@ fn ranges_and_parts() {
     let s = server();
     let data = noise(100_000, 3);
     s.put("/b-1/k", &data).expect(200);
-    for (range, from, to) in [("bytes=0-0", 0, 1), ("bytes=10-19", 10, 20), ("bytes=99990-", 99_990, 100_000), ("bytes=-10", 99_990, 100_000), ("bytes=50000-999999", 50_000, 100_000)] {
+    for (range, from, to) in [
+        ("bytes=0-0", 0, 1),
+        ("bytes=10-19", 10, 20),
+        ("bytes=99990-", 99_990, 100_000),
+        ("bytes=-10", 99_990, 100_000),
+        ("bytes=50000-999999", 50_000, 100_000),
+    ] {
         let r = s.req("GET", "/b-1/k").header("range", range).send().expect(206);
         assert_eq!(r.header("content-range"), Some(format!("bytes {from}-{}/100000", to - 1).as_str()));
         assert_eq!(r.body, &data[from..to], "{range}");
@@ -192,7 +279,11 @@ fn ranges_and_parts() {
     assert!(r.body == data && r.header("x-amz-mp-parts-count").is_none());
     s.req("GET", "/b-1/k").q("partNumber", "2").send().refused(416, "InvalidPartNumber");
     s.req("GET", "/b-1/k").q("partNumber", "0").send().refused(400, "InvalidArgument");
-    s.req("GET", "/b-1/k").q("partNumber", "1").header("range", "bytes=0-1").send().refused(400, "InvalidRequest");
+    s.req("GET", "/b-1/k")
+        .q("partNumber", "1")
+        .header("range", "bytes=0-1")
+        .send()
+        .refused(400, "InvalidRequest");
 }
 
 #[test]
@@ -200,7 +291,8 @@ fn conditions_of_reads() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     let r = s.get("/b-1/k");
-    let (etag, modified) = (r.header("etag").unwrap().to_owned(), r.header("last-modified").unwrap().to_owned());
+    let (etag, modified) =
+        (r.header("etag").unwrap().to_owned(), r.header("last-modified").unwrap().to_owned());
     let (before, after) = (http_date(-3600), http_date(3600));
     let get = |list: &[(&str, &str)]| {
         let mut r = s.req("GET", "/b-1/k");
@@ -258,7 +350,9 @@ fn conditions_of_writes() {
         let racers: Vec<_> = (0..16u8)
             .map(|i| {
                 let s = s.clone();
-                scope.spawn(move || s.req("PUT", "/b-1/race").body([i; 10]).header("if-none-match", "*").send().status)
+                scope.spawn(move || {
+                    s.req("PUT", "/b-1/race").body([i; 10]).header("if-none-match", "*").send().status
+                })
             })
             .collect();
         racers.into_iter().map(|r| r.join().unwrap()).collect()
@@ -280,7 +374,10 @@ fn versions() {
     assert_eq!(r.header("x-amz-delete-marker"), Some("true"));
     let marker = r.header("x-amz-version-id").unwrap().to_owned();
     let r = s.get("/b-1/k").refused(404, "NoSuchKey");
-    assert_eq!((r.header("x-amz-delete-marker"), r.header("x-amz-version-id")), (Some("true"), Some(marker.as_str())));
+    assert_eq!(
+        (r.header("x-amz-delete-marker"), r.header("x-amz-version-id")),
+        (Some("true"), Some(marker.as_str()))
+    );
     for method in ["GET", "HEAD"] {
         let r = s.req(method, "/b-1/k").q("versionId", &marker).send().expect(405);
         assert_eq!((r.header("x-amz-delete-marker"), r.header("allow")), (Some("true"), Some("DELETE")));
@@ -291,7 +388,8 @@ fn versions() {
     // In key order, newest first, markers among versions.
     assert_eq!(r.tags("Key"), ["a", "k", "k", "k"]);
     assert_eq!(r.tags("IsLatest"), ["true", "true", "false", "false"]);
-    let order: Vec<usize> = ["<DeleteMarker><Key>k", "<Version><Key>k"].iter().map(|t| r.text().find(t).unwrap()).collect();
+    let order: Vec<usize> =
+        ["<DeleteMarker><Key>k", "<Version><Key>k"].iter().map(|t| r.text().find(t).unwrap()).collect();
     assert!(order[0] < order[1] && r.text().find("<Version><Key>a").unwrap() < order[0]);
     // Page by page: everything once.
     let (mut seen, mut key, mut version) = (Vec::new(), String::new(), String::new());
@@ -319,11 +417,19 @@ fn versions() {
     s.req("GET", "/b-1/k").q("versionId", "nonsense").send().refused(400, "InvalidArgument");
     s.req("GET", "/b-1/k").q("versionId", "").send().refused(400, "InvalidArgument");
     // Suspended: the null version.
-    s.req("PUT", "/b-1").q("versioning", "").body("<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>").send().expect(200);
+    s.req("PUT", "/b-1")
+        .q("versioning", "")
+        .body("<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>")
+        .send()
+        .expect(200);
     assert_eq!(s.put("/b-1/k", b"null").expect(200).header("x-amz-version-id"), Some("null"));
     assert_eq!(s.req("GET", "/b-1/k").q("versionId", "null").send().expect(200).text(), "null");
     assert_eq!(s.req("GET", "/b-1/k").q("versionId", &v1).send().expect(200).text(), "one");
-    s.req("PUT", "/b-1").q("versioning", "").body("<VersioningConfiguration><Status>Off</Status></VersioningConfiguration>").send().refused(400, "MalformedXML");
+    s.req("PUT", "/b-1")
+        .q("versioning", "")
+        .body("<VersioningConfiguration><Status>Off</Status></VersioningConfiguration>")
+        .send()
+        .refused(400, "MalformedXML");
     s.req("DELETE", "/b-1").send().refused(409, "BucketNotEmpty");
 }
 
@@ -339,12 +445,26 @@ fn listings() {
     assert_eq!(r.tag("IsTruncated").unwrap(), "false");
     assert!(r.tag("Owner").is_none() && r.text().contains("<Key>c&#xD;d</Key>"), "{}", r.text());
     assert!(r.text().contains("<StorageClass>STANDARD</StorageClass>") && r.text().contains("<ETag>&quot;"));
-    let r = s.req("GET", "/b-1").q("list-type", "2").q("encoding-type", "url").q("fetch-owner", "true").send().expect(200);
-    assert_eq!(r.tags("Key"), ["a", "a/b", "a/b/c", "b//x", "c%0Dd", "d%C3%A4", "e%26%3C%3E%22", "f%01", "z%20z%2B%25"]);
+    let r = s
+        .req("GET", "/b-1")
+        .q("list-type", "2")
+        .q("encoding-type", "url")
+        .q("fetch-owner", "true")
+        .send()
+        .expect(200);
+    assert_eq!(
+        r.tags("Key"),
+        ["a", "a/b", "a/b/c", "b//x", "c%0Dd", "d%C3%A4", "e%26%3C%3E%22", "f%01", "z%20z%2B%25"]
+    );
     assert!(r.tag("Owner").is_some() && r.tag("EncodingType").unwrap() == "url");
     // Delimiter.
     let r = s.req("GET", "/b-1").q("list-type", "2").q("delimiter", "/").send().expect(200);
-    let prefixes: Vec<String> = r.text().split("<CommonPrefixes>").skip(1).map(|t| t.split("</Prefix>").next().unwrap().replace("<Prefix>", "")).collect();
+    let prefixes: Vec<String> = r
+        .text()
+        .split("<CommonPrefixes>")
+        .skip(1)
+        .map(|t| t.split("</Prefix>").next().unwrap().replace("<Prefix>", ""))
+        .collect();
     assert_eq!(prefixes, ["a/", "b/"]);
     assert_eq!(r.tags("Key").first().unwrap(), "a");
     assert_eq!(r.tag("KeyCount").unwrap(), "8");
@@ -354,7 +474,11 @@ fn listings() {
     for size in [1, 2, 4] {
         let (mut seen, mut token) = (Vec::new(), None::<String>);
         loop {
-            let mut page = s.req("GET", "/b-1").q("list-type", "2").q("max-keys", &size.to_string()).q("encoding-type", "url");
+            let mut page = s
+                .req("GET", "/b-1")
+                .q("list-type", "2")
+                .q("max-keys", &size.to_string())
+                .q("encoding-type", "url");
             if let Some(token) = &token {
                 page = page.q("continuation-token", token);
             }
@@ -369,7 +493,8 @@ fn listings() {
         assert_eq!(seen.len(), 9);
         let (mut seen, mut marker) = (Vec::new(), String::new());
         loop {
-            let r = s.req("GET", "/b-1").q("max-keys", &size.to_string()).q("marker", &marker).send().expect(200);
+            let r =
+                s.req("GET", "/b-1").q("max-keys", &size.to_string()).q("marker", &marker).send().expect(200);
             seen.extend(r.tags("Key"));
             if r.tag("IsTruncated").unwrap() == "false" {
                 break;
@@ -385,7 +510,13 @@ fn listings() {
     assert_eq!((r.tags("Key").len(), r.tag("StartAfter").unwrap()), (5, "b//x".into()));
     let r = s.req("GET", "/b-1").q("list-type", "2").q("max-keys", "0").send().expect(200);
     assert_eq!((r.tag("KeyCount").unwrap(), r.tag("IsTruncated").unwrap()), ("0".into(), "false".into()));
-    for (name, value) in [("max-keys", "x"), ("max-keys", "-1"), ("encoding-type", "x"), ("continuation-token", ""), ("continuation-token", "%%")] {
+    for (name, value) in [
+        ("max-keys", "x"),
+        ("max-keys", "-1"),
+        ("encoding-type", "x"),
+        ("continuation-token", ""),
+        ("continuation-token", "%%"),
+    ] {
         s.req("GET", "/b-1").q("list-type", "2").q(name, value).send().refused(400, "InvalidArgument");
     }
 }
@@ -393,7 +524,17 @@ fn listings() {
 #[test]
 fn long_and_odd_keys() {
     let s = server();
-    for key in ["x".repeat(1024), "\u{10ffff}".repeat(256), "..".into(), ".".into(), "../../etc/passwd".into(), "a//b".into(), "/a".into(), "a/".into(), "\u{feff}".into()] {
+    for key in [
+        "x".repeat(1024),
+        "\u{10ffff}".repeat(256),
+        "..".into(),
+        ".".into(),
+        "../../etc/passwd".into(),
+        "a//b".into(),
+        "/a".into(),
+        "a/".into(),
+        "\u{feff}".into(),
+    ] {
         s.put(&format!("/b-1/{key}"), key.as_bytes()).expect(200);
         assert_eq!(s.get(&format!("/b-1/{key}")).expect(200).body, key.as_bytes());
         s.req("DELETE", &format!("/b-1/{key}")).send().expect(204);
@@ -409,7 +550,11 @@ fn delete_many() {
     }
     let delete = |inner: &str| {
         let body = format!("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{inner}</Delete>");
-        s.req("POST", "/b-1").q("delete", "").body(&body).header("x-amz-checksum-crc32", checksum("CRC32", body.as_bytes())).send()
+        s.req("POST", "/b-1")
+            .q("delete", "")
+            .body(&body)
+            .header("x-amz-checksum-crc32", checksum("CRC32", body.as_bytes()))
+            .send()
     };
     let r = delete("<Object><Key>k0</Key></Object><Object><Key>none</Key></Object><Object><Key>k1</Key><VersionId>bad</VersionId></Object>").expect(200);
     assert_eq!(r.tags("Key"), ["k0", "none", "k1"]);
@@ -419,23 +564,53 @@ fn delete_many() {
     assert!(r.tags("Key").is_empty());
     s.get("/b-1/k2").refused(404, "NoSuchKey");
     let body = "<Delete><Object><Key>k3</Key></Object></Delete>";
-    s.req("POST", "/b-1").q("delete", "").body(body).mode(Mode::Unsigned).send().refused(400, "InvalidRequest");
-    s.req("POST", "/b-1").q("delete", "").body(body).header("content-md5", md5_base64(b"x")).send().refused(400, "BadDigest");
+    s.req("POST", "/b-1")
+        .q("delete", "")
+        .body(body)
+        .mode(Mode::Unsigned)
+        .send()
+        .refused(400, "InvalidRequest");
+    s.req("POST", "/b-1")
+        .q("delete", "")
+        .body(body)
+        .header("content-md5", md5_base64(b"x"))
+        .send()
+        .refused(400, "BadDigest");
     s.get("/b-1/k3").expect(200);
 }
 
 #[test]
 fn copies() {
     let s = server();
-    s.req("PUT", "/b-1/src ä").body(b"hello").header("x-amz-meta-a", "1").header("content-type", "text/a").header("x-amz-tagging", "t=1").send().expect(200);
+    s.req("PUT", "/b-1/src ä")
+        .body(b"hello")
+        .header("x-amz-meta-a", "1")
+        .header("content-type", "text/a")
+        .header("x-amz-tagging", "t=1")
+        .send()
+        .expect(200);
     let copy = |to: &str| s.req("PUT", to).header("x-amz-copy-source", "/b-1/src%20%C3%A4");
     let r = copy("/b-1/dst").send().expect(200);
-    assert!(r.text().contains("<CopyObjectResult") && r.tag("ETag").unwrap() == format!("&quot;{}&quot;", md5_hex(b"hello")));
+    assert!(
+        r.text().contains("<CopyObjectResult")
+            && r.tag("ETag").unwrap() == format!("&quot;{}&quot;", md5_hex(b"hello"))
+    );
     let r = s.get("/b-1/dst").expect(200);
-    assert_eq!((r.header("x-amz-meta-a"), r.header("content-type"), r.header("x-amz-tagging-count")), (Some("1"), Some("text/a"), Some("1")));
-    copy("/b-1/dst").header("x-amz-metadata-directive", "REPLACE").header("x-amz-tagging-directive", "REPLACE").header("x-amz-meta-b", "2").send().expect(200);
+    assert_eq!(
+        (r.header("x-amz-meta-a"), r.header("content-type"), r.header("x-amz-tagging-count")),
+        (Some("1"), Some("text/a"), Some("1"))
+    );
+    copy("/b-1/dst")
+        .header("x-amz-metadata-directive", "REPLACE")
+        .header("x-amz-tagging-directive", "REPLACE")
+        .header("x-amz-meta-b", "2")
+        .send()
+        .expect(200);
     let r = s.get("/b-1/dst").expect(200);
-    assert_eq!((r.header("x-amz-meta-a"), r.header("x-amz-meta-b"), r.header("x-amz-tagging-count")), (None, Some("2"), None));
+    assert_eq!(
+        (r.header("x-amz-meta-a"), r.header("x-amz-meta-b"), r.header("x-amz-tagging-count")),
+        (None, Some("2"), None)
+    );
     copy("/b-1/src ä").send().refused(400, "InvalidRequest");
     copy("/b-1/src ä").header("x-amz-metadata-directive", "REPLACE").send().expect(200);
     copy("/b-1/dst").header("x-amz-metadata-directive", "MAYBE").send().refused(400, "InvalidArgument");
@@ -471,20 +646,39 @@ fn tags_and_attributes() {
     let v1 = s.put("/b-1/k", b"x").expect(200).header("x-amz-version-id").unwrap().to_owned();
     s.put("/b-1/k", b"yy").expect(200);
     let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>ä &amp; b</Value></Tag></TagSet></Tagging>";
-    s.req("PUT", "/b-1/k").q("tagging", "").q("versionId", &v1).body(tags.replace("&amp;", "+")).send().expect(200);
+    s.req("PUT", "/b-1/k")
+        .q("tagging", "")
+        .q("versionId", &v1)
+        .body(tags.replace("&amp;", "+"))
+        .send()
+        .expect(200);
     let r = s.req("GET", "/b-1/k").q("tagging", "").q("versionId", &v1).send().expect(200);
     assert_eq!((r.tag("Value").unwrap(), r.header("x-amz-version-id")), ("ä + b".into(), Some(v1.as_str())));
     assert!(s.req("GET", "/b-1/k").q("tagging", "").send().expect(200).tag("Tag").is_none());
     s.req("DELETE", "/b-1/k").q("tagging", "").q("versionId", &v1).send().expect(204);
-    assert!(s.req("GET", "/b-1/k").q("tagging", "").q("versionId", &v1).send().expect(200).tag("Tag").is_none());
+    assert!(
+        s.req("GET", "/b-1/k").q("tagging", "").q("versionId", &v1).send().expect(200).tag("Tag").is_none()
+    );
     s.req("PUT", "/b-1/k").q("tagging", "").body(tags).send().refused(400, "InvalidTag");
     s.req("GET", "/b-1/none").q("tagging", "").send().refused(404, "NoSuchKey");
-    let r = s.req("GET", "/b-1/k").q("attributes", "").header("x-amz-object-attributes", "ETag,ObjectSize,StorageClass,Checksum").send().expect(200);
-    assert_eq!((r.tag("ObjectSize").unwrap(), r.tag("StorageClass").unwrap()), ("2".into(), "STANDARD".into()));
+    let r = s
+        .req("GET", "/b-1/k")
+        .q("attributes", "")
+        .header("x-amz-object-attributes", "ETag,ObjectSize,StorageClass,Checksum")
+        .send()
+        .expect(200);
+    assert_eq!(
+        (r.tag("ObjectSize").unwrap(), r.tag("StorageClass").unwrap()),
+        ("2".into(), "STANDARD".into())
+    );
     assert_eq!(r.tag("ETag").unwrap(), md5_hex(b"yy"));
     assert_eq!(r.tag("ChecksumCRC64NVME").unwrap(), checksum("CRC64NVME", b"yy"));
     s.req("GET", "/b-1/k").q("attributes", "").send().refused(400, "InvalidRequest");
-    s.req("GET", "/b-1/k").q("attributes", "").header("x-amz-object-attributes", "Colour").send().refused(400, "InvalidArgument");
+    s.req("GET", "/b-1/k")
+        .q("attributes", "")
+        .header("x-amz-object-attributes", "Colour")
+        .send()
+        .refused(400, "InvalidArgument");
 }
 
 struct Multipart<'a> {
@@ -506,7 +700,10 @@ impl<'a> Multipart<'a> {
         self.s.req("PUT", self.path).q("partNumber", &n.to_string()).q("uploadId", &self.id).body(data)
     }
     fn complete(&self, parts: &[(u32, String)]) -> Req {
-        let inner: String = parts.iter().map(|(n, e)| format!("<Part><PartNumber>{n}</PartNumber><ETag>{e}</ETag></Part>")).collect();
+        let inner: String = parts
+            .iter()
+            .map(|(n, e)| format!("<Part><PartNumber>{n}</PartNumber><ETag>{e}</ETag></Part>"))
+            .collect();
         self.s.req("POST", self.path).q("uploadId", &self.id).body(format!("<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{inner}</CompleteMultipartUpload>"))
     }
 }
@@ -521,7 +718,10 @@ fn multipart() {
     etag_of(up.part(1, &b).send().expect(200));
     let e1 = etag_of(up.part(1, &a).send().expect(200));
     let r = s.req("GET", "/b-1/mp k").q("uploadId", &up.id).q("max-parts", "1").send().expect(200);
-    assert_eq!((r.tags("PartNumber"), r.tag("IsTruncated").unwrap(), r.tag("NextPartNumberMarker").unwrap()), (vec!["1".to_owned()], "true".into(), "1".into()));
+    assert_eq!(
+        (r.tags("PartNumber"), r.tag("IsTruncated").unwrap(), r.tag("NextPartNumberMarker").unwrap()),
+        (vec!["1".to_owned()], "true".into(), "1".into())
+    );
     let r = s.req("GET", "/b-1").q("uploads", "").q("prefix", "mp").send().expect(200);
     assert_eq!((r.tags("Key"), r.tag("UploadId").unwrap()), (vec!["mp k".to_owned()], up.id.clone()));
     s.get("/b-1/mp k").refused(404, "NoSuchKey");
@@ -529,8 +729,15 @@ fn multipart() {
     up.complete(&[(1, e1.clone()), (3, e2.clone())]).send().refused(400, "InvalidPart");
     up.complete(&[(1, e2.clone())]).send().refused(400, "InvalidPart");
     up.complete(&[]).send().refused(400, "MalformedXML");
-    up.complete(&[(1, e1.clone()), (2, e2.clone())]).header("x-amz-mp-object-size", "1").send().refused(400, "InvalidRequest");
-    let done = up.complete(&[(1, e1.clone()), (2, e2.clone())]).header("x-amz-mp-object-size", "9000").send().expect(200);
+    up.complete(&[(1, e1.clone()), (2, e2.clone())])
+        .header("x-amz-mp-object-size", "1")
+        .send()
+        .refused(400, "InvalidRequest");
+    let done = up
+        .complete(&[(1, e1.clone()), (2, e2.clone())])
+        .header("x-amz-mp-object-size", "9000")
+        .send()
+        .expect(200);
     let md5s = [ashlar_checksum::md5_once(&a), ashlar_checksum::md5_once(&b)].concat();
     let etag = format!("\"{}-2\"", md5_hex(&md5s));
     assert_eq!(done.tag("ETag").unwrap(), etag.replace('"', "&quot;"));
@@ -541,12 +748,20 @@ fn multipart() {
     assert!(r.body == [a.clone(), b.clone()].concat() && r.header("etag") == Some(etag.as_str()));
     assert_eq!((r.header("x-amz-meta-a"), r.header("content-type")), (Some("1"), Some("text/x")));
     let r = s.req("GET", "/b-1/mp k").q("partNumber", "2").send().expect(206);
-    assert_eq!((r.header("x-amz-mp-parts-count"), r.header("content-range")), (Some("2"), Some("bytes 6000-8999/9000")));
+    assert_eq!(
+        (r.header("x-amz-mp-parts-count"), r.header("content-range")),
+        (Some("2"), Some("bytes 6000-8999/9000"))
+    );
     assert_eq!(r.body, b);
     let r = s.req("GET", "/b-1/mp k").header("range", "bytes=5990-6009").send().expect(206);
     assert_eq!(r.body, [&a[5990..], &b[..10]].concat());
     s.req("GET", "/b-1/mp k").q("partNumber", "3").send().refused(416, "InvalidPartNumber");
-    let r = s.req("GET", "/b-1/mp k").q("attributes", "").header("x-amz-object-attributes", "ObjectParts").send().expect(200);
+    let r = s
+        .req("GET", "/b-1/mp k")
+        .q("attributes", "")
+        .header("x-amz-object-attributes", "ObjectParts")
+        .send()
+        .expect(200);
     assert_eq!(r.tag("PartsCount").unwrap(), "2");
 }
 
@@ -556,10 +771,25 @@ fn multipart_aborts_and_errors() {
     let up = Multipart::new(&s, "/b-1/k", &[]);
     up.part(1, b"x").send().expect(200);
     for n in ["0", "10001", "x", ""] {
-        s.req("PUT", "/b-1/k").q("partNumber", n).q("uploadId", &up.id).body(b"x").send().refused(400, "InvalidArgument");
+        s.req("PUT", "/b-1/k")
+            .q("partNumber", n)
+            .q("uploadId", &up.id)
+            .body(b"x")
+            .send()
+            .refused(400, "InvalidArgument");
     }
-    s.req("PUT", "/b-1/k").q("partNumber", "1").q("uploadId", "nope").body(b"x").send().refused(404, "NoSuchUpload");
-    s.req("PUT", "/b-1/other").q("partNumber", "1").q("uploadId", &up.id).body(b"x").send().refused(404, "NoSuchUpload");
+    s.req("PUT", "/b-1/k")
+        .q("partNumber", "1")
+        .q("uploadId", "nope")
+        .body(b"x")
+        .send()
+        .refused(404, "NoSuchUpload");
+    s.req("PUT", "/b-1/other")
+        .q("partNumber", "1")
+        .q("uploadId", &up.id)
+        .body(b"x")
+        .send()
+        .refused(404, "NoSuchUpload");
     s.req("DELETE", "/b-1/k").q("uploadId", &up.id).send().expect(204);
     s.req("GET", "/b-1/k").q("uploadId", &up.id).send().refused(404, "NoSuchUpload");
     up.part(1, b"x").send().refused(404, "NoSuchUpload");
@@ -575,7 +805,14 @@ fn multipart_checksums() {
     let s = server();
     let parts = [noise(5000, 1), noise(4000, 2)];
     let whole = parts.concat();
-    for (algorithm, kind, composite) in [("CRC32", "", true), ("CRC32C", "COMPOSITE", true), ("CRC32", "FULL_OBJECT", false), ("CRC64NVME", "", false), ("SHA1", "", true), ("SHA256", "COMPOSITE", true)] {
+    for (algorithm, kind, composite) in [
+        ("CRC32", "", true),
+        ("CRC32C", "COMPOSITE", true),
+        ("CRC32", "FULL_OBJECT", false),
+        ("CRC64NVME", "", false),
+        ("SHA1", "", true),
+        ("SHA256", "COMPOSITE", true),
+    ] {
         let mut headers = vec![("x-amz-checksum-algorithm", algorithm)];
         if !kind.is_empty() {
             headers.push(("x-amz-checksum-type", kind));
@@ -585,14 +822,25 @@ fn multipart_checksums() {
         let mut list = Vec::new();
         for (i, data) in parts.iter().enumerate() {
             let sum = checksum(algorithm, data);
-            let r = up.part(i as u32 + 1, data).mode(Mode::UnsignedTrailer).trailer(&name, sum.as_str()).send().expect(200);
+            let r = up
+                .part(i as u32 + 1, data)
+                .mode(Mode::UnsignedTrailer)
+                .trailer(&name, sum.as_str())
+                .send()
+                .expect(200);
             assert_eq!(r.header(&name), Some(sum.as_str()));
             list.push((i as u32 + 1, r.header("etag").unwrap().to_owned()));
         }
         let r = s.req("GET", "/b-1/k").q("uploadId", &up.id).send().expect(200);
         assert_eq!(r.tag("ChecksumAlgorithm").unwrap(), algorithm);
         let want = if composite {
-            let sums: Vec<u8> = parts.iter().flat_map(|p| base64::Engine::decode(&base64::engine::general_purpose::STANDARD, checksum(algorithm, p)).unwrap()).collect();
+            let sums: Vec<u8> = parts
+                .iter()
+                .flat_map(|p| {
+                    base64::Engine::decode(&base64::engine::general_purpose::STANDARD, checksum(algorithm, p))
+                        .unwrap()
+                })
+                .collect();
             format!("{}-2", checksum(algorithm, &sums))
         } else {
             checksum(algorithm, &whole)
@@ -603,10 +851,17 @@ fn multipart_checksums() {
         let r = s.req("GET", "/b-1/k").header("x-amz-checksum-mode", "ENABLED").send().expect(200);
         let kind = if composite { "COMPOSITE" } else { "FULL_OBJECT" };
         assert_eq!((r.header(&name), r.header("x-amz-checksum-type")), (Some(want.as_str()), Some(kind)));
-        let r = s.req("GET", "/b-1/k").q("partNumber", "1").header("x-amz-checksum-mode", "ENABLED").send().expect(206);
+        let r = s
+            .req("GET", "/b-1/k")
+            .q("partNumber", "1")
+            .header("x-amz-checksum-mode", "ENABLED")
+            .send()
+            .expect(206);
         assert_eq!(r.header(&name), Some(checksum(algorithm, &parts[0]).as_str()));
     }
-    for (algorithm, kind) in [("SHA1", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE"), ("MD5", ""), ("CRC32", "OTHER")] {
+    for (algorithm, kind) in
+        [("SHA1", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE"), ("MD5", ""), ("CRC32", "OTHER")]
+    {
         let mut r = s.req("POST", "/b-1/k").q("uploads", "").header("x-amz-checksum-algorithm", algorithm);
         if !kind.is_empty() {
             r = r.header("x-amz-checksum-type", kind);
@@ -622,7 +877,11 @@ fn parts_from_copies() {
     s.put("/b-1/src", &data).expect(200);
     let up = Multipart::new(&s, "/b-1/k", &[]);
     let copy = |n: &str, range: Option<&str>| {
-        let mut r = s.req("PUT", "/b-1/k").q("partNumber", n).q("uploadId", &up.id).header("x-amz-copy-source", "b-1/src");
+        let mut r = s
+            .req("PUT", "/b-1/k")
+            .q("partNumber", n)
+            .q("uploadId", &up.id)
+            .header("x-amz-copy-source", "b-1/src");
         if let Some(range) = range {
             r = r.header("x-amz-copy-source-range", range);
         }
@@ -650,7 +909,10 @@ fn virtual_hosts_and_cors() {
     s.req("GET", "/b-1/dir/k").set(|r| r.host = "s3.test".into()).send().expect(200);
     s.req("GET", "/b-1/dir/k").set(|r| r.host = "elsewhere.example".into()).send().expect(200);
     let r = raw(s.addr, b"OPTIONS /b-1/k HTTP/1.1\r\nhost: x\r\norigin: https://a.example\r\naccess-control-request-method: PUT\r\naccess-control-request-headers: x-amz-date\r\nconnection: close\r\n\r\n");
-    assert_eq!((r.status, r.header("access-control-allow-origin"), r.header("access-control-allow-credentials")), (200, Some("*"), None));
+    assert_eq!(
+        (r.status, r.header("access-control-allow-origin"), r.header("access-control-allow-credentials")),
+        (200, Some("*"), None)
+    );
     let r = s.req("GET", "/b-1/dir/k").header("origin", "https://a.example").send().expect(200);
     assert_eq!(r.header("access-control-allow-origin"), Some("*"));
     assert!(r.header("access-control-expose-headers").unwrap().contains("ETag"));
@@ -660,7 +922,12 @@ fn virtual_hosts_and_cors() {
 fn presigned_puts_and_hoisted_headers() {
     let s = server();
     s.req("PUT", "/b-1/k").body(b"x").send_presigned("60").expect(200);
-    s.req("PUT", "/b-1/k").body(b"x").q("x-amz-meta-a", "1").q("x-amz-tagging", "t=1").send_presigned("60").expect(200);
+    s.req("PUT", "/b-1/k")
+        .body(b"x")
+        .q("x-amz-meta-a", "1")
+        .q("x-amz-tagging", "t=1")
+        .send_presigned("60")
+        .expect(200);
     let r = s.get("/b-1/k").expect(200);
     assert_eq!((r.header("x-amz-meta-a"), r.header("x-amz-tagging-count")), (Some("1"), Some("1")));
     s.req("PUT", "/b-1/k").body(b"x").header("x-amz-meta-b", "2").send_presigned("60").expect(200);
@@ -673,21 +940,42 @@ fn signature_version_2() {
     s.put("/b-1/k", b"x").expect(200);
     let sign = |method: &str, date: &str, extra: &str, resource: &str| {
         let text = format!("{method}\n\n\n{date}\n{extra}{resource}");
-        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, hmac1(SECRET.as_bytes(), text.as_bytes()))
+        base64::Engine::encode(
+            &base64::engine::general_purpose::STANDARD,
+            hmac1(SECRET.as_bytes(), text.as_bytes()),
+        )
     };
     let send = |method: &str, target: &str, lines: &str| {
-        raw(s.addr, format!("{method} {target} HTTP/1.1\r\nhost: {}\r\n{lines}connection: close\r\n\r\n", s.addr).as_bytes())
+        raw(
+            s.addr,
+            format!("{method} {target} HTTP/1.1\r\nhost: {}\r\n{lines}connection: close\r\n\r\n", s.addr)
+                .as_bytes(),
+        )
     };
     let date = http_date(0);
     let auth = |sig: &str| format!("authorization: AWS {KEY}:{sig}\r\n");
-    send("GET", "/b-1/k", &format!("date: {date}\r\n{}", auth(&sign("GET", &date, "", "/b-1/k")))).expect(200);
-    send("GET", "/b-1/k", &format!("date: {date}\r\n{}", auth(&sign("PUT", &date, "", "/b-1/k")))).refused(403, "SignatureDoesNotMatch");
+    send("GET", "/b-1/k", &format!("date: {date}\r\n{}", auth(&sign("GET", &date, "", "/b-1/k"))))
+        .expect(200);
+    send("GET", "/b-1/k", &format!("date: {date}\r\n{}", auth(&sign("PUT", &date, "", "/b-1/k"))))
+        .refused(403, "SignatureDoesNotMatch");
     // x-amz-* headers are always signed: one that is added breaks it.
-    send("GET", "/b-1/k", &format!("date: {date}\r\nx-amz-meta-a: 1\r\n{}", auth(&sign("GET", &date, "", "/b-1/k")))).refused(403, "SignatureDoesNotMatch");
-    send("GET", "/b-1?location", &format!("date: {date}\r\n{}", auth(&sign("GET", &date, "", "/b-1?location")))).expect(200);
-    send("GET", "/b-1?location", &format!("date: {date}\r\n{}", auth(&sign("GET", &date, "", "/b-1")))).refused(403, "SignatureDoesNotMatch");
+    send(
+        "GET",
+        "/b-1/k",
+        &format!("date: {date}\r\nx-amz-meta-a: 1\r\n{}", auth(&sign("GET", &date, "", "/b-1/k"))),
+    )
+    .refused(403, "SignatureDoesNotMatch");
+    send(
+        "GET",
+        "/b-1?location",
+        &format!("date: {date}\r\n{}", auth(&sign("GET", &date, "", "/b-1?location"))),
+    )
+    .expect(200);
+    send("GET", "/b-1?location", &format!("date: {date}\r\n{}", auth(&sign("GET", &date, "", "/b-1"))))
+        .refused(403, "SignatureDoesNotMatch");
     let old = http_date(-1000);
-    send("GET", "/b-1/k", &format!("date: {old}\r\n{}", auth(&sign("GET", &old, "", "/b-1/k")))).refused(403, "RequestTimeTooSkewed");
+    send("GET", "/b-1/k", &format!("date: {old}\r\n{}", auth(&sign("GET", &old, "", "/b-1/k"))))
+        .refused(403, "RequestTimeTooSkewed");
     let query = |expires: i64| {
         let sig = encode(&sign("GET", &expires.to_string(), "", "/b-1/k"), false);
         format!("/b-1/k?AWSAccessKeyId={KEY}&Expires={expires}&Signature={sig}")
@@ -705,7 +993,12 @@ fn connections_are_kept() {
     let mut stream = std::net::TcpStream::connect(s.addr).unwrap();
     for i in 0..20 {
         let path = format!("/b-1/keep{i}");
-        for request in [s.req("PUT", &path).body(b"hello").mode([Mode::Hash, Mode::Signed][i % 2]), s.req("GET", &path), s.req("PUT", &path).body(b"x").set(|r| r.secret = "0".repeat(40)), s.req("GET", "/b-1/none")] {
+        for request in [
+            s.req("PUT", &path).body(b"hello").mode([Mode::Hash, Mode::Signed][i % 2]),
+            s.req("GET", &path),
+            s.req("PUT", &path).body(b"x").set(|r| r.secret = "0".repeat(40)),
+            s.req("GET", "/b-1/none"),
+        ] {
             let (head, body) = request.wire();
             stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
             stream.write_all(&body).unwrap();

@@ -16,7 +16,24 @@ fn server() -> Server {
 #[test]
 fn p1_what_is_signed_is_what_is_touched() {
     let s = server();
-    for (i, key) in ["a b", "a+b", "a%2Fb", "a//b", "./../x", "ä/你", "a;b", "a=b&c", "~-_.", "a*b!'()", "a:b@c$d,e", " ", "a/"].iter().enumerate() {
+    for (i, key) in [
+        "a b",
+        "a+b",
+        "a%2Fb",
+        "a//b",
+        "./../x",
+        "ä/你",
+        "a;b",
+        "a=b&c",
+        "~-_.",
+        "a*b!'()",
+        "a:b@c$d,e",
+        " ",
+        "a/",
+    ]
+    .iter()
+    .enumerate()
+    {
         let body = format!("body {i}");
         s.put(&format!("/b-1/{key}"), body.as_bytes()).expect(200);
         assert_eq!(s.get(&format!("/b-1/{key}")).expect(200).text(), body, "{key}");
@@ -36,7 +53,10 @@ fn p1_a_signature_over_another_path_does_not_fit() {
     let s = server();
     s.put("/b-1/secret", b"x").expect(200);
     for signed in ["/b-1/public", "/b-1/secret/", "/b-1//secret", "/b-1/x/../secret", "/b-1/secre%74%2F"] {
-        s.req("GET", "/b-1/secret").set(|r| r.signed_path = Some(signed.into())).send().refused(403, "SignatureDoesNotMatch");
+        s.req("GET", "/b-1/secret")
+            .set(|r| r.signed_path = Some(signed.into()))
+            .send()
+            .refused(403, "SignatureDoesNotMatch");
     }
 }
 
@@ -58,12 +78,23 @@ fn p2_credentials_in_two_places_are_refused() {
     both.query = query;
     both.send().refused(400, "InvalidArgument");
     let mut v2 = s.req("GET", "/b-1/k");
-    v2.query = vec![("AWSAccessKeyId".into(), KEY.into()), ("Signature".into(), "x".into()), ("Expires".into(), "1".into())];
+    v2.query = vec![
+        ("AWSAccessKeyId".into(), KEY.into()),
+        ("Signature".into(), "x".into()),
+        ("Expires".into(), "1".into()),
+    ];
     v2.send().refused(400, "InvalidArgument");
     // Only part of the query form is still the query form: no header counts, and no fallback either.
     for name in ["X-Amz-Credential", "X-Amz-Algorithm", "X-Amz-Signature"] {
         let q = format!("{name}={}", encode(&format!("{KEY}/20200101/us-east-1/s3/aws4_request"), false));
-        let r = raw(s.addr, format!("PUT /b-1/forged?{q} HTTP/1.1\r\nhost: {}\r\ncontent-length: 1\r\nconnection: close\r\n\r\nx", s.addr).as_bytes());
+        let r = raw(
+            s.addr,
+            format!(
+                "PUT /b-1/forged?{q} HTTP/1.1\r\nhost: {}\r\ncontent-length: 1\r\nconnection: close\r\n\r\nx",
+                s.addr
+            )
+            .as_bytes(),
+        );
         r.refused(400, "AuthorizationQueryParametersError");
     }
     s.get("/b-1/forged").refused(404, "NoSuchKey");
@@ -75,7 +106,12 @@ fn p2_anonymous_is_denied_and_learns_nothing() {
     let etag = s.get("/b-1/k").header("etag").unwrap().to_owned();
     let mut bodies = Vec::new();
     for path in ["/b-1/k", "/b-1/none", "/nobucket/k", "/b-1", "/nobucket", "/"] {
-        for (name, value) in [("if-match", etag.as_str()), ("if-none-match", "*"), ("if-modified-since", "Fri, 24 May 2013 00:00:00 GMT"), ("range", "bytes=0-0")] {
+        for (name, value) in [
+            ("if-match", etag.as_str()),
+            ("if-none-match", "*"),
+            ("if-modified-since", "Fri, 24 May 2013 00:00:00 GMT"),
+            ("range", "bytes=0-0"),
+        ] {
             let r = s.req("GET", path).anonymous().header(name, value).send().refused(403, "AccessDenied");
             bodies.push((r.tag("Message").unwrap(), r.header("etag").map(str::to_owned)));
             s.req("HEAD", path).anonymous().header(name, value).send().expect(403);
@@ -101,11 +137,17 @@ fn p3_every_body_handler_checks_every_mode() {
     let upload = s.req("POST", "/b-1/mp").q("uploads", "").send().expect(200).tag("UploadId").unwrap();
     for mode in [Mode::Hash, Mode::Unsigned, Mode::Signed, Mode::SignedTrailer, Mode::UnsignedTrailer] {
         let trailing = |r: Req| match mode {
-            Mode::SignedTrailer | Mode::UnsignedTrailer => r.trailer("x-amz-checksum-crc32", checksum("CRC32", &data)),
+            Mode::SignedTrailer | Mode::UnsignedTrailer => {
+                r.trailer("x-amz-checksum-crc32", checksum("CRC32", &data))
+            }
             _ => r,
         };
         let put = || trailing(s.req("PUT", "/b-1/modes").body(&data).mode(mode));
-        let part = || trailing(s.req("PUT", "/b-1/mp").q("partNumber", "1").q("uploadId", &upload).body(&data).mode(mode));
+        let part = || {
+            trailing(
+                s.req("PUT", "/b-1/mp").q("partNumber", "1").q("uploadId", &upload).body(&data).mode(mode),
+            )
+        };
         put().send().expect(200);
         assert_eq!(s.get("/b-1/modes").body, data, "{mode:?}");
         part().send().expect(200);
@@ -114,7 +156,10 @@ fn p3_every_body_handler_checks_every_mode() {
             let forged = request.clone().set(|r| r.secret = "wrong".repeat(8));
             forged.send().refused(403, "SignatureDoesNotMatch");
             // The credentials only in the query while the body claims to be signed or not.
-            let nobody = request.clone().anonymous().header("x-amz-content-sha256", request.clone().payload.unwrap_or("STREAMING-UNSIGNED-PAYLOAD-TRAILER".into()));
+            let nobody = request.clone().anonymous().header(
+                "x-amz-content-sha256",
+                request.clone().payload.unwrap_or("STREAMING-UNSIGNED-PAYLOAD-TRAILER".into()),
+            );
             nobody.send().refused(403, "AccessDenied");
         }
         s.req("PUT", "/b-1/modes").body(&data).send().expect(200);
@@ -123,7 +168,11 @@ fn p3_every_body_handler_checks_every_mode() {
     let delete = b"<Delete><Object><Key>none</Key></Object></Delete>";
     for mode in [Mode::Hash, Mode::Unsigned, Mode::Signed, Mode::UnsignedTrailer] {
         let r = s.req("POST", "/b-1").q("delete", "").body(delete).mode(mode);
-        let r = if mode == Mode::UnsignedTrailer { r.trailer("x-amz-checksum-crc32", checksum("CRC32", delete)) } else { r.header("content-md5", md5_base64(delete)) };
+        let r = if mode == Mode::UnsignedTrailer {
+            r.trailer("x-amz-checksum-crc32", checksum("CRC32", delete))
+        } else {
+            r.header("content-md5", md5_base64(delete))
+        };
         r.send().expect(200);
         r.set(|r| r.secret = "wrong".repeat(8)).send().refused(403, "SignatureDoesNotMatch");
     }
@@ -140,7 +189,11 @@ fn p3_unknown_modes_are_refused() {
         ("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", 501, "NotImplemented"),
         ("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER", 501, "NotImplemented"),
     ] {
-        s.req("PUT", "/b-1/k9").body(b"x").set(|r| r.payload = Some(payload.into())).send().refused(status, code);
+        s.req("PUT", "/b-1/k9")
+            .body(b"x")
+            .set(|r| r.payload = Some(payload.into()))
+            .send()
+            .refused(status, code);
     }
     s.get("/b-1/k9").refused(404, "NoSuchKey");
     // A body that is not the one signed for.
@@ -154,7 +207,13 @@ fn p3_unknown_modes_are_refused() {
 #[test]
 fn p4_unsigned_amz_headers_are_refused() {
     let s = server();
-    for (name, value) in [("x-amz-meta-a", "1"), ("x-amz-acl", "private"), ("x-amz-copy-source", "/b-1/k"), ("x-amz-tagging", "a=b"), ("X-AMZ-Meta-B", "2")] {
+    for (name, value) in [
+        ("x-amz-meta-a", "1"),
+        ("x-amz-acl", "private"),
+        ("x-amz-copy-source", "/b-1/k"),
+        ("x-amz-tagging", "a=b"),
+        ("X-AMZ-Meta-B", "2"),
+    ] {
         let r = s.req("PUT", "/b-1/k4").body(b"x").unsigned(name, value).send().refused(403, "AccessDenied");
         assert_eq!(r.tag("HeadersNotSigned").unwrap(), name.to_ascii_lowercase());
         let r = s.req("PUT", "/b-1/k4").body(b"x").unsigned(name, value).send_presigned("100");
@@ -168,16 +227,22 @@ fn p4_host_must_be_signed_and_duplicates_are_refused() {
     let s = server();
     let (head, _) = s.req("GET", "/b-1/k").wire();
     let without_host = head.replace("SignedHeaders=host;", "SignedHeaders=");
-    raw(s.addr, format!("{without_host}connection: close\r\n\r\n").as_bytes()).refused(400, "AuthorizationHeaderMalformed");
+    raw(s.addr, format!("{without_host}connection: close\r\n\r\n").as_bytes())
+        .refused(400, "AuthorizationHeaderMalformed");
     for name in ["x-amz-date", "host", "x-amz-content-sha256", "authorization"] {
         let line = head.lines().find(|l| l.to_ascii_lowercase().starts_with(&format!("{name}:"))).unwrap();
         let r = raw(s.addr, format!("{head}{line}\r\nconnection: close\r\n\r\n").as_bytes());
         assert_eq!(r.status, 400, "{name}: {}", r.text());
     }
     // The same line twice in SignedHeaders, upper case, an empty name.
-    for (from, to) in [("SignedHeaders=host;", "SignedHeaders=host;host;"), ("SignedHeaders=host", "SignedHeaders=Host"), ("SignedHeaders=host;", "SignedHeaders=host;;")] {
+    for (from, to) in [
+        ("SignedHeaders=host;", "SignedHeaders=host;host;"),
+        ("SignedHeaders=host", "SignedHeaders=Host"),
+        ("SignedHeaders=host;", "SignedHeaders=host;;"),
+    ] {
         let bent = head.replace(from, to);
-        raw(s.addr, format!("{bent}connection: close\r\n\r\n").as_bytes()).refused(400, "AuthorizationHeaderMalformed");
+        raw(s.addr, format!("{bent}connection: close\r\n\r\n").as_bytes())
+            .refused(400, "AuthorizationHeaderMalformed");
     }
     // Folded lines never reach us.
     let folded = head.replace("x-amz-date: ", "x-amz-date:\r\n ");
@@ -190,10 +255,18 @@ fn p4_host_must_be_signed_and_duplicates_are_refused() {
 fn p5_every_edited_byte_of_a_signed_body_is_found() {
     let s = server();
     let data = noise(300, 5);
-    let request = s.req("PUT", "/b-1/k5").body(&data).mode(Mode::SignedTrailer).trailer("x-amz-checksum-crc32", checksum("CRC32", &data)).set(|r| r.chunk = 100);
+    let request = s
+        .req("PUT", "/b-1/k5")
+        .body(&data)
+        .mode(Mode::SignedTrailer)
+        .trailer("x-amz-checksum-crc32", checksum("CRC32", &data))
+        .set(|r| r.chunk = 100);
     let (head, body) = request.wire();
     let send = |body: &[u8]| {
-        let head = head.replace(&format!("content-length: {}", head_length(&head)), &format!("content-length: {}", body.len()));
+        let head = head.replace(
+            &format!("content-length: {}", head_length(&head)),
+            &format!("content-length: {}", body.len()),
+        );
         let mut bytes = format!("{head}connection: close\r\n\r\n").into_bytes();
         bytes.extend_from_slice(body);
         raw(s.addr, &bytes)
@@ -235,20 +308,32 @@ fn p5_limits_of_chunks() {
     // Signed chunks above 16 MiB are refused by their header already.
     let huge = format!("1000001;chunk-signature={}\r\n", "0".repeat(64));
     for (mode, wire, length) in [(Mode::UnsignedTrailer, long, 5usize), (Mode::Signed, huge, 17 << 20)] {
-        let request = s.req("PUT", "/b-1/k5b").mode(mode).trailer("x-amz-checksum-crc32", "AAAAAA==").header("x-amz-decoded-content-length", length.to_string());
+        let request = s
+            .req("PUT", "/b-1/k5b")
+            .mode(mode)
+            .trailer("x-amz-checksum-crc32", "AAAAAA==")
+            .header("x-amz-decoded-content-length", length.to_string());
         let request = if mode == Mode::Signed { request.set(|r| r.trailers.clear()) } else { request };
         let (head, _) = request.wire();
         let head = head.replace(&format!("content-length: {}\r\n", head_length(&head)), "");
-        let mut bytes = format!("{head}content-length: {}\r\nconnection: close\r\n\r\n", wire.len()).into_bytes();
+        let mut bytes =
+            format!("{head}content-length: {}\r\nconnection: close\r\n\r\n", wire.len()).into_bytes();
         bytes.extend_from_slice(wire.as_bytes());
         raw(s.addr, &bytes).refused(400, "IncompleteBody");
     }
     // The length and the trailer must be announced.
-    let r = s.req("PUT", "/b-1/k5b").body(b"hello").set(|r| r.payload = Some("STREAMING-UNSIGNED-PAYLOAD-TRAILER".into()));
+    let r = s
+        .req("PUT", "/b-1/k5b")
+        .body(b"hello")
+        .set(|r| r.payload = Some("STREAMING-UNSIGNED-PAYLOAD-TRAILER".into()));
     r.clone().header("x-amz-trailer", "x-amz-checksum-crc32").send().refused(411, "MissingContentLength");
     r.header("x-amz-decoded-content-length", "5").send().refused(400, "InvalidRequest");
     // A trailer that was not declared, or is not what was declared.
-    let bent = s.req("PUT", "/b-1/k5b").body(b"hello").mode(Mode::UnsignedTrailer).trailer("x-amz-checksum-crc32", checksum("CRC32", b"hello"));
+    let bent = s
+        .req("PUT", "/b-1/k5b")
+        .body(b"hello")
+        .mode(Mode::UnsignedTrailer)
+        .trailer("x-amz-checksum-crc32", checksum("CRC32", b"hello"));
     bent.clone().header("x-amz-trailer", "x-amz-checksum-sha1").send().refused(400, "MalformedTrailerError");
     bent.clone().header("x-amz-decoded-content-length", "4").send().refused(400, "IncompleteBody");
     bent.clone().header("x-amz-decoded-content-length", "6").send().refused(400, "IncompleteBody");
@@ -279,21 +364,42 @@ fn p6_dates_and_scopes() {
     get().stamp(-100).send_presigned("60").refused(403, "AccessDenied");
     get().stamp(-100).send_presigned("200").expect(200);
     get().stamp(1000).send_presigned("3000").refused(403, "AccessDenied");
-    get().set(|r| r.region = "eu-west-1".into()).send_presigned("60").refused(400, "AuthorizationQueryParametersError");
-    get().set(|r| r.scope_date = Some("20200101".into())).send_presigned("60").refused(400, "AuthorizationQueryParametersError");
+    get()
+        .set(|r| r.region = "eu-west-1".into())
+        .send_presigned("60")
+        .refused(400, "AuthorizationQueryParametersError");
+    get()
+        .set(|r| r.scope_date = Some("20200101".into()))
+        .send_presigned("60")
+        .refused(400, "AuthorizationQueryParametersError");
 }
 
 #[test]
 fn p6_response_overrides_are_signed() {
     let s = server();
-    let r = s.req("GET", "/b-1/k").q("response-content-type", "text/x").q("response-cache-control", "no-store").send_presigned("60").expect(200);
+    let r = s
+        .req("GET", "/b-1/k")
+        .q("response-content-type", "text/x")
+        .q("response-cache-control", "no-store")
+        .send_presigned("60")
+        .expect(200);
     assert_eq!((r.header("content-type"), r.header("cache-control")), (Some("text/x"), Some("no-store")));
     // Added afterwards, it breaks the signature; without one there is no answer at all.
     let mut query = s.req("GET", "/b-1/k").presigned_query("60", &[]);
     query.push(("response-content-type".into(), "text/html".into()));
-    let target: Vec<String> = query.iter().map(|(n, v)| format!("{}={}", encode(n, false), encode(v, false))).collect();
-    raw(s.addr, format!("GET /b-1/k?{} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", target.join("&"), s.addr).as_bytes()).refused(403, "SignatureDoesNotMatch");
-    s.req("GET", "/b-1/k").anonymous().q("response-content-type", "text/x").send().refused(403, "AccessDenied");
+    let target: Vec<String> =
+        query.iter().map(|(n, v)| format!("{}={}", encode(n, false), encode(v, false))).collect();
+    raw(
+        s.addr,
+        format!("GET /b-1/k?{} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", target.join("&"), s.addr)
+            .as_bytes(),
+    )
+    .refused(403, "SignatureDoesNotMatch");
+    s.req("GET", "/b-1/k")
+        .anonymous()
+        .q("response-content-type", "text/x")
+        .send()
+        .refused(403, "AccessDenied");
     // Nothing can end a header early.
     let r = s.req("GET", "/b-1/k").q("response-content-disposition", "a\r\nx-evil: 1").send();
     assert!(r.header("x-evil").is_none());
@@ -304,17 +410,35 @@ fn p6_response_overrides_are_signed() {
 #[test]
 fn p7_unknown_key_and_wrong_secret_read_the_same() {
     let s = server();
-    let wrong = s.req("GET", "/b-1/k").set(|r| r.secret = "0".repeat(40)).send().refused(403, "SignatureDoesNotMatch");
-    let unknown = s.req("GET", "/b-1/k").set(|r| r.key = "AKNOBODYNOBODYNOBODY".into()).send().refused(403, "SignatureDoesNotMatch");
+    let wrong = s
+        .req("GET", "/b-1/k")
+        .set(|r| r.secret = "0".repeat(40))
+        .send()
+        .refused(403, "SignatureDoesNotMatch");
+    let unknown = s
+        .req("GET", "/b-1/k")
+        .set(|r| r.key = "AKNOBODYNOBODYNOBODY".into())
+        .send()
+        .refused(403, "SignatureDoesNotMatch");
     assert_eq!(wrong.tag("Message"), unknown.tag("Message"));
-    let names = |r: &Resp| r.text().split('<').filter_map(|t| t.split('>').next().map(str::to_owned)).collect::<Vec<_>>();
+    let names = |r: &Resp| {
+        r.text().split('<').filter_map(|t| t.split('>').next().map(str::to_owned)).collect::<Vec<_>>()
+    };
     assert_eq!(names(&wrong), names(&unknown));
     // Nor does the answer hold what a right signature would have been.
     let right = s.req("GET", "/b-1/k").wire().0;
     let right = right.split("Signature=").nth(1).unwrap().trim().to_owned();
     assert!(!wrong.text().contains(&right) && !wrong.text().contains(SECRET));
-    let wrong = s.req("GET", "/b-1/k").set(|r| r.secret = "0".repeat(40)).send_presigned("60").refused(403, "SignatureDoesNotMatch");
-    let unknown = s.req("GET", "/b-1/k").set(|r| r.key = "AKNOBODYNOBODYNOBODY".into()).send_presigned("60").refused(403, "SignatureDoesNotMatch");
+    let wrong = s
+        .req("GET", "/b-1/k")
+        .set(|r| r.secret = "0".repeat(40))
+        .send_presigned("60")
+        .refused(403, "SignatureDoesNotMatch");
+    let unknown = s
+        .req("GET", "/b-1/k")
+        .set(|r| r.key = "AKNOBODYNOBODYNOBODY".into())
+        .send_presigned("60")
+        .refused(403, "SignatureDoesNotMatch");
     assert_eq!(wrong.tag("Message"), unknown.tag("Message"));
 }
 
@@ -324,7 +448,10 @@ fn p7_unknown_key_and_wrong_secret_read_the_same() {
 fn p8_session_tokens_are_refused() {
     let s = server();
     s.req("GET", "/b-1/k").header("x-amz-security-token", "token").send().refused(400, "InvalidToken");
-    s.req("GET", "/b-1/k").q("X-Amz-Security-Token", "token").send_presigned("60").refused(400, "InvalidToken");
+    s.req("GET", "/b-1/k")
+        .q("X-Amz-Security-Token", "token")
+        .send_presigned("60")
+        .refused(400, "InvalidToken");
 }
 
 // ---- 9: HTTP
@@ -334,7 +461,8 @@ fn p9_framing_has_one_reading() {
     let s = server();
     let (head, _) = s.req("PUT", "/b-1/k9").body(b"hello").mode(Mode::Unsigned).wire();
     for extra in ["transfer-encoding: chunked\r\n", "Transfer-Encoding: identity, chunked\r\n"] {
-        let r = raw(s.addr, format!("{head}{extra}connection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n").as_bytes());
+        let r =
+            raw(s.addr, format!("{head}{extra}connection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n").as_bytes());
         assert_eq!(r.status, 400, "{}", r.text());
         let first = head.replacen("\r\n", &format!("\r\n{extra}"), 1);
         let r = raw(s.addr, format!("{first}connection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n").as_bytes());
@@ -353,7 +481,11 @@ fn p9_framing_has_one_reading() {
 fn p9_headers_are_bounded() {
     let s = server();
     s.req("PUT", "/b-1/m").body(b"x").header("x-amz-meta-a", "v".repeat(2047)).send().expect(200);
-    s.req("PUT", "/b-1/m").body(b"x").header("x-amz-meta-a", "v".repeat(2048)).send().refused(400, "MetadataTooLarge");
+    s.req("PUT", "/b-1/m")
+        .body(b"x")
+        .header("x-amz-meta-a", "v".repeat(2048))
+        .send()
+        .refused(400, "MetadataTooLarge");
     let mut many = s.req("GET", "/b-1/m");
     for i in 0..17 {
         many = many.header(&format!("x-pad-{i}"), "p".repeat(4000));
@@ -374,15 +506,43 @@ fn p10_documents_are_guarded() {
     let deep = format!("<Delete>{}{}</Delete>", "<a>".repeat(30), "</a>".repeat(30));
     let many = format!("<Delete>{}</Delete>", "<Object><Key>k</Key></Object>".repeat(1001));
     let unknown = "<Delete><Thing>1</Thing></Delete>";
-    for body in [bomb, external, &deep, &many, unknown, "", "x", "<Delete></Delete>", "<Delete><Object></Object></Delete>"] {
-        let r = s.req("POST", "/b-1").q("delete", "").body(body).header("content-md5", md5_base64(body.as_bytes())).send();
+    for body in [
+        bomb,
+        external,
+        &deep,
+        &many,
+        unknown,
+        "",
+        "x",
+        "<Delete></Delete>",
+        "<Delete><Object></Object></Delete>",
+    ] {
+        let r = s
+            .req("POST", "/b-1")
+            .q("delete", "")
+            .body(body)
+            .header("content-md5", md5_base64(body.as_bytes()))
+            .send();
         assert!(r.status == 400, "{body:.60}: {} {}", r.status, r.text());
     }
     let large = format!("<Delete><!--{}--></Delete>", "x".repeat(3 << 20));
-    s.req("POST", "/b-1").q("delete", "").body(&large).header("content-md5", md5_base64(large.as_bytes())).send().refused(400, "MaxMessageLengthExceeded");
+    s.req("POST", "/b-1")
+        .q("delete", "")
+        .body(&large)
+        .header("content-md5", md5_base64(large.as_bytes()))
+        .send()
+        .refused(400, "MaxMessageLengthExceeded");
     for (path, query, body) in [
-        ("/b-1", "versioning", "<VersioningConfiguration><Status>Enabled</Status><Extra/></VersioningConfiguration>"),
-        ("/b-1", "tagging", "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value><X/></Tag></TagSet></Tagging>"),
+        (
+            "/b-1",
+            "versioning",
+            "<VersioningConfiguration><Status>Enabled</Status><Extra/></VersioningConfiguration>",
+        ),
+        (
+            "/b-1",
+            "tagging",
+            "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value><X/></Tag></TagSet></Tagging>",
+        ),
         ("/b-1/k", "tagging", "<Tagging><Other/></Tagging>"),
     ] {
         s.req("PUT", path).q(query, "").body(body).send().refused(400, "MalformedXML");

@@ -40,11 +40,13 @@ enum Step {
     Clippy,
     /// All tests of all rooms, optimised
     Test,
-    /// Real S3 clients against `ashlar server`
-    Clients,
+    /// Every decoder, fuzzed from its kept inputs
+    Fuzz,
+    /// Real clients, crashes, power cuts and pulled drives against `ashlar server`
+    System,
 }
 
-const STEPS: [Step; 5] = [Step::Tidy, Step::Fmt, Step::Clippy, Step::Test, Step::Clients];
+const STEPS: [Step; 6] = [Step::Tidy, Step::Fmt, Step::Clippy, Step::Test, Step::Fuzz, Step::System];
 
 /// Runs the steps.
 pub fn run(options: &Options) -> Outcome {
@@ -100,7 +102,11 @@ impl Step {
                 show(cargo().args(arguments)).map(|()| String::new())
             }
             Step::Test => tests(),
-            Step::Clients => clients(),
+            Step::Fuzz => {
+                let arguments = ["run", "--release", "-p", "ashlar-fuzz", "--", "--seconds", "30"];
+                show(cargo().args(arguments)).map(|()| String::new())
+            }
+            Step::System => system(),
         }
     }
 }
@@ -160,11 +166,8 @@ impl Counts {
     }
 }
 
-fn clients() -> Outcome<String> {
-    let suite = root().join("tests/clients/run");
-    if !suite.exists() {
-        return Ok("there is no tests/clients/run".into());
-    }
+fn system() -> Outcome<String> {
+    let suite = root().join("tests/system/run");
     show(Command::new(suite).current_dir(root()).stdin(Stdio::null())).map(|()| String::new())
 }
 

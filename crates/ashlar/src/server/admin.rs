@@ -85,10 +85,9 @@ impl Admin {
                 Ok((status, value)) => json_answer(status, &value),
                 Err((status, why)) => json_answer(status, &json!({ "error": why, "code": status.as_u16() })),
             },
-            Err(fault) => json_answer(
-                fault.status(),
-                &json!({ "error": fault.message(), "code": fault.code().name }),
-            ),
+            Err(fault) => {
+                json_answer(fault.status(), &json!({ "error": fault.message(), "code": fault.code().name }))
+            }
         };
         tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), peer = %peer.address, "administration");
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -102,7 +101,8 @@ impl Admin {
         let (parts, incoming) = request.into_parts();
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
-        let signed = Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
+        let signed =
+            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
         let verifier = self.service.verifier();
         let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
         if verified.access_key() != verifier.keys.root_access_key() {
@@ -115,7 +115,8 @@ impl Admin {
         if body.is_empty() {
             return Ok(Order::default());
         }
-        serde_json::from_slice(&body).map_err(|e| Fault::with(Code::INVALID_REQUEST, format!("the document is not understood: {e}")))
+        serde_json::from_slice(&body)
+            .map_err(|e| Fault::with(Code::INVALID_REQUEST, format!("the document is not understood: {e}")))
     }
 
     async fn act(&self, method: &Method, path: &str, order: Order) -> Reply {
@@ -151,7 +152,11 @@ impl Admin {
         let (sets, running) = (self.house.sets.clone(), self.scrubbing.clone());
         tokio::spawn(async move {
             match sets.scrub(deep).await {
-                Ok(found) => tracing::info!(registers = found.registers, healed = found.healed.shards, "pass over everything ended"),
+                Ok(found) => tracing::info!(
+                    registers = found.registers,
+                    healed = found.healed.shards,
+                    "pass over everything ended"
+                ),
                 Err(error) => tracing::warn!(%error, "pass over everything ended early"),
             }
             running.store(false, Ordering::Release);
@@ -167,7 +172,11 @@ impl Admin {
 }
 
 fn named(order: &Order) -> Result<&str, (StatusCode, String)> {
-    if order.drive.is_empty() { Err(wrong("name a drive: {\"drive\": \"path or id\"}")) } else { Ok(&order.drive) }
+    if order.drive.is_empty() {
+        Err(wrong("name a drive: {\"drive\": \"path or id\"}"))
+    } else {
+        Ok(&order.drive)
+    }
 }
 
 fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {

@@ -48,7 +48,14 @@ impl Banner<'_> {
             Origin::Environment | Origin::Stored => "YOUR-SECRET-KEY",
         };
         let mut out = String::new();
-        let _ = writeln!(out, "ashlar {}: {} of {} drives in service, code {}", env!("CARGO_PKG_VERSION"), self.drives.0, self.drives.1, self.code);
+        let _ = writeln!(
+            out,
+            "ashlar {}: {} of {} drives in service, code {}",
+            env!("CARGO_PKG_VERSION"),
+            self.drives.0,
+            self.drives.1,
+            self.code
+        );
         if self.formatted > 0 {
             let _ = writeln!(out, "formatted {} blank folders", self.formatted);
         }
@@ -113,7 +120,9 @@ mod tests {
     fn the_secret_is_shown_only_when_it_is_new() {
         let root = Credential { access_key: "AKTEST".into(), secret: Secret::new("very-secret-indeed") };
         let address = ["127.0.0.1:9000".parse().unwrap()];
-        for (origin, shown) in [(Origin::Generated, true), (Origin::Stored, false), (Origin::Environment, false)] {
+        for (origin, shown) in
+            [(Origin::Generated, true), (Origin::Stored, false), (Origin::Environment, false)]
+        {
             let banner = Banner {
                 addresses: &address,
                 tls: false,

@@ -29,8 +29,22 @@ struct Stored {
 
 /// Access keys and secrets that the world knows.
 const WEAK: [&str; 16] = [
-    "minioadmin", "minio", "minio123", "miniostorage", "rustfsadmin", "admin", "admin123", "password",
-    "password123", "administrator", "root", "root123", "rootroot", "ashlar", "ashlaradmin", "changeme",
+    "minioadmin",
+    "minio",
+    "minio123",
+    "miniostorage",
+    "rustfsadmin",
+    "admin",
+    "admin123",
+    "password",
+    "password123",
+    "administrator",
+    "root",
+    "root123",
+    "rootroot",
+    "ashlar",
+    "ashlaradmin",
+    "changeme",
 ];
 
 /// Reads the environment: our names first, then MinIO's.
@@ -55,7 +69,11 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<C
 
 fn check(access_key: &str, secret: &str) -> Result<(), &'static str> {
     let plain = |t: &str| t.bytes().all(|b| (0x21..0x7f).contains(&b));
-    if access_key.len() < 3 || access_key.len() > 128 || !plain(access_key) || access_key.contains(['/', ',', '=', ':']) {
+    if access_key.len() < 3
+        || access_key.len() > 128
+        || !plain(access_key)
+        || access_key.contains(['/', ',', '=', ':'])
+    {
         return Err("the user must have 3 to 128 printable characters, none of them / , = :");
     }
     if secret.len() < 8 || secret.len() > 256 || !plain(secret) {
@@ -117,7 +135,10 @@ mod tests {
         assert_eq!((pair.access_key.len(), pair.secret.expose().len()), (20, 40));
         assert!(!is_weak(&pair) && check(&pair.access_key, pair.secret.expose()).is_ok());
         let again = decode(&encode(&pair)).unwrap();
-        assert_eq!((again.access_key, again.secret.expose()), (pair.access_key.clone(), pair.secret.expose()));
+        assert_eq!(
+            (again.access_key, again.secret.expose()),
+            (pair.access_key.clone(), pair.secret.expose())
+        );
         assert_ne!(generate().access_key, pair.access_key);
     }
 
@@ -127,10 +148,15 @@ mod tests {
             move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
         };
         assert!(from_environment(env(&[])).unwrap().is_none());
-        let minio = from_environment(env(&[("MINIO_ROOT_USER", "minioadmin"), ("MINIO_ROOT_PASSWORD", "minioadmin")]));
+        let minio = from_environment(env(&[
+            ("MINIO_ROOT_USER", "minioadmin"),
+            ("MINIO_ROOT_PASSWORD", "minioadmin"),
+        ]));
         assert!(is_weak(&minio.unwrap().unwrap()));
         assert!(from_environment(env(&[("ASHLAR_ROOT_USER", "abc")])).is_err());
-        assert!(from_environment(env(&[("ASHLAR_ROOT_USER", "abc"), ("ASHLAR_ROOT_PASSWORD", "short")])).is_err());
+        assert!(
+            from_environment(env(&[("ASHLAR_ROOT_USER", "abc"), ("ASHLAR_ROOT_PASSWORD", "short")])).is_err()
+        );
         let ours = from_environment(env(&[
             ("ASHLAR_ROOT_USER", "abc"),
             ("ASHLAR_ROOT_PASSWORD", "long enough?no"),

@@ -34,7 +34,10 @@ fn expand_one(text: &str, out: &mut Vec<String>) -> Result<(), String> {
         out.push(text.to_owned());
         return Ok(());
     };
-    let close = text[open..].find('}').map(|i| open + i).ok_or_else(|| format!("{text}: an opening brace without a closing one"))?;
+    let close = text[open..]
+        .find('}')
+        .map(|i| open + i)
+        .ok_or_else(|| format!("{text}: an opening brace without a closing one"))?;
     let bad = || format!("{text}: a range must look like {{1...4}}, the first number not above the last");
     let (first, last) = text[open + 1..close].split_once("...").ok_or_else(bad)?;
     let number = |t: &str| -> Result<u64, String> {
@@ -71,7 +74,16 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        for bad in ["d{1..4}", "d{4...1}", "d{a...b}", "d{1...4", "d1...4}", "d{}", "d{1...5000}", "d{1...99}/{1...99}"] {
+        for bad in [
+            "d{1..4}",
+            "d{4...1}",
+            "d{a...b}",
+            "d{1...4",
+            "d1...4}",
+            "d{}",
+            "d{1...5000}",
+            "d{1...99}/{1...99}",
+        ] {
             assert!(of(&[bad]).is_err(), "{bad}");
         }
         assert!(of(&["a", "a"]).unwrap_err().contains("twice"));

@@ -154,7 +154,14 @@ impl House {
         check_code(&map, plan.code)?;
         let (root, origin) = root(&control, environment).await?;
         let house = assemble(control, map, opened, found, pool, drive_options, plan)?;
-        Ok((house, Started { formatted, root, origin: if formatted > 0 && origin == Origin::Stored { Origin::Generated } else { origin } }))
+        Ok((
+            house,
+            Started {
+                formatted,
+                root,
+                origin: if formatted > 0 && origin == Origin::Stored { Origin::Generated } else { origin },
+            },
+        ))
     }
 
     /// Stops the background work and closes the drives.
@@ -230,7 +237,8 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
         let mut formatted = 0;
         for place in &mut places {
             if place.probe == Probe::Missing {
-                std::fs::create_dir_all(&place.path).map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
+                std::fs::create_dir_all(&place.path)
+                    .map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
                 place.probe = ashlar_drive::probe(&place.path);
             }
             if place.probe == Probe::Blank {
@@ -260,7 +268,10 @@ pub fn format(path: &Path, deployment: DeploymentId, role: Role) -> Result<Label
 }
 
 /// Opens every drive that is there, in parallel: recovery reads.
-async fn open_drives(found: &[Place], options: &DriveOptions) -> Result<Vec<(PathBuf, Result<Drive, String>)>, String> {
+async fn open_drives(
+    found: &[Place],
+    options: &DriveOptions,
+) -> Result<Vec<(PathBuf, Result<Drive, String>)>, String> {
     let opening = labels(found).map(|(path, _)| {
         let (path, options) = (path.to_owned(), options.clone());
         async move {
@@ -270,7 +281,10 @@ async fn open_drives(found: &[Place], options: &DriveOptions) -> Result<Vec<(Pat
     });
     let opened = futures::future::join_all(opening).await;
     if opened.iter().all(|(_, o)| o.is_err()) {
-        let why: Vec<String> = opened.into_iter().filter_map(|(p, o)| o.err().map(|e| format!("{}: {e}", p.display()))).collect();
+        let why: Vec<String> = opened
+            .into_iter()
+            .filter_map(|(p, o)| o.err().map(|e| format!("{}: {e}", p.display())))
+            .collect();
         return Err(format!("no drive can be opened\n{}", why.join("\n")));
     }
     Ok(opened)
@@ -359,7 +373,13 @@ fn assemble(
 ) -> Result<Arc<House>, String> {
     let mut slots: Vec<Slot> = found
         .into_iter()
-        .map(|place| Slot { path: place.path, drive: None, problem: problem(&place.probe), held: false, distrusted: false })
+        .map(|place| Slot {
+            path: place.path,
+            drive: None,
+            problem: problem(&place.probe),
+            held: false,
+            distrusted: false,
+        })
         .collect();
     let mut serving = Vec::new();
     for (path, drive) in opened {
@@ -382,7 +402,8 @@ fn assemble(
     let mut options = SetOptions::new(pool.clone());
     options.record_cache = (memory / 12).min(options.record_cache);
     let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
-    let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default()).map_err(|e| e.to_string())?;
+    let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())
+        .map_err(|e| e.to_string())?;
     sets.start();
     Ok(Arc::new(House {
         control,

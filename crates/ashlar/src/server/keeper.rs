@@ -144,7 +144,8 @@ async fn returned(house: &House, i: usize, slot: &Slot, id: DriveId) -> Result<(
     let map = house.map.load_full();
     match map.drive(id).map(|d| d.state) {
         Some(DriveState::Active | DriveState::Joining) => {
-            let elsewhere = house.slots.lock().iter().any(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
+            let elsewhere =
+                house.slots.lock().iter().any(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
             if elsewhere {
                 return Err("the same drive is in service at another path".into());
             }
@@ -169,7 +170,8 @@ async fn blank(house: &House, i: usize, slot: &Slot) -> Result<(), String> {
     let Some(old) = vacancy(house, &map, &slot.path) else {
         return Err("blank, and no drive is missing".into());
     };
-    let others: Vec<PathBuf> = house.slots.lock().iter().filter(|s| s.drive.is_some()).map(|s| s.path.clone()).collect();
+    let others: Vec<PathBuf> =
+        house.slots.lock().iter().filter(|s| s.drive.is_some()).map(|s| s.path.clone()).collect();
     if looks_unmounted(&slot.path, &others) {
         return Err("blank, but not a mount point as the other drives are: is the drive not mounted? `ashlar drive replace` uses it all the same".into());
     }
@@ -229,7 +231,9 @@ async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<Pa
     }
     let folder = path.join(HANDOVER);
     let made = folder.clone();
-    house::blocking(move || std::fs::create_dir_all(&made)).await?.map_err(|e| format!("{}: {e}", folder.display()))?;
+    house::blocking(move || std::fs::create_dir_all(&made))
+        .await?
+        .map_err(|e| format!("{}: {e}", folder.display()))?;
     house.control.attach(old, house::bare_medium(&folder)).await.map_err(|e| e.to_string())?;
     if house.control.health().writable {
         return Ok(Some(folder));
@@ -336,7 +340,9 @@ fn find(house: &House, which: &str) -> Result<usize, String> {
     if let Some(i) = slots.iter().position(by_path) {
         return Ok(i);
     }
-    let by_id = |s: &Slot| s.drive.as_ref().is_some_and(|d| which.len() >= 4 && d.label().drive.to_hex().starts_with(which));
+    let by_id = |s: &Slot| {
+        s.drive.as_ref().is_some_and(|d| which.len() >= 4 && d.label().drive.to_hex().starts_with(which))
+    };
     let mut found = slots.iter().enumerate().filter(|(_, s)| by_id(s));
     match (found.next(), found.next()) {
         (Some((i, _)), None) => Ok(i),

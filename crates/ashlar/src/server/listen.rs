@@ -43,7 +43,9 @@ pub struct Listener {
 /// # Errors
 /// In words.
 pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, String> {
-    let bad = |why: &dyn std::fmt::Display| format!("--address {text}: {why}; expected HOST:PORT, for instance 127.0.0.1:9000 or :9000");
+    let bad = |why: &dyn std::fmt::Display| {
+        format!("--address {text}: {why}; expected HOST:PORT, for instance 127.0.0.1:9000 or :9000")
+    };
     let full = if text.bytes().all(|b| b.is_ascii_digit()) { format!(":{text}") } else { text.to_owned() };
     if let Some(port) = full.strip_prefix(':') {
         let port: u16 = port.parse().map_err(|e| bad(&e))?;
@@ -58,7 +60,10 @@ impl Listener {
     ///
     /// # Errors
     /// In words.
-    pub fn bind(addresses: &[SocketAddr], tls: Option<Arc<rustls::ServerConfig>>) -> Result<Listener, String> {
+    pub fn bind(
+        addresses: &[SocketAddr],
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Result<Listener, String> {
         let mut sockets = Vec::new();
         for address in addresses {
             match bind(*address) {
@@ -68,7 +73,9 @@ impl Listener {
                     let any = SocketAddr::new(IpAddr::from([0u8; 4]), address.port());
                     sockets.push(bind(any).map_err(|e| format!("cannot listen on {any}: {e}"))?);
                 }
-                Err(e) => return Err(format!("cannot listen on {address}: {e}. Is another server running there?")),
+                Err(e) => {
+                    return Err(format!("cannot listen on {address}: {e}. Is another server running there?"));
+                }
             }
         }
         Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from) })

@@ -38,7 +38,12 @@ pub struct Capacity {
 pub fn capacity(house: &House) -> Capacity {
     let map = house.map.load();
     let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
-    let stats = house.slots.lock().iter().filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats)).collect::<Vec<_>>();
+    let stats = house
+        .slots
+        .lock()
+        .iter()
+        .filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats))
+        .collect::<Vec<_>>();
     let raw = stats.iter().map(|s| s.capacity).sum::<u64>();
     let raw_free = stats.iter().map(|s| s.free).sum::<u64>();
     Capacity { raw, raw_free, usable: raw / n * k, usable_free: raw_free / n * k }
@@ -46,7 +51,8 @@ pub fn capacity(house: &House) -> Capacity {
 
 fn cluster(house: &House, out: &mut String) {
     let slots = house.slots.lock().clone();
-    let online = slots.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
+    let online =
+        slots.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
     let health = house.sets.health();
     let capacity = capacity(house);
     let control = house.control.health();
@@ -54,18 +60,84 @@ fn cluster(house: &House, out: &mut String) {
     one(out, "minio_cluster_nodes_offline_total", "gauge", "Total number of nodes offline.", 0);
     one(out, "minio_cluster_drive_total", "gauge", "Total drives in this cluster.", slots.len());
     one(out, "minio_cluster_drive_online_total", "gauge", "Total drives online in this cluster.", online);
-    one(out, "minio_cluster_drive_offline_total", "gauge", "Total drives offline in this cluster.", slots.len() - online);
-    one(out, "minio_cluster_capacity_raw_total_bytes", "gauge", "Total capacity online in the cluster.", capacity.raw);
-    one(out, "minio_cluster_capacity_raw_free_bytes", "gauge", "Total free capacity online in the cluster.", capacity.raw_free);
-    one(out, "minio_cluster_capacity_usable_total_bytes", "gauge", "Total usable capacity online in the cluster.", capacity.usable);
-    one(out, "minio_cluster_capacity_usable_free_bytes", "gauge", "Total free usable capacity online in the cluster.", capacity.usable_free);
-    one(out, "minio_cluster_health_status", "gauge", "Get current cluster health status.", u8::from(health.iter().all(|g| g.writable)));
-    one(out, "minio_cluster_bucket_total", "gauge", "Total number of buckets in the cluster.", house.store.buckets().len());
-    one(out, "ashlar_groups_readable", "gauge", "Placement groups that can be read.", health.iter().filter(|g| g.readable).count());
-    one(out, "ashlar_groups_writable", "gauge", "Placement groups that take writes.", health.iter().filter(|g| g.writable).count());
+    one(
+        out,
+        "minio_cluster_drive_offline_total",
+        "gauge",
+        "Total drives offline in this cluster.",
+        slots.len() - online,
+    );
+    one(
+        out,
+        "minio_cluster_capacity_raw_total_bytes",
+        "gauge",
+        "Total capacity online in the cluster.",
+        capacity.raw,
+    );
+    one(
+        out,
+        "minio_cluster_capacity_raw_free_bytes",
+        "gauge",
+        "Total free capacity online in the cluster.",
+        capacity.raw_free,
+    );
+    one(
+        out,
+        "minio_cluster_capacity_usable_total_bytes",
+        "gauge",
+        "Total usable capacity online in the cluster.",
+        capacity.usable,
+    );
+    one(
+        out,
+        "minio_cluster_capacity_usable_free_bytes",
+        "gauge",
+        "Total free usable capacity online in the cluster.",
+        capacity.usable_free,
+    );
+    one(
+        out,
+        "minio_cluster_health_status",
+        "gauge",
+        "Get current cluster health status.",
+        u8::from(health.iter().all(|g| g.writable)),
+    );
+    one(
+        out,
+        "minio_cluster_bucket_total",
+        "gauge",
+        "Total number of buckets in the cluster.",
+        house.store.buckets().len(),
+    );
+    one(
+        out,
+        "ashlar_groups_readable",
+        "gauge",
+        "Placement groups that can be read.",
+        health.iter().filter(|g| g.readable).count(),
+    );
+    one(
+        out,
+        "ashlar_groups_writable",
+        "gauge",
+        "Placement groups that take writes.",
+        health.iter().filter(|g| g.writable).count(),
+    );
     one(out, "ashlar_groups_total", "gauge", "Placement groups.", health.len());
-    one(out, "ashlar_control_copies_current", "gauge", "Drives that hold the present content of the control store.", control.current);
-    one(out, "ashlar_control_writable", "gauge", "Whether the control store takes changes.", u8::from(control.writable));
+    one(
+        out,
+        "ashlar_control_copies_current",
+        "gauge",
+        "Drives that hold the present content of the control store.",
+        control.current,
+    );
+    one(
+        out,
+        "ashlar_control_writable",
+        "gauge",
+        "Whether the control store takes changes.",
+        u8::from(control.writable),
+    );
     one(out, "ashlar_buffer_bytes", "gauge", "Bytes of buffers in use.", house.pool.used());
     one(out, "ashlar_buffer_idle_bytes", "gauge", "Bytes of buffers kept for use.", house.pool.idle());
     one(out, "ashlar_buffer_ceiling_bytes", "gauge", "Most bytes of buffers.", house.pool.ceiling());
@@ -78,7 +150,12 @@ const FIELDS: [Field; 18] = [
     ("minio_node_drive_total_bytes", "gauge", "Total storage on a drive.", |s| s.capacity as f64),
     ("minio_node_drive_free_bytes", "gauge", "Total storage available on a drive.", |s| s.free as f64),
     ("minio_node_drive_used_bytes", "gauge", "Total storage used on a drive.", |s| s.used as f64),
-    ("minio_node_drive_errors_ioerror", "counter", "Total number of I/O errors since the server uptime.", |s| s.read_errors as f64),
+    (
+        "minio_node_drive_errors_ioerror",
+        "counter",
+        "Total number of I/O errors since the server uptime.",
+        |s| s.read_errors as f64,
+    ),
     ("ashlar_drive_journal_live_bytes", "gauge", "Live bytes in the journal.", |s| s.journal_live as f64),
     ("ashlar_drive_journal_bytes", "gauge", "Bytes of journal segments.", |s| s.journal_bytes as f64),
     ("ashlar_drive_extent_live_bytes", "gauge", "Live bytes in extents.", |s| s.extent_live as f64),
@@ -89,17 +166,30 @@ const FIELDS: [Field; 18] = [
     ("ashlar_drive_syncs_total", "counter", "Flushes.", |s| s.syncs as f64),
     ("ashlar_drive_records_total", "counter", "Journal records written.", |s| s.records as f64),
     ("ashlar_drive_commits_total", "counter", "Group commits.", |s| s.batches as f64),
-    ("ashlar_drive_commit_seconds_total", "counter", "Seconds spent until group commits were durable.", |s| s.commit_us as f64 / 1e6),
-    ("ashlar_drive_commit_seconds_max", "gauge", "The longest group commit.", |s| s.commit_us_max as f64 / 1e6),
-    ("ashlar_drive_compacted_bytes_total", "counter", "Journal bytes rewritten by compaction.", |s| s.compacted as f64),
-    ("ashlar_drive_journal_damage_total", "counter", "Journal batches found unreadable at the start.", |s| s.journal_damage as f64),
+    (
+        "ashlar_drive_commit_seconds_total",
+        "counter",
+        "Seconds spent until group commits were durable.",
+        |s| s.commit_us as f64 / 1e6,
+    ),
+    ("ashlar_drive_commit_seconds_max", "gauge", "The longest group commit.", |s| {
+        s.commit_us_max as f64 / 1e6
+    }),
+    ("ashlar_drive_compacted_bytes_total", "counter", "Journal bytes rewritten by compaction.", |s| {
+        s.compacted as f64
+    }),
+    ("ashlar_drive_journal_damage_total", "counter", "Journal batches found unreadable at the start.", |s| {
+        s.journal_damage as f64
+    }),
 ];
 
 fn drives(house: &House, out: &mut String) {
     let slots = house.slots.lock().clone();
     let all: Vec<(String, Option<(State, Role, Stats)>)> = slots
         .iter()
-        .map(|s| (label(&s.path.display().to_string()), s.drive.as_ref().map(|d| (d.state(), d.role(), d.stats()))))
+        .map(|s| {
+            (label(&s.path.display().to_string()), s.drive.as_ref().map(|d| (d.state(), d.role(), d.stats())))
+        })
         .collect();
     head(out, "ashlar_drive_state", "gauge", "1 for the state a drive is in.");
     for (path, drive) in &all {
@@ -134,9 +224,27 @@ fn label(text: &str) -> String {
 
 fn healing(house: &House, out: &mut String) {
     let heal = house.sets.heal_stats();
-    one(out, "minio_heal_objects_total", "counter", "Objects scanned in current self healing run.", heal.looked);
-    one(out, "minio_heal_objects_heal_total", "counter", "Objects healed in current self healing run.", heal.records + heal.shards);
-    one(out, "minio_heal_objects_errors_total", "counter", "Objects for which healing failed in current self healing run.", heal.lost);
+    one(
+        out,
+        "minio_heal_objects_total",
+        "counter",
+        "Objects scanned in current self healing run.",
+        heal.looked,
+    );
+    one(
+        out,
+        "minio_heal_objects_heal_total",
+        "counter",
+        "Objects healed in current self healing run.",
+        heal.records + heal.shards,
+    );
+    one(
+        out,
+        "minio_heal_objects_errors_total",
+        "counter",
+        "Objects for which healing failed in current self healing run.",
+        heal.lost,
+    );
     one(out, "ashlar_heal_queue", "gauge", "Registers waiting to be healed.", heal.queued);
     one(out, "ashlar_heal_records_total", "counter", "Records brought up to date.", heal.records);
     one(out, "ashlar_heal_shards_total", "counter", "Shards made again.", heal.shards);
@@ -145,26 +253,59 @@ fn healing(house: &House, out: &mut String) {
     one(out, "ashlar_rebuilds_active", "gauge", "Drives being filled.", active);
     if let Some(scrub) = house.sets.last_scrub() {
         one(out, "ashlar_scrub_registers", "gauge", "Registers looked at in the last pass.", scrub.registers);
-        one(out, "ashlar_scrub_orphans", "gauge", "Shards that no record named in the last pass.", scrub.orphans);
+        one(
+            out,
+            "ashlar_scrub_orphans",
+            "gauge",
+            "Shards that no record named in the last pass.",
+            scrub.orphans,
+        );
     }
 }
 
 /// The process, as far as /proc says.
 fn process(out: &mut String) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let rss = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|v| v.trim().split(' ').next()?.parse::<u64>().ok());
+    let rss = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmRSS:"))
+        .and_then(|v| v.trim().split(' ').next()?.parse::<u64>().ok());
     if let Some(kib) = rss {
-        one(out, "minio_node_process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", kib * 1024);
+        one(
+            out,
+            "minio_node_process_resident_memory_bytes",
+            "gauge",
+            "Resident memory size in bytes.",
+            kib * 1024,
+        );
     }
     if let Some(seconds) = cpu_seconds() {
-        one(out, "minio_node_process_cpu_total_seconds", "counter", "Total user and system CPU time spent in seconds.", seconds);
+        one(
+            out,
+            "minio_node_process_cpu_total_seconds",
+            "counter",
+            "Total user and system CPU time spent in seconds.",
+            seconds,
+        );
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        one(out, "minio_node_file_descriptor_open_total", "gauge", "Total number of open file descriptors.", files.count());
+        one(
+            out,
+            "minio_node_file_descriptor_open_total",
+            "gauge",
+            "Total number of open file descriptors.",
+            files.count(),
+        );
     }
     let uptime = super::clock::coarse();
     one(out, "minio_node_process_uptime_seconds", "gauge", "Uptime of the process in seconds.", uptime);
-    one(out, "minio_node_process_starttime_seconds", "gauge", "Start time of the process in seconds since epoch.", now_ms() / 1000 - uptime as i64);
+    one(
+        out,
+        "minio_node_process_starttime_seconds",
+        "gauge",
+        "Start time of the process in seconds since epoch.",
+        now_ms() / 1000 - uptime as i64,
+    );
 }
 
 /// User and system time of this process.

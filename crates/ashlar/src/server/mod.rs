@@ -90,7 +90,9 @@ pub struct Args {
 
 /// Runs the server until a signal ends it.
 pub fn run(args: Args, globals: &crate::Globals) -> ExitCode {
-    let colour = !globals.no_color && std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let colour = !globals.no_color
+        && std::env::var_os("NO_COLOR").is_none()
+        && std::io::IsTerminal::is_terminal(&std::io::stderr());
     logs::start(args.log, colour);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = args.threads {
@@ -142,7 +144,8 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
     }
-    let routes = Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
+    let routes =
+        Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(stop));
     listener.serve(routes, stopping, DRAIN).await;
@@ -216,7 +219,11 @@ fn service(house: &House, started: Started, args: &Args) -> Service {
         },
         verifier: Verifier { keys: Keys::new(started.root), region: args.region.clone() },
         domains: args.domain.clone(),
-        origins: if args.cors_origin.is_empty() { Origins::default() } else { Origins::new(args.cors_origin.clone()) },
+        origins: if args.cors_origin.is_empty() {
+            Origins::default()
+        } else {
+            Origins::new(args.cors_origin.clone())
+        },
         host_id: hex(hash(b"host")),
     })
 }
@@ -243,7 +250,9 @@ async fn trim(house: Arc<House>) {
 /// The first signal stops in order, the second at once.
 async fn signals(stop: watch::Sender<bool>) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return;
     };
     let mut first = true;

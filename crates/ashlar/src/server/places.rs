@@ -30,7 +30,9 @@ pub enum Finding {
 pub fn look(paths: &[PathBuf]) -> Vec<Place> {
     std::thread::scope(|scope| {
         let looks: Vec<_> = paths.iter().map(|path| scope.spawn(|| probe(path))).collect();
-        let probes = looks.into_iter().map(|look| look.join().unwrap_or_else(|_| Probe::Unreadable("the look at it failed".into())));
+        let probes = looks
+            .into_iter()
+            .map(|look| look.join().unwrap_or_else(|_| Probe::Unreadable("the look at it failed".into())));
         paths.iter().zip(probes).map(|(path, probe)| Place { path: path.clone(), probe }).collect()
     })
 }
@@ -50,7 +52,10 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
     let mut deployment: Option<(DeploymentId, &Path)> = None;
     for place in places {
         match &place.probe {
-            Probe::Foreign(why) => foreign.push(format!("{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder", place.path.display())),
+            Probe::Foreign(why) => foreign.push(format!(
+                "{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder",
+                place.path.display()
+            )),
             Probe::Ours(label) => match deployment {
                 Some((other, at)) if other != label.deployment => problems.push(format!(
                     "{} and {} belong to different deployments",
@@ -78,7 +83,11 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
         let Probe::Ours(label) = &a.probe else { continue };
         let twin = places[..i].iter().find(|b| matches!(&b.probe, Probe::Ours(l) if l.drive == label.drive));
         if let Some(twin) = twin {
-            return Err(format!("{} and {} are the same drive; name it once", twin.path.display(), a.path.display()));
+            return Err(format!(
+                "{} and {} are the same drive; name it once",
+                twin.path.display(),
+                a.path.display()
+            ));
         }
     }
     Ok(deployment.map_or(Finding::New, |(id, _)| Finding::Existing(id)))
@@ -118,15 +127,21 @@ mod tests {
     }
 
     fn ours(deployment: u8, drive: u8) -> Probe {
-        Probe::Ours(Label { deployment: DeploymentId([deployment; 16]), drive: DriveId([drive; 16]), created_ms: 0 })
+        Probe::Ours(Label {
+            deployment: DeploymentId([deployment; 16]),
+            drive: DriveId([drive; 16]),
+            created_ms: 0,
+        })
     }
 
     #[test]
     fn foreign_folders_stop_a_first_start_and_count_as_missing_later() {
         let photos = || Probe::Foreign("it holds photos".into());
-        let text = judge(&[place("a", photos()), place("b", Probe::Blank), place("c", photos())]).unwrap_err();
+        let text =
+            judge(&[place("a", photos()), place("b", Probe::Blank), place("c", photos())]).unwrap_err();
         assert!(text.contains("a: it holds photos") && text.contains("c: it holds photos"), "{text}");
-        let text = judge(&[place("a", photos()), place("b", ours(1, 1)), place("c", ours(2, 2))]).unwrap_err();
+        let text =
+            judge(&[place("a", photos()), place("b", ours(1, 1)), place("c", ours(2, 2))]).unwrap_err();
         assert!(text.contains("b and c belong"), "{text}");
         let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
         assert_eq!(judge(&[place("a", photos()), place("b", ours(1, 1))]), existing);

@@ -64,7 +64,9 @@ impl Routes {
                 tracing::error!(peer = %peer.address, "a request failed in a way that must not happen");
                 let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";
                 let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, text);
-                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             }
@@ -91,11 +93,16 @@ impl Routes {
             "/minio/health/live" | "/ashlar/health/live" if read => plain(StatusCode::OK, ""),
             "/minio/health/ready" | "/ashlar/health/ready" if read => self.ready(),
             "/minio/health/cluster" | "/ashlar/health/cluster" if read => {
-                let maintenance = request.uri().query().is_some_and(|q| q.split('&').any(|p| p == "maintenance=true"));
+                let maintenance =
+                    request.uri().query().is_some_and(|q| q.split('&').any(|p| p == "maintenance=true"));
                 self.cluster(true, maintenance)
             }
-            "/minio/health/cluster/read" | "/ashlar/health/cluster/read" if read => self.cluster(false, false),
-            "/minio/v2/metrics/cluster" | "/minio/v2/metrics/node" | "/ashlar/metrics" if read => self.metrics(&request),
+            "/minio/health/cluster/read" | "/ashlar/health/cluster/read" if read => {
+                self.cluster(false, false)
+            }
+            "/minio/v2/metrics/cluster" | "/minio/v2/metrics/node" | "/ashlar/metrics" if read => {
+                self.metrics(&request)
+            }
             path if path.starts_with("/ashlar/admin/v1/") => return self.admin.answer(request, peer).await,
             path => {
                 let text = format!("{path}: not implemented by this server\n");
@@ -144,7 +151,10 @@ impl Routes {
         super::metrics::render(&self.house, &mut text);
         self.service.metrics().render(&mut text);
         let mut response = plain(StatusCode::OK, text);
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
+        );
         response
     }
 }
@@ -154,6 +164,8 @@ pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
     let mut response = Response::new(Body::whole(text.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::SERVER, HeaderValue::from_static("Ashlar"));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }

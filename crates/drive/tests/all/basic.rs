@@ -20,9 +20,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
     assert_eq!(read_record(&d, 1).unwrap(), Some((ballot(5), b"first".to_vec())));
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(5), b"first"), c));
     assert_eq!(r.ok, 1, "a repeat is answered again");
-    let Prepared::Promised { accepted: Some(a) } =
-        run(&d, d.prepare(&key(1), ballot(9))).unwrap()
-    else {
+    let Prepared::Promised { accepted: Some(a) } = run(&d, d.prepare(&key(1), ballot(9))).unwrap() else {
         panic!()
     };
     assert_eq!((a.ballot, a.record.as_ref(), a.hint, a.with_shard), (ballot(5), &b"first"[..], false, false));
@@ -87,10 +85,9 @@ fn small_and_large_shards() {
             assert_eq!(&read_shard(&d, *id).unwrap(), data);
         }
         assert_eq!(run(&d, d.shards(None, 1000)).unwrap(), census);
-        let paged: Vec<_> = std::iter::successors(
-            run(&d, d.shards(None, 2)).unwrap().pop(),
-            |s| run(&d, d.shards(Some((s.write_id, s.index)), 1)).unwrap().pop(),
-        )
+        let paged: Vec<_> = std::iter::successors(run(&d, d.shards(None, 2)).unwrap().pop(), |s| {
+            run(&d, d.shards(Some((s.write_id, s.index)), 1)).unwrap().pop()
+        })
         .collect();
         assert_eq!(paged, census[1..]);
     }

@@ -1,8 +1,6 @@
 //! Helpers of the tests.
 
-use ashlar_drive::{
-    Accept, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally,
-};
+use ashlar_drive::{Accept, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally};
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
 use ashlar_machine::{BufferPool, Folder, SimDisk};
 use bytes::Bytes;
@@ -34,11 +32,7 @@ impl Rng {
 }
 
 pub fn label(n: u8) -> Label {
-    Label {
-        deployment: DeploymentId([7; 16]),
-        drive: DriveId([n; 16]),
-        created_ms: 1_700_000_000_000,
-    }
+    Label { deployment: DeploymentId([7; 16]), drive: DriveId([n; 16]), created_ms: 1_700_000_000_000 }
 }
 
 pub fn small_options() -> Options {
@@ -137,8 +131,7 @@ pub fn write_large(
     data: &[u8],
     frame: u32,
 ) -> Result<(), ashlar_drive::Error> {
-    let mut w =
-        drive.begin_shard(&key(k), write_id(id), 3, ballot(1), data.len() as u64, frame)?;
+    let mut w = drive.begin_shard(&key(k), write_id(id), 3, ballot(1), data.len() as u64, frame)?;
     for c in data.chunks(frame as usize) {
         run(drive, w.write(Bytes::copy_from_slice(c)))?;
     }

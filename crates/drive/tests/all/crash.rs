@@ -27,13 +27,8 @@ impl Past {
     fn allows(&self, value: Option<u64>, at: usize) -> bool {
         let last_acked = self.values.iter().rposition(|(_, _, acked)| *acked <= at);
         match last_acked {
-            None => {
-                value.is_none()
-                    || self.values.iter().any(|(v, asked, _)| *v == value && *asked <= at)
-            }
-            Some(i) => {
-                self.values[i..].iter().any(|(v, asked, _)| *v == value && *asked <= at)
-            }
+            None => value.is_none() || self.values.iter().any(|(v, asked, _)| *v == value && *asked <= at),
+            Some(i) => self.values[i..].iter().any(|(v, asked, _)| *v == value && *asked <= at),
         }
     }
 }

@@ -215,9 +215,8 @@ fn flips_in_extents() {
         disk.flip(name, at, rng.below(8) as u8);
         let d = open(&disk).unwrap();
         let errors = never_wrong(&d, 0, 0, 4, &format!("{i}"));
-        let scrub: usize = (100..104)
-            .filter(|id| run(&d, d.verify_shard(write_id(*id), 3)) != Ok(()))
-            .count();
+        let scrub: usize =
+            (100..104).filter(|id| run(&d, d.verify_shard(write_id(*id), 3)) != Ok(())).count();
         assert!(scrub as u64 >= errors);
         noticed += u64::from(scrub > 0);
         // Not noticed only in the padding between a frame and the next page.
@@ -274,11 +273,8 @@ fn files_that_are_not_what_they_should_be() {
         drop(d);
         disk.dump()
     };
-    let data: Vec<String> = now
-        .keys()
-        .filter(|n| n.starts_with("journal/") || n.starts_with("extents/"))
-        .cloned()
-        .collect();
+    let data: Vec<String> =
+        now.keys().filter(|n| n.starts_with("journal/") || n.starts_with("extents/")).cloned().collect();
     assert!(data.len() >= 4, "{data:?}");
     let mut cases: Vec<(String, Files)> = Vec::new();
     for (i, n) in data.iter().enumerate() {

@@ -54,8 +54,7 @@ fn deleted_data_gives_its_space_back() {
         drop(w);
         block(async {
             let keep = d.open_shard(write_id(90_003), 3).await.unwrap();
-            let all: Vec<_> =
-                (0..2560).chain(90_000..90_020).map(|id| (write_id(id), 3)).collect();
+            let all: Vec<_> = (0..2560).chain(90_000..90_020).map(|id| (write_id(id), 3)).collect();
             d.discard(&all);
             d.flush().await.unwrap();
             assert!(d.shards(None, 10).await.unwrap().is_empty());

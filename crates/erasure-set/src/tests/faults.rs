@@ -122,8 +122,7 @@ async fn damaged_shards_are_read_around_and_healed() {
         rig.sets.heal_queued().await;
         // The other two away: only the healed ones are left.
         let away: Vec<u8> = (2..4).map(|s| part.data.slot_of(s)).collect();
-        let kept: Vec<Drive> =
-            away.iter().map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap()).collect();
+        let kept: Vec<Drive> = away.iter().map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap()).collect();
         assert!(rig.get(name).await.unwrap().unwrap() == want);
         for d in kept {
             rig.sets.attach(d);
@@ -227,8 +226,7 @@ enum Ill {
 }
 
 impl Ill {
-    const ALL: [Ill; 6] =
-        [Ill::Away, Ill::Fenced, Ill::Unreadable, Ill::Lying, Ill::Full, Ill::Slow];
+    const ALL: [Ill; 6] = [Ill::Away, Ill::Fenced, Ill::Unreadable, Ill::Lying, Ill::Full, Ill::Slow];
 
     fn befall(self, rig: &Rig, slot: u8) {
         let f = &rig.faults[usize::from(slot)];

@@ -88,9 +88,9 @@ fn search(ops: &[Op], done: u128, state: Option<u64>, seen: &mut HashSet<(u128, 
     }
     // Next may be any operation that began before the first open one ended.
     let end = (0..ops.len()).filter(|i| open(*i)).map(|i| ops[i].to).min().unwrap_or(u64::MAX);
-    (0..ops.len()).filter(|i| open(*i) && ops[*i].from < end).any(|i| {
-        apply(&ops[i], state).is_some_and(|next| search(ops, done | 1 << i, next, seen))
-    })
+    (0..ops.len())
+        .filter(|i| open(*i) && ops[*i].from < end)
+        .any(|i| apply(&ops[i], state).is_some_and(|next| search(ops, done | 1 << i, next, seen)))
 }
 
 #[test]

@@ -10,9 +10,7 @@ mod torn;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
-use ashlar_format::{
-    Body, BucketId, Data, DeploymentId, DriveId, Part, Record, RegisterKey, Space, Version,
-};
+use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Part, Record, RegisterKey, Space, Version};
 use ashlar_machine::{BufferPool, Faults};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -107,8 +105,7 @@ impl Rig {
     pub(crate) fn format(&self, slot: u8, generation: u8, role: Role) {
         let path = self.path(slot, generation);
         std::fs::create_dir_all(&path).unwrap();
-        let label =
-            Label { deployment: deployment(), drive: drive_id(slot, generation), created_ms: 1 };
+        let label = Label { deployment: deployment(), drive: drive_id(slot, generation), created_ms: 1 };
         ashlar_drive::format(&path, &label, role).unwrap();
     }
 

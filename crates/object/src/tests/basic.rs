@@ -59,10 +59,7 @@ async fn bodies_of_the_wrong_length() {
     assert!(matches!(p.end().await, Err(Error::IncompleteBody { expected: 3, got: 2 })));
     assert!(p.commit(VersionSpec::default(), &Conditions::NONE).await.is_err());
     assert!(matches!(get(&store, "bucket", "k", None).await, Err(Error::NoSuchKey { .. })));
-    assert!(matches!(
-        store.put("bucket", "k", PutSpec::new(MAX_PUT + 1)).await,
-        Err(Error::EntityTooLarge)
-    ));
+    assert!(matches!(store.put("bucket", "k", PutSpec::new(MAX_PUT + 1)).await, Err(Error::EntityTooLarge)));
     let without = PutSpec { want_md5: false, ..PutSpec::new(0) };
     let p = store.put("bucket", "k", without).await.unwrap();
     let done = p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
@@ -73,7 +70,21 @@ async fn bodies_of_the_wrong_length() {
 async fn keys_are_any_bytes_of_any_legal_length() {
     let store = bucket().await;
     let long = "k".repeat(1024);
-    let odd = ["a", "a/b", "a/", "/", "//", ".", "..", "../../etc/passwd", "a\0b", "\u{1f980}", " ", "a%2Fb", &long];
+    let odd = [
+        "a",
+        "a/b",
+        "a/",
+        "/",
+        "//",
+        ".",
+        "..",
+        "../../etc/passwd",
+        "a\0b",
+        "\u{1f980}",
+        " ",
+        "a%2Fb",
+        &long,
+    ];
     for k in odd {
         put(&store, "bucket", k, &bytes(k)).await.unwrap();
     }
@@ -117,7 +128,10 @@ async fn delete_markers_say_who_they_are() {
     assert!(d.delete_marker);
     let d = store.delete("bucket", "never", d.version_id, &Conditions::NONE).await.unwrap();
     assert!(d.delete_marker);
-    assert!(matches!(get(&store, "bucket", "never", None).await, Err(Error::NoSuchKey { delete_marker: None })));
+    assert!(matches!(
+        get(&store, "bucket", "never", None).await,
+        Err(Error::NoSuchKey { delete_marker: None })
+    ));
 }
 
 #[tokio::test]
@@ -263,7 +277,10 @@ async fn buckets_survive_and_carry_documents() {
     store.set_bucket_document("one", "policy", None).await.unwrap();
     let big = "x".repeat(70_000);
     assert!(matches!(store.set_bucket_document("one", "p", Some(&big)).await, Err(Error::EntityTooLarge)));
-    assert!(matches!(store.create_bucket("A", &CreateBucket::default()).await, Err(Error::InvalidBucketName(_))));
+    assert!(matches!(
+        store.create_bucket("A", &CreateBucket::default()).await,
+        Err(Error::InvalidBucketName(_))
+    ));
     let id = store.bucket("one").unwrap().id;
     let store = super::again(&memory, &control);
     let b = store.bucket("one").unwrap();

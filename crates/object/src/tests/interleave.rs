@@ -117,11 +117,7 @@ async fn one(seed: u64, stop: usize) {
     let mut rng = Rng(seed);
     let (store, memory, control) = memory().await;
     let versioning = *rng.pick(&[Versioning::Off, Versioning::Enabled, Versioning::Suspended]);
-    let scene = Scene {
-        bodies: vec![rng.body(200), rng.body(300)],
-        versioning,
-        conditional: rng.chance(3),
-    };
+    let scene = Scene { bodies: vec![rng.body(200), rng.body(300)], versioning, conditional: rng.chance(3) };
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     if versioning != Versioning::Off {
         store.set_versioning("bucket", versioning).await.unwrap();

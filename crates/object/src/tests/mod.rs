@@ -51,7 +51,11 @@ impl Rng {
     }
     pub fn body(&mut self, len: usize) -> Bytes {
         let seed = self.below(1 << 30) as u32;
-        Bytes::from((0..len).map(|i| (seed.wrapping_add(i as u32).wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>())
+        Bytes::from(
+            (0..len)
+                .map(|i| (seed.wrapping_add(i as u32).wrapping_mul(2_654_435_761) >> 24) as u8)
+                .collect::<Vec<_>>(),
+        )
     }
 }
 
@@ -101,8 +105,7 @@ impl Pool {
             ashlar_drive::format(&path, &label, ashlar_drive::Role::Voter).unwrap();
             paths.push((id, path));
         }
-        let drives: Vec<_> =
-            paths.iter().map(|(d, p)| (*d, p.display().to_string(), 1 << 30)).collect();
+        let drives: Vec<_> = paths.iter().map(|(d, p)| (*d, p.display().to_string(), 1 << 30)).collect();
         let map = Map::first(DEPLOYMENT, &drives, None).unwrap();
         let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
         let control = Control::create(DEPLOYMENT, media(&paths), entries).await.unwrap();
@@ -138,8 +141,7 @@ impl Pool {
                 .map(|(id, slots)| Group { id, slots: slots.clone() })
                 .collect(),
         };
-        let sets =
-            Sets::new(layout, self.drives.clone(), ashlar_erasure_set::Options::new(buffers)).unwrap();
+        let sets = Sets::new(layout, self.drives.clone(), ashlar_erasure_set::Options::new(buffers)).unwrap();
         sets.start();
         let control = Control::open(DEPLOYMENT, media(&present)).await.unwrap();
         self.control = Some(control.clone());

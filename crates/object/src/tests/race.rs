@@ -135,8 +135,7 @@ async fn bucket_deletion_loses_no_write() {
         });
         let deletes: Vec<_> = deletes.collect();
         let written = join_all(writers).await.into_iter().filter(|w| *w.as_ref().unwrap()).count();
-        let deleted =
-            join_all(deletes).await.into_iter().filter(|d| d.as_ref().unwrap().is_ok()).count();
+        let deleted = join_all(deletes).await.into_iter().filter(|d| d.as_ref().unwrap().is_ok()).count();
         assert!(deleted <= 1);
         if deleted == 1 {
             assert_eq!(written, 0, "round {round}: acknowledged into a deleted bucket");
@@ -159,13 +158,9 @@ async fn bucket_deletion_loses_no_write() {
 async fn lists_under_change(store: &Store, keys: usize, versions: bool) {
     let name = |i: usize| format!("dir{:02}/key{i:06}", i % 37);
     let stay: Vec<usize> = (0..keys).filter(|i| i % 2 == 0).collect();
-    let fill = futures::StreamExt::for_each_concurrent(
-        futures::stream::iter(0..keys),
-        16,
-        |i| async move {
-            put(store, "bucket", &name(i), &Bytes::new()).await.unwrap();
-        },
-    );
+    let fill = futures::StreamExt::for_each_concurrent(futures::stream::iter(0..keys), 16, |i| async move {
+        put(store, "bucket", &name(i), &Bytes::new()).await.unwrap();
+    });
     fill.await;
     // A tenth of the others goes before the list begins.
     for i in (0..keys).filter(|i| i % 20 == 1) {

@@ -13,7 +13,20 @@ use crate::*;
 
 const BUCKETS: [&str; 2] = ["first", "second"];
 const KEYS: [&str; 14] = [
-    "a", "a/b", "a/b/c", "a//b", "a/../b", "./x", "..", "b", "b/", "b/\u{e9}", "b0", "c-", "z/z", "z/\u{10ffff}",
+    "a",
+    "a/b",
+    "a/b/c",
+    "a//b",
+    "a/../b",
+    "./x",
+    "..",
+    "b",
+    "b/",
+    "b/\u{e9}",
+    "b0",
+    "c-",
+    "z/z",
+    "z/\u{10ffff}",
 ];
 
 /// The store and the model side by side.
@@ -91,9 +104,7 @@ impl Pair {
     }
 
     fn conditions(&mut self, bucket: &str, key: &str) -> (Conditions, MConditions) {
-        let tag = |t: &str| {
-            Some(Match::Tags(vec![EntityTag { weak: false, tag: t.to_owned() }]))
-        };
+        let tag = |t: &str| Some(Match::Tags(vec![EntityTag { weak: false, tag: t.to_owned() }]));
         match self.rng.below(8) {
             0 => (
                 Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE },
@@ -252,12 +263,7 @@ impl Pair {
         let (c, mc) = self.conditions(to, tk);
         let meta = (self.rng.below(2) == 0).then(|| self.pairs("x-amz-meta-n"));
         self.trace.push(format!("copy {b} {k} {v:?} to {to} {tk} {meta:?} {c:?}"));
-        let from = CopySource {
-            bucket: b.into(),
-            key: k.into(),
-            version: v,
-            conditions: Conditions::NONE,
-        };
+        let from = CopySource { bucket: b.into(), key: k.into(), version: v, conditions: Conditions::NONE };
         let spec = CopySpec { meta: meta.clone(), conditions: c, ..CopySpec::default() };
         let got = self.store.copy(&from, to, tk, spec).await.map(|c| c.committed);
         let source = self.m(b).find(k, v.map(raw)).cloned();
@@ -347,8 +353,7 @@ impl Pair {
         let mut lines: Vec<String> = Vec::new();
         let (mut key, mut id) = (String::new(), None);
         loop {
-            let spec =
-                VersionListSpec { prefix, delimiter, key_marker: &key, version_marker: id, max_keys };
+            let spec = VersionListSpec { prefix, delimiter, key_marker: &key, version_marker: id, max_keys };
             let page = self.store.list_versions(b, &spec).await.unwrap();
             let mut these: Vec<(String, String)> = Vec::new();
             for e in &page.entries {
@@ -383,14 +388,16 @@ impl Pair {
             }
             2..=4 if open > 0 => {
                 let i = self.rng.below(open as u64) as usize;
-                let (u, number, body) = (self.m(b).uploads[i].clone(), self.rng.below(4) as u16 + 1, self.body());
+                let (u, number, body) =
+                    (self.m(b).uploads[i].clone(), self.rng.below(4) as u16 + 1, self.body());
                 self.trace.push(format!("part {b} {} {} {number} {}", u.key, UploadId(u.id), body.len()));
                 let p = part(&self.store, b, &u.key, UploadId(u.id), number, &body).await.unwrap();
                 assert_eq!(p.etag.to_string(), etag_of(&body));
                 let entry = (body.to_vec(), etag_of(&body));
                 self.m(b).uploads[i].parts.insert(number, entry);
                 let l = self.store.list_parts(b, &u.key, UploadId(u.id), 0, 1000).await.unwrap();
-                let got: Vec<(u16, String)> = l.parts.iter().map(|p| (p.number, p.etag.to_string())).collect();
+                let got: Vec<(u16, String)> =
+                    l.parts.iter().map(|p| (p.number, p.etag.to_string())).collect();
                 let want: Vec<(u16, String)> =
                     self.m(b).uploads[i].parts.iter().map(|(n, p)| (*n, p.1.clone())).collect();
                 assert_eq!(got, want);
@@ -410,8 +417,13 @@ impl Pair {
                 let mut lines: Vec<String> = Vec::new();
                 let (mut key, mut id) = (String::new(), None);
                 loop {
-                    let spec =
-                        UploadListSpec { prefix, delimiter, key_marker: &key, upload_marker: id, max_uploads };
+                    let spec = UploadListSpec {
+                        prefix,
+                        delimiter,
+                        key_marker: &key,
+                        upload_marker: id,
+                        max_uploads,
+                    };
                     let page = self.store.list_uploads(b, &spec).await.unwrap();
                     let mut these: Vec<(String, String)> =
                         page.uploads.iter().map(|u| (u.key.clone(), format!("{}#{}", u.key, u.id))).collect();

@@ -152,17 +152,16 @@ impl MBucket {
     /// All lines of a list of versions: `key#id#latest#marker` or `prefix/`.
     pub fn list_versions(&self, prefix: &str, delimiter: &str, after: &str) -> Lines {
         let lines = self.keys.iter().flat_map(|(k, list)| {
-            list.iter().enumerate().map(move |(i, v)| {
-                (k.clone(), format!("{k}#{}#{}#{}", id_text(v.id), i == 0, v.marker))
-            })
+            list.iter()
+                .enumerate()
+                .map(move |(i, v)| (k.clone(), format!("{k}#{}#{}#{}", id_text(v.id), i == 0, v.marker)))
         });
         roll(lines, prefix, delimiter, after)
     }
 
     /// All lines of a list of uploads: `key#id` or `prefix/`.
     pub fn list_uploads(&self, prefix: &str, delimiter: &str) -> Lines {
-        let mut all: Vec<(String, [u8; 16])> =
-            self.uploads.iter().map(|u| (u.key.clone(), u.id)).collect();
+        let mut all: Vec<(String, [u8; 16])> = self.uploads.iter().map(|u| (u.key.clone(), u.id)).collect();
         all.sort();
         let lines = all.into_iter().map(|(k, id)| (k.clone(), format!("{k}#{}", id_text(Some(id)))));
         roll(lines, prefix, delimiter, "")
@@ -177,12 +176,7 @@ pub(crate) fn id_text(id: Id) -> String {
 }
 
 /// Rolls lines up by their keys.
-fn roll(
-    lines: impl Iterator<Item = (String, String)>,
-    prefix: &str,
-    delimiter: &str,
-    after: &str,
-) -> Lines {
+fn roll(lines: impl Iterator<Item = (String, String)>, prefix: &str, delimiter: &str, after: &str) -> Lines {
     let mut out: Lines = Vec::new();
     for (key, line) in lines {
         if !key.starts_with(prefix) || key.as_str() <= after {

@@ -51,24 +51,17 @@ async fn refusals() {
     assert!(matches!(is(complete(&store, id, &[missing]).await), Error::InvalidPart(4)));
     let other = UploadId([9; 16]);
     assert!(matches!(is(complete(&store, other, &[done(&a)]).await), Error::NoSuchUpload));
-    let elsewhere =
-        store.complete_upload("bucket", "k2", id, &[done(&a)], None, &Conditions::NONE).await;
+    let elsewhere = store.complete_upload("bucket", "k2", id, &[done(&a)], None, &Conditions::NONE).await;
     assert!(matches!(is(elsewhere), Error::NoSuchUpload));
     for number in [0, 10_001] {
         let r = part(&store, "bucket", "k", id, number, &Bytes::new()).await;
         assert!(matches!(r, Err(Error::InvalidArgument(_))));
     }
-    assert!(matches!(
-        part(&store, "bucket", "k", other, 1, &Bytes::new()).await,
-        Err(Error::NoSuchUpload)
-    ));
+    assert!(matches!(part(&store, "bucket", "k", other, 1, &Bytes::new()).await, Err(Error::NoSuchUpload)));
     // After all that, it can still be completed.
     let ok = complete(&store, id, &[done(&a), done(&b)]).await.unwrap();
     assert_eq!(ok.committed.size, 199);
-    assert!(matches!(
-        part(&store, "bucket", "k", id, 1, &Bytes::new()).await,
-        Err(Error::NoSuchUpload)
-    ));
+    assert!(matches!(part(&store, "bucket", "k", id, 1, &Bytes::new()).await, Err(Error::NoSuchUpload)));
     assert!(matches!(store.list_parts("bucket", "k", id, 0, 10).await, Err(Error::NoSuchUpload)));
     assert!(matches!(store.abort_upload("bucket", "k", id).await, Err(Error::NoSuchUpload)));
 }
@@ -130,10 +123,8 @@ async fn checksums_of_parts_and_objects() {
         let wrong = Some(digest(a, b"something else"));
         let r = store.complete_upload("bucket", "k", id, &list, wrong, &Conditions::NONE).await;
         assert!(matches!(r, Err(Error::BadDigest)));
-        let ok = store
-            .complete_upload("bucket", "k", id, &list, Some(want), &Conditions::NONE)
-            .await
-            .unwrap();
+        let ok =
+            store.complete_upload("bucket", "k", id, &list, Some(want), &Conditions::NONE).await.unwrap();
         let c = ok.committed.checksum.unwrap();
         assert_eq!((digest_of(&c), c.composite), (Some(want), comp), "{a}");
         assert_eq!(get(&store, "bucket", "k", None).await.unwrap(), whole);

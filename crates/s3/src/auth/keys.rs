@@ -91,10 +91,19 @@ impl Keys {
     }
 
     /// The signing key of a credential for a day, region and service.
-    pub(super) fn signing_key(&self, credential: &Credential, date: &str, region: &str, service: &'static str) -> SigningKey {
+    pub(super) fn signing_key(
+        &self,
+        credential: &Credential,
+        date: &str,
+        region: &str,
+        service: &'static str,
+    ) -> SigningKey {
         let day: [u8; 8] = date.as_bytes().try_into().unwrap_or_default();
         let hit = |c: &Cached| {
-            c.date == day && c.service == service && c.region == region && c.access_key == credential.access_key
+            c.date == day
+                && c.service == service
+                && c.region == region
+                && c.access_key == credential.access_key
         };
         if let Some(c) = self.signing.read().iter().find(|c| hit(c)) {
             return c.key.clone();

@@ -106,8 +106,12 @@ impl Verifier {
             None => return Err(Fault::new(Code::ACCESS_DENIED)),
             Some(Source::QueryV4) => v4::query(self, request, now)?,
             Some(Source::QueryV2) => v2::query(self, request, now)?,
-            Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => v4::header(self, request, value, now)?,
-            Some(Source::Header(value)) if value.starts_with("AWS ") => v2::header(self, request, value, now)?,
+            Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => {
+                v4::header(self, request, value, now)?
+            }
+            Some(Source::Header(value)) if value.starts_with("AWS ") => {
+                v2::header(self, request, value, now)?
+            }
             Some(Source::Header(value)) if value.starts_with("AWS4-ECDSA-P256-SHA256") => {
                 return Err(Fault::not_implemented("The signing algorithm AWS4-ECDSA-P256-SHA256 (SigV4A)"));
             }
@@ -186,18 +190,37 @@ pub fn refuse_duplicates(headers: &HeaderMap) -> Outcome<()> {
         let ours = n.starts_with("x-amz-")
             || n.starts_with("content-")
             || n.starts_with("if-")
-            || matches!(n, "host" | "date" | "authorization" | "range" | "expect" | "transfer-encoding" | "expires" | "cache-control" | "origin");
+            || matches!(
+                n,
+                "host"
+                    | "date"
+                    | "authorization"
+                    | "range"
+                    | "expect"
+                    | "transfer-encoding"
+                    | "expires"
+                    | "cache-control"
+                    | "origin"
+            );
         if ours && headers.get_all(name).iter().nth(1).is_some() {
             if n == "authorization" {
                 return Err(only_one());
             }
-            return Err(Fault::with(Code::INVALID_REQUEST, format!("The header {n} was sent more than once. Send it once.")));
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                format!("The header {n} was sent more than once. Send it once."),
+            ));
         }
     }
     Ok(())
 }
 
-fn wrong_signature(access_key: &str, provided: &str, string_to_sign: &str, canonical: Option<&[u8]>) -> Fault {
+fn wrong_signature(
+    access_key: &str,
+    provided: &str,
+    string_to_sign: &str,
+    canonical: Option<&[u8]>,
+) -> Fault {
     let fault = Fault::new(Code::SIGNATURE_MISMATCH)
         .element("AWSAccessKeyId", access_key.chars().take(128).collect::<String>())
         .element("StringToSign", string_to_sign)

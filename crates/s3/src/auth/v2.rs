@@ -14,20 +14,57 @@ use crate::fault::{Code, Fault, Outcome};
 
 /// Query parameters that are part of the signed resource, in order.
 const SUBRESOURCES: [&str; 37] = [
-    "accelerate", "acl", "analytics", "attributes", "cors", "delete", "encryption", "intelligent-tiering",
-    "inventory", "legal-hold", "lifecycle", "location", "logging", "metrics", "notification", "object-lock",
-    "partNumber", "policy", "publicAccessBlock", "replication", "requestPayment", "response-cache-control",
-    "response-content-disposition", "response-content-encoding", "response-content-language",
-    "response-content-type", "response-expires", "restore", "retention", "tagging", "torrent", "uploadId",
-    "uploads", "versionId", "versioning", "versions", "website",
+    "accelerate",
+    "acl",
+    "analytics",
+    "attributes",
+    "cors",
+    "delete",
+    "encryption",
+    "intelligent-tiering",
+    "inventory",
+    "legal-hold",
+    "lifecycle",
+    "location",
+    "logging",
+    "metrics",
+    "notification",
+    "object-lock",
+    "partNumber",
+    "policy",
+    "publicAccessBlock",
+    "replication",
+    "requestPayment",
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+    "restore",
+    "retention",
+    "tagging",
+    "torrent",
+    "uploadId",
+    "uploads",
+    "versionId",
+    "versioning",
+    "versions",
+    "website",
 ];
 
 pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, now: i64) -> Outcome<Verified> {
-    let bad = || Fault::with(Code::INVALID_ARGUMENT, "AWS authorization header is malformed. Expected: AWS KEY:SIGNATURE");
-    let (id, signature) = value.strip_prefix("AWS ").and_then(|r| r.trim().rsplit_once(':')).ok_or_else(bad)?;
+    let bad = || {
+        Fault::with(
+            Code::INVALID_ARGUMENT,
+            "AWS authorization header is malformed. Expected: AWS KEY:SIGNATURE",
+        )
+    };
+    let (id, signature) =
+        value.strip_prefix("AWS ").and_then(|r| r.trim().rsplit_once(':')).ok_or_else(bad)?;
     let text = |name: &str| request.headers.get(name).and_then(|v| v.to_str().ok());
     let stamp = text("x-amz-date").or_else(|| text("date"));
-    let at = stamp.and_then(|s| date::parse_http(s).or_else(|| date::parse_basic(s))).ok_or_else(|| {
+    let at = stamp.and_then(|s| date::parse_mail(s).or_else(|| date::parse_basic(s))).ok_or_else(|| {
         Fault::with(Code::ACCESS_DENIED, "AWS authentication requires a valid Date or x-amz-date header")
     })?;
     if (now - at).abs() > MAX_SKEW {
@@ -46,11 +83,16 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
     let query = &request.target.query;
     let need = |name: &'static str| {
         query.filled(name).ok_or_else(|| {
-            Fault::with(Code::ACCESS_DENIED, "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters")
+            Fault::with(
+                Code::ACCESS_DENIED,
+                "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters",
+            )
         })
     };
     let (id, signature, expires) = (need("AWSAccessKeyId")?, need("Signature")?, need("Expires")?);
-    let until: i64 = expires.parse().map_err(|_| Fault::with(Code::ACCESS_DENIED, "Invalid date (should be seconds since epoch): Expires"))?;
+    let until: i64 = expires.parse().map_err(|_| {
+        Fault::with(Code::ACCESS_DENIED, "Invalid date (should be seconds since epoch): Expires")
+    })?;
     if now > until {
         return Err(Fault::with(Code::ACCESS_DENIED, "Request has expired")
             .element("Expires", date::format_iso_secs(until.max(0)))
@@ -90,8 +132,10 @@ fn key(credential: &Credential) -> hmac::Key {
 
 fn string_to_sign(request: &Request<'_>, date: &str) -> String {
     let header = |name: &str| lossy(request.headers, name);
-    let mut out = format!("{}\n{}\n{}\n{date}\n", request.method, header("content-md5"), header("content-type"));
-    let mut names: Vec<&str> = request.headers.keys().map(|n| n.as_str()).filter(|n| n.starts_with("x-amz-")).collect();
+    let mut out =
+        format!("{}\n{}\n{}\n{date}\n", request.method, header("content-md5"), header("content-type"));
+    let mut names: Vec<&str> =
+        request.headers.keys().map(|n| n.as_str()).filter(|n| n.starts_with("x-amz-")).collect();
     names.sort_unstable();
     for name in names {
         out.push_str(name);
@@ -120,5 +164,8 @@ fn string_to_sign(request: &Request<'_>, date: &str) -> String {
 }
 
 fn lossy(headers: &HeaderMap, name: &str) -> String {
-    headers.get(name).map(|v| String::from_utf8_lossy(v.as_bytes().trim_ascii()).into_owned()).unwrap_or_default()
+    headers
+        .get(name)
+        .map(|v| String::from_utf8_lossy(v.as_bytes().trim_ascii()).into_owned())
+        .unwrap_or_default()
 }

@@ -36,7 +36,12 @@ impl<'a> Scope<'a> {
         let (end, service, region, date, access_key) =
             (parts.next()?, parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let date_ok = date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());
-        (end == "aws4_request" && date_ok && !access_key.is_empty()).then_some(Scope { access_key, date, region, service })
+        (end == "aws4_request" && date_ok && !access_key.is_empty()).then_some(Scope {
+            access_key,
+            date,
+            region,
+            service,
+        })
     }
 }
 
@@ -70,7 +75,12 @@ impl Chain {
 
     /// Checks the signature of the trailer, whose canonical form (`name:value\n` lines) is given.
     pub fn check_trailer(&mut self, signature: &[u8], canonical: &[u8]) -> bool {
-        let text = format!("AWS4-HMAC-SHA256-TRAILER\n{}{}\n{}", self.stamp, self.previous, hex::encode(sha256(canonical)));
+        let text = format!(
+            "AWS4-HMAC-SHA256-TRAILER\n{}{}\n{}",
+            self.stamp,
+            self.previous,
+            hex::encode(sha256(canonical))
+        );
         self.check(signature, &text)
     }
 
@@ -90,7 +100,9 @@ impl Chain {
 pub(super) fn malformed(why: impl std::fmt::Display) -> Fault {
     Fault::with(
         Code::AUTH_HEADER_MALFORMED,
-        format!("The authorization header is malformed; {why}. Expected: {ALGORITHM} Credential=KEY/YYYYMMDD/REGION/s3/aws4_request, SignedHeaders=LIST, Signature=HEX"),
+        format!(
+            "The authorization header is malformed; {why}. Expected: {ALGORITHM} Credential=KEY/YYYYMMDD/REGION/s3/aws4_request, SignedHeaders=LIST, Signature=HEX"
+        ),
     )
 }
 
@@ -130,8 +142,11 @@ fn fields(value: &str) -> Outcome<Fields<'_>> {
 
 pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, now: i64) -> Outcome<Verified> {
     let fields = fields(value)?;
-    let scope = Scope::parse(fields.credential)
-        .ok_or_else(|| malformed("the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\""))?;
+    let scope = Scope::parse(fields.credential).ok_or_else(|| {
+        malformed(
+            "the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\"",
+        )
+    })?;
     let (stamp, at) = request_date(request.headers)?;
     if (now - at).abs() > MAX_SKEW {
         return Err(skewed(&stamp, now));
@@ -149,7 +164,18 @@ pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, no
         .ok_or_else(payload::missing)?
         .to_str()
         .map_err(|_| payload::missing())?;
-    check(verifier, request, &Claim { scope: &scope, stamp: &stamp, signed: fields.signed, signature: fields.signature, payload, presigned: false })
+    check(
+        verifier,
+        request,
+        &Claim {
+            scope: &scope,
+            stamp: &stamp,
+            signed: fields.signed,
+            signature: fields.signature,
+            payload,
+            presigned: false,
+        },
+    )
 }
 
 pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Outcome<Verified> {
@@ -161,8 +187,14 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
     };
     match need("X-Amz-Algorithm")? {
         ALGORITHM => {}
-        "AWS4-ECDSA-P256-SHA256" => return Err(Fault::not_implemented("The signing algorithm AWS4-ECDSA-P256-SHA256 (SigV4A)")),
-        _ => return Err(bad_query("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and AWS4-ECDSA-P256-SHA256\"")),
+        "AWS4-ECDSA-P256-SHA256" => {
+            return Err(Fault::not_implemented("The signing algorithm AWS4-ECDSA-P256-SHA256 (SigV4A)"));
+        }
+        _ => {
+            return Err(bad_query(
+                "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and AWS4-ECDSA-P256-SHA256\"",
+            ));
+        }
     }
     let scope = Scope::parse(need("X-Amz-Credential")?).ok_or_else(|| {
         bad_query("Error parsing the X-Amz-Credential parameter; the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".")
@@ -209,7 +241,12 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
 }
 
 /// Checks the signature of a form: HMAC of its base64 policy.
-pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature: &str, now: i64) -> Outcome<Verified> {
+pub(super) fn form(
+    verifier: &Verifier,
+    fields: &crate::form::Fields,
+    signature: &str,
+    now: i64,
+) -> Outcome<Verified> {
     let need = |name: &'static str| {
         fields.get(name).ok_or_else(|| Fault::argument(name, "", format!("Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the fields.")))
     };
@@ -219,15 +256,23 @@ pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature:
     let scope = Scope::parse(need("x-amz-credential")?)
         .ok_or_else(|| Fault::argument("x-amz-credential", "", "The credential is malformed."))?;
     let stamp = need("x-amz-date")?;
-    let at = date::parse_basic(stamp).ok_or_else(|| Fault::argument("x-amz-date", stamp, "x-amz-date must be YYYYMMDDTHHMMSSZ"))?;
+    let at = date::parse_basic(stamp)
+        .ok_or_else(|| Fault::argument("x-amz-date", stamp, "x-amz-date must be YYYYMMDDTHHMMSSZ"))?;
     if at - now > MAX_SKEW {
         return Err(Fault::new(Code::REQUEST_NOT_VALID_YET));
     }
     if now - at > MAX_EXPIRY {
-        return Err(Fault::with(Code::ACCESS_DENIED, "The policy was signed more than a week ago. Sign a new one."));
+        return Err(Fault::with(
+            Code::ACCESS_DENIED,
+            "The policy was signed more than a week ago. Sign a new one.",
+        ));
     }
     if scope.date != &stamp[..8] {
-        return Err(Fault::argument("x-amz-credential", "", "The date in the credential is not the date of x-amz-date."));
+        return Err(Fault::argument(
+            "x-amz-credential",
+            "",
+            "The date in the credential is not the date of x-amz-date.",
+        ));
     }
     check_scope(verifier, &scope).map_err(|(why, _)| Fault::argument("x-amz-credential", "", why))?;
     let policy = need("policy")?;
@@ -239,7 +284,12 @@ pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature:
     if !(good && parsed && known) {
         return Err(wrong_signature(scope.access_key, signature, policy, None));
     }
-    Ok(Verified { access_key: scope.access_key.to_owned(), scheme: Scheme::Form, payload: Payload::Unsigned, chain: None })
+    Ok(Verified {
+        access_key: scope.access_key.to_owned(),
+        scheme: Scheme::Form,
+        payload: Payload::Unsigned,
+        chain: None,
+    })
 }
 
 fn skewed(stamp: &str, now: i64) -> Fault {
@@ -268,10 +318,16 @@ fn no_date() -> Fault {
 /// The error text, and whether the region is what is wrong.
 fn check_scope(verifier: &Verifier, scope: &Scope<'_>) -> Result<(), (String, bool)> {
     if scope.service != "s3" {
-        return Err((format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service), false));
+        return Err((
+            format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service),
+            false,
+        ));
     }
     if scope.region != verifier.region {
-        return Err((format!("the region '{}' is wrong; expecting '{}'", scope.region, verifier.region), true));
+        return Err((
+            format!("the region '{}' is wrong; expecting '{}'", scope.region, verifier.region),
+            true,
+        ));
     }
     Ok(())
 }
@@ -329,7 +385,11 @@ fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outco
 /// The names in SignedHeaders, after checking that they cover what must be covered.
 fn signed_names<'a>(headers: &HeaderMap, claim: &Claim<'a>) -> Outcome<Vec<&'a str>> {
     let bad = |why: &'static str| {
-        if claim.presigned { bad_query(format!("X-Amz-SignedHeaders is malformed; {why}")) } else { malformed(why) }
+        if claim.presigned {
+            bad_query(format!("X-Amz-SignedHeaders is malformed; {why}"))
+        } else {
+            malformed(why)
+        }
     };
     let mut names: Vec<&str> = Vec::with_capacity(16);
     for name in claim.signed.split(';') {
@@ -347,11 +407,15 @@ fn signed_names<'a>(headers: &HeaderMap, claim: &Claim<'a>) -> Outcome<Vec<&'a s
     if !names.contains(&"host") {
         return Err(bad("SignedHeaders must include host"));
     }
-    let unsigned = |name: &&HeaderName| name.as_str().starts_with("x-amz-") && !names.contains(&name.as_str());
+    let unsigned =
+        |name: &&HeaderName| name.as_str().starts_with("x-amz-") && !names.contains(&name.as_str());
     let missing: Vec<&str> = headers.keys().filter(unsigned).map(HeaderName::as_str).collect();
     if !missing.is_empty() {
-        return Err(Fault::with(Code::ACCESS_DENIED, "There were headers present in the request which were not signed")
-            .element("HeadersNotSigned", missing.join(", ")));
+        return Err(Fault::with(
+            Code::ACCESS_DENIED,
+            "There were headers present in the request which were not signed",
+        )
+        .element("HeadersNotSigned", missing.join(", ")));
     }
     Ok(names)
 }

@@ -56,7 +56,10 @@ fn wanted(call: &Call) -> Outcome<Vec<&'static str>> {
         .filter(|v| !v.is_empty())
         .collect();
     if all.is_empty() {
-        return Err(Fault::with(Code::INVALID_REQUEST, "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty"));
+        return Err(Fault::with(
+            Code::INVALID_REQUEST,
+            "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty",
+        ));
     }
     if let Some(unknown) = all.iter().find(|v| !NAMES.contains(&v.as_str())) {
         return Err(Fault::argument("x-amz-object-attributes", unknown, "Invalid attribute name specified."));
@@ -95,7 +98,9 @@ fn parts(xml: &mut Xml, object: &Object, marker: u32, most: u32) {
     xml.plain("PartNumberMarker", marker);
     // AWS lists parts only where they carry checksums.
     for part in shown {
-        let Some((algorithm, text)) = part.checksum.as_ref().and_then(|c| checksum_text(c, 0)) else { continue };
+        let Some((algorithm, text)) = part.checksum.as_ref().and_then(|c| checksum_text(c, 0)) else {
+            continue;
+        };
         xml.open("Part")
             .leaf(&format!("Checksum{algorithm}"), &text)
             .plain("PartNumber", part.number)

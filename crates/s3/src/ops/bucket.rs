@@ -42,7 +42,9 @@ pub fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             break;
         }
         shown += 1;
-        xml.open("Bucket").leaf("Name", &bucket.name).plain("CreationDate", date::format_iso(bucket.created_ms));
+        xml.open("Bucket")
+            .leaf("Name", &bucket.name)
+            .plain("CreationDate", date::format_iso(bucket.created_ms));
         if most != usize::MAX || region.is_some() {
             xml.leaf("BucketRegion", &cx.region);
         }
@@ -94,8 +96,14 @@ fn parse_location(body: &[u8]) -> Outcome<String> {
     while let Some(name) = doc.child()? {
         match name.as_str() {
             "LocationConstraint" => location = doc.text()?.trim().to_owned(),
-            "Location" | "Bucket" => return Err(Fault::not_implemented("Directory buckets (Location, Bucket)")),
-            "Tags" => return Err(Fault::not_implemented("Tags at the creation of a bucket (set them with ?tagging)")),
+            "Location" | "Bucket" => {
+                return Err(Fault::not_implemented("Directory buckets (Location, Bucket)"));
+            }
+            "Tags" => {
+                return Err(Fault::not_implemented(
+                    "Tags at the creation of a bucket (set them with ?tagging)",
+                ));
+            }
             other => return doc.unexpected(other),
         }
     }
@@ -116,7 +124,9 @@ pub fn head_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     if call.headers.contains_key("x-minio-force-delete") {
-        return Err(Fault::not_implemented("Deleting a bucket with its content (header x-minio-force-delete)"));
+        return Err(Fault::not_implemented(
+            "Deleting a bucket with its content (header x-minio-force-delete)",
+        ));
     }
     cx.store.delete_bucket(&call.bucket).await.map_err(|e| call.fault(e))?;
     Ok(Answer::no_content())
@@ -128,7 +138,9 @@ pub fn get_location(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let location = if cx.region == "us-east-1" { "" } else { cx.region.as_str() };
     let mut xml = Xml::new();
     // The one document whose root is a leaf.
-    xml.open_with("LocationConstraint", &format!("xmlns=\"{}\"", crate::xml::NAMESPACE)).text(location).close();
+    xml.open_with("LocationConstraint", &format!("xmlns=\"{}\"", crate::xml::NAMESPACE))
+        .text(location)
+        .close();
     Ok(Answer::document(xml))
 }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use ashlar_object::{CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text};
+use ashlar_object::{
+    CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text,
+};
 use http::header::HeaderName;
 
 use super::multipart::part_number;
@@ -17,7 +19,13 @@ const SOURCE_VERSION: HeaderName = HeaderName::from_static("x-amz-copy-source-ve
 
 /// Reads `x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, URL-encoded.
 fn source(call: &Call) -> Outcome<CopySource> {
-    let bad = || Fault::argument("x-amz-copy-source", "", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey");
+    let bad = || {
+        Fault::argument(
+            "x-amz-copy-source",
+            "",
+            "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
+        )
+    };
     let text = headers::text(&call.headers, "x-amz-copy-source").ok_or_else(bad)?;
     if text.starts_with("arn:") {
         return Err(Fault::not_implemented("Copying from access points (x-amz-copy-source with an ARN)"));
@@ -28,11 +36,15 @@ fn source(call: &Call) -> Outcome<CopySource> {
     };
     let path = decode(path, false).map_err(|_| bad())?;
     let path = path.strip_prefix('/').unwrap_or(&path);
-    let (bucket, key) = path.split_once('/').filter(|(b, k)| !b.is_empty() && !k.is_empty()).ok_or_else(bad)?;
+    let (bucket, key) =
+        path.split_once('/').filter(|(b, k)| !b.is_empty() && !k.is_empty()).ok_or_else(bad)?;
     check_key(key)?;
     let version = match version {
         None => None,
-        Some(text) => Some(parse_version(text).ok_or_else(|| Fault::argument("x-amz-copy-source", text, "Invalid version id specified"))?),
+        Some(text) => Some(
+            parse_version(text)
+                .ok_or_else(|| Fault::argument("x-amz-copy-source", text, "Invalid version id specified"))?,
+        ),
     };
     let conditions = headers::conditions(&call.headers, "x-amz-copy-source-")?;
     Ok(CopySource { bucket: bucket.to_owned(), key: key.to_owned(), version, conditions })
@@ -43,7 +55,9 @@ fn replaces(call: &Call, header: &'static str) -> Outcome<bool> {
     match headers::ascii(&call.headers, header) {
         None | Some("" | "COPY") => Ok(false),
         Some("REPLACE") => Ok(true),
-        Some(other) => Err(Fault::argument(header, other, format!("Unknown {header}: it must be COPY or REPLACE."))),
+        Some(other) => {
+            Err(Fault::argument(header, other, format!("Unknown {header}: it must be COPY or REPLACE.")))
+        }
     }
 }
 
@@ -72,11 +86,8 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         class,
         conditions: headers::conditions(&call.headers, "")?,
     };
-    let copied = cx
-        .store
-        .copy(&from, &call.bucket, &call.key, spec)
-        .await
-        .map_err(|e| of_source(e, call, &from))?;
+    let copied =
+        cx.store.copy(&from, &call.bucket, &call.key, spec).await.map_err(|e| of_source(e, call, &from))?;
     let committed = &copied.committed;
     let mut xml = Xml::new();
     xml.root("CopyObjectResult")
@@ -85,7 +96,8 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(checksum) = &committed.checksum
         && let Some((algorithm, text)) = checksum_text(checksum, committed.etag.parts)
     {
-        xml.leaf("ChecksumType", checksum_type(checksum.composite)).leaf(&format!("Checksum{algorithm}"), &text);
+        xml.leaf("ChecksumType", checksum_type(checksum.composite))
+            .leaf(&format!("Checksum{algorithm}"), &text);
     }
     xml.close();
     let mut answer = Answer::document(xml);
@@ -99,11 +111,16 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// Errors about the source name the source; a delete marker there is a request that makes no sense.
 fn of_source(error: ashlar_object::Error, call: &Call, from: &CopySource) -> Fault {
     match error {
-        ashlar_object::Error::DeleteMarker { .. } => {
-            Fault::with(Code::INVALID_REQUEST, "The source of a copy request may not specifically refer to a delete marker by version id.")
+        ashlar_object::Error::DeleteMarker { .. } => Fault::with(
+            Code::INVALID_REQUEST,
+            "The source of a copy request may not specifically refer to a delete marker by version id.",
+        ),
+        ashlar_object::Error::NoSuchBucket if cx_has_destination(call, from) => {
+            fault(error, &from.bucket, &from.key)
         }
-        ashlar_object::Error::NoSuchBucket if cx_has_destination(call, from) => fault(error, &from.bucket, &from.key),
-        ashlar_object::Error::NoSuchKey { .. } | ashlar_object::Error::NoSuchVersion => fault(error, &from.bucket, &from.key),
+        ashlar_object::Error::NoSuchKey { .. } | ashlar_object::Error::NoSuchVersion => {
+            fault(error, &from.bucket, &from.key)
+        }
         other => fault(other, &call.bucket, &call.key),
     }
 }
@@ -119,11 +136,8 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
     let number = part_number(call)?;
     let id = call.upload()?;
     let from = source(call)?;
-    let object = cx
-        .store
-        .get(&from.bucket, &from.key, from.version)
-        .await
-        .map_err(|e| of_source(e, call, &from))?;
+    let object =
+        cx.store.get(&from.bucket, &from.key, from.version).await.map_err(|e| of_source(e, call, &from))?;
     let modified_ms = object.version().modified_ms;
     match conditions::evaluate(&from.conditions, Some((&object.etag(), modified_ms)), true) {
         Verdict::Proceed => {}
@@ -134,7 +148,11 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
     let range = copy_range(call, object.size())?;
     let size = range.end - range.start;
     if size > MAX_PUT {
-        return Err(Fault::argument("x-amz-copy-source-range", "", "The part is larger than 5 GiB. Copy a smaller range."));
+        return Err(Fault::argument(
+            "x-amz-copy-source-range",
+            "",
+            "The part is larger than 5 GiB. Copy a smaller range.",
+        ));
     }
     let spec = PartSpec { number, size, checksum: None, want_md5: true };
     let mut put = cx.store.upload_part(&call.bucket, &call.key, id, spec).await.map_err(|e| call.fault(e))?;

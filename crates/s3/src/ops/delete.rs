@@ -18,11 +18,8 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
     let conditions = headers::conditions(&call.headers, "")?;
-    let deleted = cx
-        .store
-        .delete(&call.bucket, &call.key, version, &conditions)
-        .await
-        .map_err(|e| call.fault(e))?;
+    let deleted =
+        cx.store.delete(&call.bucket, &call.key, version, &conditions).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(deleted.version_id);
     if deleted.delete_marker {
@@ -45,7 +42,10 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         || Stated::read(&call.headers)? != Stated::Nothing
         || *call.verified.payload() != Payload::Unsigned;
     if !covered {
-        return Err(Fault::with(Code::INVALID_REQUEST, "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"));
+        return Err(Fault::with(
+            Code::INVALID_REQUEST,
+            "Missing required header for this request: Content-MD5 OR x-amz-checksum-*",
+        ));
     }
     let body = call.document(limit::DELETE).await?;
     let (entries, what, quiet) = parse(&body)?;
@@ -98,7 +98,10 @@ fn parse(body: &[u8]) -> Outcome<(Vec<Entry>, Vec<ToDelete>, bool)> {
             "Quiet" => quiet = doc.text()?.trim().eq_ignore_ascii_case("true"),
             "Object" => {
                 if entries.len() == MAX_KEYS {
-                    return Err(Fault::with(Code::MALFORMED_XML, format!("A multi-object delete takes at most {MAX_KEYS} keys.")));
+                    return Err(Fault::with(
+                        Code::MALFORMED_XML,
+                        format!("A multi-object delete takes at most {MAX_KEYS} keys."),
+                    ));
                 }
                 let (entry, delete) = object(&mut doc)?;
                 entries.push(entry);
@@ -109,7 +112,10 @@ fn parse(body: &[u8]) -> Outcome<(Vec<Entry>, Vec<ToDelete>, bool)> {
     }
     doc.finish()?;
     if entries.is_empty() {
-        return Err(Fault::with(Code::MALFORMED_XML, "A multi-object delete needs at least one Object with a Key."));
+        return Err(Fault::with(
+            Code::MALFORMED_XML,
+            "A multi-object delete needs at least one Object with a Key.",
+        ));
     }
     Ok((entries, what, quiet))
 }
@@ -130,22 +136,23 @@ fn object(doc: &mut Doc<'_>) -> Outcome<(Entry, Option<ToDelete>)> {
             }
             "LastModifiedTime" | "Size" => {
                 doc.skip()?;
-                refused = Some(Fault::not_implemented("The conditions LastModifiedTime and Size of a multi-object delete"));
+                refused = Some(Fault::not_implemented(
+                    "The conditions LastModifiedTime and Size of a multi-object delete",
+                ));
             }
             other => return doc.unexpected(other),
         }
     }
-    let key = key.filter(|k| !k.is_empty()).ok_or_else(|| {
-        Fault::with(Code::MALFORMED_XML, "An Object of a multi-object delete has no Key.")
-    })?;
+    let key = key
+        .filter(|k| !k.is_empty())
+        .ok_or_else(|| Fault::with(Code::MALFORMED_XML, "An Object of a multi-object delete has no Key."))?;
     let parsed = version.as_deref().map(parse_version);
     if let Err(fault) = check_key(&key) {
         refused = Some(fault);
     } else if parsed == Some(None) {
         refused = Some(Fault::with(Code::NO_SUCH_VERSION, "The specified version id is not valid."));
     }
-    let delete = refused
-        .is_none()
-        .then(|| ToDelete { key: key.clone(), version: parsed.flatten(), conditions });
+    let delete =
+        refused.is_none().then(|| ToDelete { key: key.clone(), version: parsed.flatten(), conditions });
     Ok((Entry { key, version, refused }, delete))
 }

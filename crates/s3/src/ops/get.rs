@@ -113,11 +113,19 @@ fn select(call: &Call, object: &Object) -> Outcome<Selection> {
     let range = call.headers.get(header::RANGE);
     if let Some(text) = call.query.get("partNumber") {
         if range.is_some() {
-            return Err(Fault::with(Code::INVALID_REQUEST, "Cannot specify both Range header and partNumber query parameter"));
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "Cannot specify both Range header and partNumber query parameter",
+            ));
         }
-        let number = text.parse().ok().filter(|n| (1..=ashlar_object::MAX_PARTS).contains(n)).ok_or_else(|| {
-            Fault::argument("partNumber", text, "Part number must be an integer between 1 and 10000, inclusive")
-        })?;
+        let number =
+            text.parse().ok().filter(|n| (1..=ashlar_object::MAX_PARTS).contains(n)).ok_or_else(|| {
+                Fault::argument(
+                    "partNumber",
+                    text,
+                    "Part number must be an integer between 1 and 10000, inclusive",
+                )
+            })?;
         let range = object.part_range(number).ok_or_else(|| {
             Fault::new(Code::INVALID_PART_NUMBER)
                 .element("ActualPartCount", object.version().parts_count.max(1).to_string())
@@ -160,7 +168,8 @@ fn if_range_holds(headers: &HeaderMap, object: &Object) -> bool {
 /// The head of a 200 or 206.
 fn head(call: &Call, object: &Object, selection: &Selection) -> Outcome<Answer> {
     let version = object.version();
-    let mut answer = Answer::new(if selection.partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
+    let mut answer =
+        Answer::new(if selection.partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
     validators(&mut answer, object);
     let length = selection.range.end - selection.range.start;
     answer.headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -178,7 +187,8 @@ fn head(call: &Call, object: &Object, selection: &Selection) -> Outcome<Answer> 
     if !version.tags.is_empty() {
         answer.set(TAGGING_COUNT, version.tags.len().to_string());
     }
-    if headers::ascii(&call.headers, "x-amz-checksum-mode").is_some_and(|m| m.eq_ignore_ascii_case("ENABLED")) {
+    if headers::ascii(&call.headers, "x-amz-checksum-mode").is_some_and(|m| m.eq_ignore_ascii_case("ENABLED"))
+    {
         checksum(&mut answer, object, selection);
     }
     if !call.query.is_empty() {
@@ -201,7 +211,9 @@ fn stored_headers(answer: &mut Answer, meta: &[(String, String)]) {
             continue;
         }
         // Only what belongs outside: the record may hold more than headers one day.
-        let ours = name.starts_with("x-amz-meta-") || name == STORAGE_CLASS.as_str() || headers::KEPT.contains(&name.as_str());
+        let ours = name.starts_with("x-amz-meta-")
+            || name == STORAGE_CLASS.as_str()
+            || headers::KEPT.contains(&name.as_str());
         if !ours {
             continue;
         }
@@ -233,7 +245,9 @@ fn overrides(call: &Call, answer: &mut Answer) -> Outcome<()> {
     for (name, header) in OVERRIDES {
         let Some(value) = call.query.get(name) else { continue };
         // Neither CR nor LF nor anything else that could end the header gets through.
-        let value = encode_value(value).ok_or_else(|| Fault::argument("response-*", value, format!("{name} is not a legal header value.")))?;
+        let value = encode_value(value).ok_or_else(|| {
+            Fault::argument("response-*", value, format!("{name} is not a legal header value."))
+        })?;
         answer.headers.insert(header, value);
     }
     Ok(())

@@ -26,7 +26,9 @@ pub fn encode_token(key: &str) -> String {
 /// The inverse of [`encode_token`].
 pub fn decode_token(token: &str) -> Outcome<String> {
     let bytes = URL_SAFE_NO_PAD.decode(token).ok().and_then(|b| String::from_utf8(b).ok());
-    bytes.ok_or_else(|| Fault::argument("continuation-token", token, "The continuation token provided is incorrect"))
+    bytes.ok_or_else(|| {
+        Fault::argument("continuation-token", token, "The continuation token provided is incorrect")
+    })
 }
 
 /// How names are printed.
@@ -40,7 +42,9 @@ impl Names {
         match call.query.get("encoding-type") {
             None | Some("") => Ok(Names { url: false }),
             Some("url") => Ok(Names { url: true }),
-            Some(other) => Err(Fault::argument("encoding-type", other, "Invalid Encoding Method specified in Request")),
+            Some(other) => {
+                Err(Fault::argument("encoding-type", other, "Invalid Encoding Method specified in Request"))
+            }
         }
     }
 
@@ -105,7 +109,8 @@ pub async fn list_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let names = Names::read(call)?;
     let most = call.number("max-keys", PAGE)?;
     let query = &call.query;
-    let (prefix, delimiter) = (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
+    let (prefix, delimiter) =
+        (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
     let marker = query.get("marker").unwrap_or_default();
     let spec = ListSpec { prefix, delimiter, start_after: marker, max_keys: most.min(PAGE) };
     let page = cx.store.list(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
@@ -131,11 +136,18 @@ pub async fn list_objects_v2(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let names = Names::read(call)?;
     let most = call.number("max-keys", PAGE)?;
     let query = &call.query;
-    let (prefix, delimiter) = (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
+    let (prefix, delimiter) =
+        (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
     let after = query.get("start-after").unwrap_or_default();
     let token = match query.get("continuation-token") {
         None => None,
-        Some("") => return Err(Fault::argument("continuation-token", "", "The continuation token provided is incorrect")),
+        Some("") => {
+            return Err(Fault::argument(
+                "continuation-token",
+                "",
+                "The continuation token provided is incorrect",
+            ));
+        }
         Some(token) => Some((token, decode_token(token)?)),
     };
     let with_owner = query.get("fetch-owner").is_some_and(|v| v.eq_ignore_ascii_case("true"));
@@ -179,14 +191,22 @@ pub async fn list_versions(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let names = Names::read(call)?;
     let most = call.number("max-keys", PAGE)?;
     let query = &call.query;
-    let (prefix, delimiter) = (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
+    let (prefix, delimiter) =
+        (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
     let key_marker = query.get("key-marker").unwrap_or_default();
     let marker = query.filled("version-id-marker");
     if marker.is_some() && key_marker.is_empty() {
-        return Err(Fault::argument("version-id-marker", marker.unwrap_or_default(), "A version-id marker cannot be specified without a key marker."));
+        return Err(Fault::argument(
+            "version-id-marker",
+            marker.unwrap_or_default(),
+            "A version-id marker cannot be specified without a key marker.",
+        ));
     }
     let version_marker = marker
-        .map(|text| parse_version(text).ok_or_else(|| Fault::argument("version-id-marker", text, "Invalid version id specified")))
+        .map(|text| {
+            parse_version(text)
+                .ok_or_else(|| Fault::argument("version-id-marker", text, "Invalid version id specified"))
+        })
         .transpose()?;
     let spec = VersionListSpec { prefix, delimiter, key_marker, version_marker, max_keys: most.min(PAGE) };
     let page = cx.store.list_versions(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
@@ -237,12 +257,16 @@ pub async fn list_uploads(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let names = Names::read(call)?;
     let most = call.number("max-uploads", PAGE)?;
     let query = &call.query;
-    let (prefix, delimiter) = (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
+    let (prefix, delimiter) =
+        (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
     let key_marker = query.get("key-marker").unwrap_or_default();
     // Without a key marker the upload id marker is ignored, as AWS documents.
     let marker = query.filled("upload-id-marker").filter(|_| !key_marker.is_empty());
     let upload_marker = marker
-        .map(|text| ashlar_object::UploadId::parse(text).ok_or_else(|| Fault::argument("upload-id-marker", text, "Invalid uploadId marker")))
+        .map(|text| {
+            ashlar_object::UploadId::parse(text)
+                .ok_or_else(|| Fault::argument("upload-id-marker", text, "Invalid uploadId marker"))
+        })
         .transpose()?;
     let spec = UploadListSpec { prefix, delimiter, key_marker, upload_marker, max_uploads: most.min(PAGE) };
     let page = cx.store.list_uploads(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;

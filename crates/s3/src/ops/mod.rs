@@ -201,8 +201,16 @@ impl Call {
             None | Some("") => Ok(default),
             Some(text) => match text.parse::<i64>() {
                 Ok(n) if (0..=i64::from(i32::MAX)).contains(&n) => Ok(n as usize),
-                Ok(_) => Err(Fault::argument(name, text, format!("Argument {name} must be an integer between 0 and 2147483647"))),
-                Err(_) => Err(Fault::argument(name, text, format!("Provided {name} not an integer or within integer range"))),
+                Ok(_) => Err(Fault::argument(
+                    name,
+                    text,
+                    format!("Argument {name} must be an integer between 0 and 2147483647"),
+                )),
+                Err(_) => Err(Fault::argument(
+                    name,
+                    text,
+                    format!("Provided {name} not an integer or within integer range"),
+                )),
             },
         }
     }

@@ -40,11 +40,17 @@ fn declared_checksum(call: &Call) -> Outcome<Option<(Algorithm, bool)>> {
     let Some(algorithm) = call.checksum_algorithm()? else {
         return match kind {
             None => Ok(None),
-            Some(_) => Err(Fault::with(Code::INVALID_REQUEST, "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")),
+            Some(_) => Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
+            )),
         };
     };
     let wrong = |kind: &str| {
-        Fault::with(Code::INVALID_REQUEST, format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm."))
+        Fault::with(
+            Code::INVALID_REQUEST,
+            format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm."),
+        )
     };
     let composite = match kind.map(str::to_ascii_uppercase).as_deref() {
         None => algorithm != Algorithm::Crc64Nvme,
@@ -52,7 +58,12 @@ fn declared_checksum(call: &Call) -> Outcome<Option<(Algorithm, bool)>> {
         Some("COMPOSITE") => true,
         Some("FULL_OBJECT") if !algorithm.is_crc() => return Err(wrong("FULL_OBJECT")),
         Some("FULL_OBJECT") => false,
-        Some(_) => return Err(Fault::with(Code::INVALID_REQUEST, "Value for x-amz-checksum-type header is invalid.")),
+        Some(_) => {
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "Value for x-amz-checksum-type header is invalid.",
+            ));
+        }
     };
     Ok(Some((algorithm, composite)))
 }
@@ -107,14 +118,18 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let committed = &done.committed;
     let mut xml = Xml::new();
     xml.root("CompleteMultipartUploadResult")
-        .leaf("Location", &format!("{}/{}/{}", call.endpoint(), call.bucket, crate::xml::url_encode(&call.key)))
+        .leaf(
+            "Location",
+            &format!("{}/{}/{}", call.endpoint(), call.bucket, crate::xml::url_encode(&call.key)),
+        )
         .leaf("Bucket", &call.bucket)
         .leaf("Key", &call.key)
         .etag(committed.etag);
     if let Some(checksum) = &committed.checksum
         && let Some((algorithm, text)) = checksum_text(checksum, committed.etag.parts)
     {
-        xml.leaf(&format!("Checksum{algorithm}"), &text).leaf("ChecksumType", checksum_type(checksum.composite));
+        xml.leaf(&format!("Checksum{algorithm}"), &text)
+            .leaf("ChecksumType", checksum_type(checksum.composite));
     }
     xml.close();
     let mut answer = Answer::document(xml);
@@ -129,8 +144,9 @@ fn object_checksum(call: &Call) -> Outcome<Option<Digest>> {
         let name: HeaderName = checksum_header(algorithm);
         let Some(value) = headers::ascii(&call.headers, name.as_str()) else { continue };
         let text = value.rsplit_once('-').map_or(value, |(text, _)| text);
-        let digest = Digest::from_base64(algorithm, text)
-            .ok_or_else(|| Fault::with(Code::INVALID_REQUEST, format!("Value for {name} header is invalid.")))?;
+        let digest = Digest::from_base64(algorithm, text).ok_or_else(|| {
+            Fault::with(Code::INVALID_REQUEST, format!("Value for {name} header is invalid."))
+        })?;
         if found.replace(digest).is_some() {
             return Err(Fault::with(
                 Code::INVALID_REQUEST,
@@ -142,7 +158,13 @@ fn object_checksum(call: &Call) -> Outcome<Option<Digest>> {
 }
 
 /// `x-amz-mp-object-size`: the parts must add up to it.
-async fn check_size(cx: &Context, call: &Call, id: UploadId, text: &str, parts: &[CompletedPart]) -> Outcome<()> {
+async fn check_size(
+    cx: &Context,
+    call: &Call,
+    id: UploadId,
+    text: &str,
+    parts: &[CompletedPart],
+) -> Outcome<()> {
     let want: u64 = text.parse().map_err(|_| {
         Fault::with(Code::INVALID_REQUEST, "Value for x-amz-mp-object-size header is invalid.")
     })?;
@@ -166,7 +188,9 @@ async fn check_size(cx: &Context, call: &Call, id: UploadId, text: &str, parts: 
     }
     Err(Fault::with(
         Code::INVALID_REQUEST,
-        format!("The provided 'x-amz-mp-object-size' header value {want} does not match what was computed: {sum}"),
+        format!(
+            "The provided 'x-amz-mp-object-size' header value {want} does not match what was computed: {sum}"
+        ),
     ))
 }
 
@@ -178,7 +202,10 @@ fn parse_complete(body: &[u8]) -> Outcome<Vec<CompletedPart>> {
             return doc.unexpected(&name);
         }
         if parts.len() == usize::from(MAX_PARTS) {
-            return Err(Fault::with(Code::MALFORMED_XML, format!("An upload has at most {MAX_PARTS} parts.")));
+            return Err(Fault::with(
+                Code::MALFORMED_XML,
+                format!("An upload has at most {MAX_PARTS} parts."),
+            ));
         }
         parts.push(completed_part(&mut doc)?);
     }
@@ -197,20 +224,32 @@ fn completed_part(doc: &mut Doc<'_>) -> Outcome<CompletedPart> {
             "ETag" => {
                 let text = doc.text()?;
                 // Something that was never an ETag is a part that does not exist.
-                etag = Some(ETag::parse(&text).ok_or_else(|| fault::Fault::new(Code::INVALID_PART).element("ETag", text))?);
+                etag = Some(
+                    ETag::parse(&text)
+                        .ok_or_else(|| fault::Fault::new(Code::INVALID_PART).element("ETag", text))?,
+                );
             }
             other => match other.strip_prefix("Checksum").and_then(Algorithm::parse) {
                 Some(algorithm) => {
                     let text = doc.text()?;
-                    checksum = Some(Digest::from_base64(algorithm, text.trim()).ok_or_else(|| Fault::new(Code::INVALID_PART))?);
+                    checksum = Some(
+                        Digest::from_base64(algorithm, text.trim())
+                            .ok_or_else(|| Fault::new(Code::INVALID_PART))?,
+                    );
                 }
                 None => return doc.unexpected(other),
             },
         }
     }
     match (number, etag) {
-        (Some(number), Some(etag)) if (1..=MAX_PARTS).contains(&number) => Ok(CompletedPart { number, etag, checksum }),
-        (Some(_), Some(_)) => Err(Fault::argument("partNumber", "", "Part number must be an integer between 1 and 10000, inclusive")),
+        (Some(number), Some(etag)) if (1..=MAX_PARTS).contains(&number) => {
+            Ok(CompletedPart { number, etag, checksum })
+        }
+        (Some(_), Some(_)) => Err(Fault::argument(
+            "partNumber",
+            "",
+            "Part number must be an integer between 1 and 10000, inclusive",
+        )),
         _ => Err(Fault::new(Code::MALFORMED_XML)),
     }
 }
@@ -229,7 +268,8 @@ pub async fn list_parts(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let id = call.upload()?;
     let most = call.number("max-parts", 1000)?.min(1000);
     let marker = call.number("part-number-marker", 0)?.min(usize::from(u16::MAX)) as u16;
-    let page = cx.store.list_parts(&call.bucket, &call.key, id, marker, most).await.map_err(|e| call.fault(e))?;
+    let page =
+        cx.store.list_parts(&call.bucket, &call.key, id, marker, most).await.map_err(|e| call.fault(e))?;
     let mut xml = Xml::with_capacity(1024 + page.parts.len() * 200);
     xml.root("ListPartsResult").leaf("Bucket", &call.bucket).leaf("Key", &call.key).plain("UploadId", id);
     owner(cx, &mut xml, "Initiator");
@@ -262,7 +302,8 @@ mod tests {
 
     #[test]
     fn completion_documents() {
-        let part = |n: &str, etag: &str| format!("<Part><PartNumber>{n}</PartNumber><ETag>{etag}</ETag></Part>");
+        let part =
+            |n: &str, etag: &str| format!("<Part><PartNumber>{n}</PartNumber><ETag>{etag}</ETag></Part>");
         let body = |inner: &str| format!("<CompleteMultipartUpload>{inner}</CompleteMultipartUpload>");
         let etag = "&quot;0123456789abcdef0123456789abcdef&quot;";
         let good = parse_complete(body(&part("3", etag)).as_bytes()).unwrap();

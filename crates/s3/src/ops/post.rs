@@ -59,7 +59,12 @@ pub async fn post_object(
     if size > MAX_PUT {
         return Err(Fault::new(Code::ENTITY_TOO_LARGE).closing());
     }
-    let spec = PutSpec { size, checksum: Some(stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)), want_md5: true, class };
+    let spec = PutSpec {
+        size,
+        checksum: Some(stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
+        want_md5: true,
+        class,
+    };
     let of_store = |e| fault(e, bucket, &key);
     let mut put = cx.store.put(bucket, &key, spec).await.map_err(of_store)?;
     if !held.is_empty() {
@@ -115,8 +120,9 @@ fn as_headers(form: &Form) -> Outcome<HeaderMap> {
             _ => continue,
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Fault::new(Code::MALFORMED_POST))?;
-        let value = HeaderValue::from_bytes(value.as_bytes())
-            .map_err(|_| Fault::with(Code::INVALID_ARGUMENT, format!("The form field {name} is not a legal header value.")))?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
+            Fault::with(Code::INVALID_ARGUMENT, format!("The form field {name} is not a legal header value."))
+        })?;
         out.insert(name, value);
     }
     if !out.contains_key(header::CONTENT_TYPE)
@@ -137,7 +143,8 @@ fn success(fields: &Fields, bucket: &str, key: &str, endpoint: &str, etag: &str)
             crate::target::canonical_encode(&mut out, text, false);
             String::from_utf8(out).unwrap_or_default()
         };
-        let target = format!("{url}{separator}bucket={}&key={}&etag=%22{etag}%22", encode(bucket), encode(key));
+        let target =
+            format!("{url}{separator}bucket={}&key={}&etag=%22{etag}%22", encode(bucket), encode(key));
         let mut answer = Answer::new(StatusCode::SEE_OTHER);
         answer.set(header::LOCATION, target);
         return Ok(answer);

@@ -15,19 +15,33 @@ pub const BUCKET_TAGS: usize = 50;
 /// Checks tags as AWS does: number, lengths, characters, names used once.
 pub fn validate(tags: &Pairs, most: usize) -> Outcome<()> {
     if tags.len() > most {
-        return Err(Fault::with(Code::TOO_MANY_TAGS, format!("{} tags cannot be greater than {most}", if most == OBJECT_TAGS { "Object" } else { "Bucket" })));
+        return Err(Fault::with(
+            Code::TOO_MANY_TAGS,
+            format!(
+                "{} tags cannot be greater than {most}",
+                if most == OBJECT_TAGS { "Object" } else { "Bucket" }
+            ),
+        ));
     }
-    let legal = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || "+-=._:/@".contains(c));
+    let legal =
+        |text: &str| text.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || "+-=._:/@".contains(c));
     for (i, (name, value)) in tags.iter().enumerate() {
-        let bad = |why: &'static str| Err(Fault::with(Code::INVALID_TAG, why).element("TagKey", name.as_str()));
+        let bad =
+            |why: &'static str| Err(Fault::with(Code::INVALID_TAG, why).element("TagKey", name.as_str()));
         if name.is_empty() || name.chars().count() > 128 || !legal(name) {
-            return bad("The TagKey you have provided is invalid: 1 to 128 letters, digits, spaces and + - = . _ : / @");
+            return bad(
+                "The TagKey you have provided is invalid: 1 to 128 letters, digits, spaces and + - = . _ : / @",
+            );
         }
         if value.chars().count() > 256 || !legal(value) {
-            return bad("The TagValue you have provided is invalid: at most 256 letters, digits, spaces and + - = . _ : / @");
+            return bad(
+                "The TagValue you have provided is invalid: at most 256 letters, digits, spaces and + - = . _ : / @",
+            );
         }
         if name.to_ascii_lowercase().starts_with("aws:") {
-            return bad("System tags cannot be added/updated by requester: names that begin with aws: are reserved.");
+            return bad(
+                "System tags cannot be added/updated by requester: names that begin with aws: are reserved.",
+            );
         }
         if tags[..i].iter().any(|(n, _)| n == name) {
             return bad("Cannot provide multiple Tags with the same key");
@@ -116,7 +130,8 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
-    let id = cx.store.set_tags(&call.bucket, &call.key, version, Pairs::new()).await.map_err(|e| call.fault(e))?;
+    let id =
+        cx.store.set_tags(&call.bucket, &call.key, version, Pairs::new()).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(id);
     Ok(answer)

@@ -34,7 +34,9 @@ enum Step<'a> {
 fn malformed(why: impl std::fmt::Display) -> Fault {
     Fault::with(
         Code::MALFORMED_XML,
-        format!("The XML you provided was not well-formed or did not validate against our published schema: {why}."),
+        format!(
+            "The XML you provided was not well-formed or did not validate against our published schema: {why}."
+        ),
     )
 }
 
@@ -50,7 +52,9 @@ impl<'a> Doc<'a> {
         let mut doc = Doc { reader, depth: 0, implied_end: false };
         match doc.step()? {
             Step::Open(name) if name == root => Ok(doc),
-            Step::Open(name) => Err(malformed(format_args!("the root element is {}, not {root}", short(&name)))),
+            Step::Open(name) => {
+                Err(malformed(format_args!("the root element is {}, not {root}", short(&name))))
+            }
             _ => Err(malformed("there is no root element")),
         }
     }
@@ -77,7 +81,9 @@ impl<'a> Doc<'a> {
             match self.step()? {
                 Step::Text(text) => out.push_str(&text),
                 Step::Close => return Ok(out),
-                Step::Open(name) => return Err(malformed(format_args!("an unexpected element {}", short(&name)))),
+                Step::Open(name) => {
+                    return Err(malformed(format_args!("an unexpected element {}", short(&name))));
+                }
                 Step::End => return Err(malformed("the document ends too early")),
             }
         }
@@ -144,7 +150,8 @@ impl<'a> Doc<'a> {
                     return Ok(Step::Text(text));
                 }
                 Event::GeneralRef(reference) => {
-                    let text = resolve(&reference).ok_or_else(|| malformed("an entity that is not one of XML's own"))?;
+                    let text = resolve(&reference)
+                        .ok_or_else(|| malformed("an entity that is not one of XML's own"))?;
                     return Ok(Step::Text(text));
                 }
                 Event::DocType(_) => return Err(malformed("a document type is not allowed")),
@@ -168,7 +175,9 @@ impl<'a> Doc<'a> {
         if start.attributes().take(ATTRIBUTES + 1).count() > ATTRIBUTES {
             return Err(malformed("an element has too many attributes"));
         }
-        let name = std::str::from_utf8(start.local_name().into_inner()).map_err(|_| malformed("it is not UTF-8"))?.to_owned();
+        let name = std::str::from_utf8(start.local_name().into_inner())
+            .map_err(|_| malformed("it is not UTF-8"))?
+            .to_owned();
         self.implied_end = empty;
         Ok(Step::Open(Cow::Owned(name)))
     }
@@ -203,7 +212,9 @@ mod tests {
 
     #[test]
     fn reads_text_references_and_cdata() {
-        let got = texts("<?xml version='1.0'?><R xmlns='x'> <a>1&amp;2</a><b/><c><![CDATA[<x>]]></c><d>&#13;&#x41;</d></R>\n");
+        let got = texts(
+            "<?xml version='1.0'?><R xmlns='x'> <a>1&amp;2</a><b/><c><![CDATA[<x>]]></c><d>&#13;&#x41;</d></R>\n",
+        );
         let got = got.unwrap();
         let want = [("a", "1&2"), ("b", ""), ("c", "<x>"), ("d", "\rA")];
         assert!(got.iter().map(|(a, b)| (a.as_str(), b.as_str())).eq(want), "{got:?}");

@@ -10,7 +10,9 @@ use std::task::{Context as Cx, Poll};
 use std::time::Duration;
 
 use ashlar_object::{Options, Store};
-use ashlar_s3::{Arrival, Config, Context, Credential, HeadScanner, Keys, Origins, Secret, Service, Verifier, Watch};
+use ashlar_s3::{
+    Arrival, Config, Context, Credential, HeadScanner, Keys, Origins, Secret, Service, Verifier, Watch,
+};
 use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -112,7 +114,11 @@ struct Scanned {
 }
 
 impl AsyncRead for Scanned {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Cx<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Cx<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         let new = buf.filled()[before..].to_vec();
@@ -355,9 +361,16 @@ impl Req {
         format!("AWS4-HMAC-SHA256\n{}\n{}\n{}", self.stamp, self.scope(), sha256_hex(canonical.as_bytes()))
     }
 
-    fn canonical(&self, headers: &[(String, String)], query: &[(String, String)], payload: &str) -> (String, String) {
-        let mut sorted: Vec<(String, String)> =
-            headers.iter().map(|(n, v)| (n.to_ascii_lowercase(), v.split_whitespace().collect::<Vec<_>>().join(" "))).collect();
+    fn canonical(
+        &self,
+        headers: &[(String, String)],
+        query: &[(String, String)],
+        payload: &str,
+    ) -> (String, String) {
+        let mut sorted: Vec<(String, String)> = headers
+            .iter()
+            .map(|(n, v)| (n.to_ascii_lowercase(), v.split_whitespace().collect::<Vec<_>>().join(" ")))
+            .collect();
         sorted.sort();
         let names = sorted.iter().map(|(n, _)| n.clone()).collect::<Vec<_>>().join(";");
         let lines: String = sorted.iter().map(|(n, v)| format!("{n}:{v}\n")).collect();
@@ -411,7 +424,10 @@ impl Req {
                 self.scope(),
                 sha256_hex(canonical.as_bytes())
             );
-            out.extend_from_slice(format!("x-amz-trailer-signature:{}\r\n", hex::encode(hmac256(&key, text.as_bytes()))).as_bytes());
+            out.extend_from_slice(
+                format!("x-amz-trailer-signature:{}\r\n", hex::encode(hmac256(&key, text.as_bytes())))
+                    .as_bytes(),
+            );
         }
         out.extend_from_slice(b"\r\n");
         out
@@ -435,7 +451,9 @@ impl Req {
         }
         // A header given by the test replaces one made here.
         for (name, value) in &self.headers {
-            headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name) || self.headers.iter().any(|(m, w)| m == n && w != value));
+            headers.retain(|(n, _)| {
+                !n.eq_ignore_ascii_case(name) || self.headers.iter().any(|(m, w)| m == n && w != value)
+            });
             headers.push((name.clone(), value.clone()));
         }
         let mut seed = String::new();
@@ -463,7 +481,10 @@ impl Req {
             head.push_str(&format!("authorization: {authorization}\r\n"));
         }
         let said = |n: &str| headers.iter().chain(&self.unsigned).any(|(m, _)| m.eq_ignore_ascii_case(n));
-        if !said("content-length") && !said("transfer-encoding") && (!body.is_empty() || matches!(self.method.as_str(), "PUT" | "POST")) {
+        if !said("content-length")
+            && !said("transfer-encoding")
+            && (!body.is_empty() || matches!(self.method.as_str(), "PUT" | "POST"))
+        {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
         (head, body)
@@ -477,7 +498,11 @@ impl Req {
     }
 
     /// The query of a presigned URL. `expires` in seconds.
-    pub fn presigned_query(&self, expires: &str, signed_headers: &[(String, String)]) -> Vec<(String, String)> {
+    pub fn presigned_query(
+        &self,
+        expires: &str,
+        signed_headers: &[(String, String)],
+    ) -> Vec<(String, String)> {
         let mut headers = vec![("host".to_owned(), self.host.clone())];
         headers.extend_from_slice(signed_headers);
         let mut names: Vec<String> = headers.iter().map(|(n, _)| n.to_ascii_lowercase()).collect();
@@ -501,7 +526,13 @@ impl Req {
     /// Sends with a presigned query and the headers given, which are signed.
     pub fn send_presigned(&self, expires: &str) -> Resp {
         let query = self.presigned_query(expires, &self.headers);
-        let mut head = format!("{} {}?{} HTTP/1.1\r\nhost: {}\r\n", self.method, self.path, Self::canonical_query(&query), self.host);
+        let mut head = format!(
+            "{} {}?{} HTTP/1.1\r\nhost: {}\r\n",
+            self.method,
+            self.path,
+            Self::canonical_query(&query),
+            self.host
+        );
         for (name, value) in self.headers.iter().chain(&self.unsigned) {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -604,7 +635,10 @@ pub fn read_response(stream: &mut impl Read, head: bool) -> Resp {
     let headers: Vec<(String, String)> =
         lines.filter_map(|l| l.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned()))).collect();
     let mut body = data[end + 4..].to_vec();
-    let length = headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("content-length")).map(|(_, v)| v.parse::<usize>().unwrap());
+    let length = headers
+        .iter()
+        .find(|(n, _)| n.eq_ignore_ascii_case("content-length"))
+        .map(|(_, v)| v.parse::<usize>().unwrap());
     let none = head || status == 204 || status == 304;
     let want = if none { 0 } else { length.unwrap_or(usize::MAX) };
     while body.len() < want {

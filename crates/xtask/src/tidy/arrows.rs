@@ -23,7 +23,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
 ];
 
 /// Rooms of proof: they may use any room, and only tests may use them.
-const PROOF: [&str; 2] = ["model", "sim"];
+const PROOF: [&str; 3] = ["model", "sim", "fuzz"];
 
 /// Arrows within a floor, and why.
 const SIDEWAYS: [(&str, &str, &str); 0] = [];
