@@ -46,11 +46,15 @@ impl Core {
         lo <= hi && self.journal.range(lo..=hi).any(|(n, _)| *n != not)
     }
 
-    /// The segment worth compacting most, if any is worth it. Less garbage than two segments of
-    /// typical size is left alone, because moving costs space at the head too and would never end.
-    pub fn victim(&self, bad: &[u32], urge: Urge) -> Option<u32> {
+    /// The segment worth compacting most, if any is worth it.
+    ///
+    /// Moving costs space at the head too. So that it comes to an end, compaction goes in passes: a
+    /// pass looks only at segments from before it began, and the next one begins when another two
+    /// segments' worth of garbage has come.
+    pub fn victim(&self, bad: &[u32], urge: Urge, pass: &mut Pass) -> Option<u32> {
         let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
         let total: u64 = self.journal.values().map(|s| s.bytes).sum();
+        let typical = total / self.journal.len().max(1) as u64;
         let (mut garbage, mut deletions) = (0, 0);
         let mut best: Option<(u64, u32)> = None;
         for (n, s) in sealed() {
@@ -61,28 +65,44 @@ impl Core {
             garbage += s.bytes - needed;
             deletions += s.deletions;
             let permille = needed * 1000 / s.bytes.max(1);
-            if best.is_none_or(|(b, _)| permille < b) {
+            if pass.before.is_none_or(|b| *n < b) && best.is_none_or(|(b, _)| permille < b) {
                 best = Some((permille, *n));
             }
         }
-        let (permille, n) = best?;
+        if pass.before.is_none() {
+            pass.left = pass.left.min(garbage);
+            if garbage < pass.left + 2 * typical {
+                return None;
+            }
+            pass.before = Some(self.active);
+        }
         let worth = match urge {
             Urge::Busy => 250,
             Urge::Idle => 500,
             Urge::ShortOfSpace => 800,
         };
-        let typical = total / self.journal.len().max(1) as u64;
-        let much = garbage >= 2 * typical && garbage * 4 > total;
-        let short = urge == Urge::ShortOfSpace && garbage >= 2 * typical;
-        if permille <= worth && (much || short) {
-            return Some(n);
+        if let Some((permille, n)) = best {
+            if permille <= worth && (garbage * 4 > total || urge == Urge::ShortOfSpace) {
+                return Some(n);
+            }
+            // Purges and discards pile up behind old segments: move the oldest out of the way.
+            let oldest = sealed().map(|(n, _)| *n).next();
+            if deletions * 4 > total && oldest.is_some_and(|n| pass.before.is_some_and(|b| n < b)) {
+                return oldest;
+            }
         }
-        // Purges and discards pile up behind old segments: move the oldest out of the way.
-        if deletions >= 2 * typical && deletions * 4 > total {
-            return sealed().map(|(n, _)| *n).next();
-        }
+        *pass = Pass { before: None, left: garbage };
         None
     }
+}
+
+/// How far compaction has come: see [`Core::victim`].
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Pass {
+    /// A pass is under way, over segments below this one.
+    before: Option<u32>,
+    /// Garbage that the last pass left.
+    left: u64,
 }
 
 impl Shared {
@@ -91,6 +111,8 @@ impl Shared {
         let mut moves: Vec<Op> = Vec::new();
         let mut size = 0;
         let mut purges = false;
+        // Small enough that batches fill segments well.
+        let chunk = CHUNK.min(self.options.journal_segment_bytes as usize / 8);
         let sound = self.walk_segment(victim, |loc, kind, payload| {
             if let Ok(Entry::Purge { .. }) = Entry::decode(kind, payload) {
                 purges = true;
@@ -98,7 +120,7 @@ impl Shared {
             if let Some(op) = self.survivor(victim, loc, kind, payload)? {
                 size += op.weight();
                 moves.push(op);
-                if size >= CHUNK {
+                if size >= chunk {
                     self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
                     self.submit_and_wait(std::mem::take(&mut moves))?;
                     size = 0;

@@ -3,7 +3,7 @@
 //! Invariants: PREPARE, ACCEPT and READ follow `ashlar_commit::Acceptor`; the `_now` functions never
 //! wait; every completion is answered exactly once. Must never know: other drives.
 
-use crate::core::{MAX_UNRESOLVED, Pending, Shared};
+use crate::core::{MAX_UNRESOLVED, Shared};
 use crate::entry::Register;
 use crate::extent::ShardWriter;
 use crate::index::must;
@@ -372,7 +372,7 @@ impl Drive {
         answer: AcceptAnswer,
         done: Completion,
     ) {
-        let p = core.pending.entry(hash).or_insert_with(Pending::default);
+        let p = core.pending.entry(hash).or_default();
         p.ballot = p.ballot.max(accept.ballot);
         p.count += 1;
         let counted = answer == AcceptAnswer::Go;

@@ -733,6 +733,7 @@ impl Core {
     }
 
     /// Puts an operation before the journal. Fails when too much waits.
+    #[allow(clippy::result_large_err)] // the refused operation goes back to its owner, rarely
     pub fn enqueue(&mut self, op: Op, work: &parking_lot::Condvar) -> Result<(), (Op, Error)> {
         self.enqueue_for(op, work, false)
     }

@@ -5,7 +5,7 @@
 //! bounded and can be interrupted by a crash; it yields between steps so that a long merge never
 //! delays the overlay's drain.
 
-use crate::compact::Urge;
+use crate::compact::{Pass, Urge};
 use crate::core::{Freed, Shared};
 use crate::drain::Merge;
 use crate::files::{Kind, segment_name};
@@ -32,6 +32,7 @@ pub(crate) struct Keeper {
     /// Segments that do not verify: never compacted.
     pub bad: Vec<u32>,
     pub last_drain: Option<Instant>,
+    pub pass: Pass,
     /// Hardly anything was written between the last two ticks.
     pub idle: bool,
     records: u64,
@@ -176,19 +177,17 @@ impl Shared {
 
     fn compact_one(self: &Arc<Self>, all: bool) -> Result<()> {
         loop {
-            let (bad, idle) = {
-                let k = self.keeper.lock();
-                (k.bad.clone(), all || k.idle)
-            };
             let victim = {
                 let core = self.core.lock();
+                let mut k = self.keeper.lock();
                 let short = core.free < self.options.reserve_bytes.saturating_mul(2);
-                let urge = match (short, idle) {
+                let urge = match (short, all || k.idle) {
                     (true, _) => Urge::ShortOfSpace,
                     (_, true) => Urge::Idle,
                     _ => Urge::Busy,
                 };
-                core.victim(&bad, urge)
+                let k = &mut *k;
+                core.victim(&k.bad, urge, &mut k.pass)
             };
             let Some(n) = victim else { return Ok(()) };
             let short = self.core.lock().free < self.options.reserve_bytes;

@@ -207,12 +207,12 @@ impl Shared {
         self.list_extents(sealed)?;
         let found = self.replay_journal()?;
         self.drop_unused_extents()?;
-        if !self.writable().is_ok() {
+        if self.writable().is_err() {
             return Ok(());
         }
         self.resume(&found)?;
         let mut core = self.core.lock();
-        if found.damage > 0 || found.position.segment == 0 {
+        if found.damage > 0 {
             core.state.voter = false;
             core.reset_acceptor();
             let change = StateChange::Voter(false);

@@ -104,6 +104,9 @@ impl Shared {
             chained: start.segment != 0,
         };
         r.run(&numbers)?;
+        if r.out.position.segment == 0 {
+            r.damaged(0, 0, "there is no journal");
+        }
         r.check_missing(&numbers);
         let out = r.out;
         {

@@ -69,7 +69,6 @@ impl Tally {
     }
 
     /// The completion of slot `slot`; each slot below `total` has exactly one.
-    #[must_use]
     pub fn completion(self: &Arc<Tally>, slot: u8) -> Completion {
         assert!(slot < 64);
         Completion { tally: Some(self.clone()), slot }

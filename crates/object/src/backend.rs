@@ -78,7 +78,8 @@ impl Staged {
     }
 }
 
-/// Reads a range of a body.
+/// Reads a range of a body. The large variant is the one in use; boxing it would cost every read.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Reader {
     Sets(ObjectReader),
     Memory(MemoryReader),

@@ -79,8 +79,3 @@ pub const MAX_PUT: u64 = 5 * 1024 * 1024 * 1024;
 pub const MAX_OBJECT: u64 = 5 * 1024 * 1024 * 1024 * 1024;
 /// Most entries of one page of a list.
 pub const MAX_PAGE: usize = 1000;
-
-pub(crate) fn mutant(n: u32) -> bool {
-    static M: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *M.get_or_init(|| std::env::var("MUT").ok().and_then(|t| t.parse().ok()).unwrap_or(0)) == n
-}

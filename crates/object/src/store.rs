@@ -39,15 +39,20 @@ pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// One lock per upload that is being completed or aborted now, and the size at which entries without
+/// a holder are removed: twice what was in use the last time.
+struct UploadLocks {
+    locks: HashMap<UploadId, Weak<tokio::sync::Mutex<()>>>,
+    limit: usize,
+}
+
 pub(crate) struct Inner {
     pub backend: Backend,
     pub registry: Registry,
     pub clock: Arc<dyn Clock>,
     pub md5: Md5Lanes,
     pub min_part: u64,
-    /// One lock per upload that is being completed or aborted now; entries without a holder are
-    /// removed when the table has grown to twice what was in use.
-    locks: Mutex<(HashMap<UploadId, Weak<tokio::sync::Mutex<()>>>, usize)>,
+    locks: Mutex<UploadLocks>,
 }
 
 impl Store {
@@ -77,7 +82,7 @@ impl Store {
             clock: options.clock,
             md5,
             min_part: options.min_part,
-            locks: Mutex::new((HashMap::new(), 64)),
+            locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
         };
         Ok(Store { inner: Arc::new(inner) })
     }
@@ -111,7 +116,7 @@ impl Inner {
 
     /// The lock of an upload (see `complete`).
     pub(crate) fn upload_lock(&self, id: UploadId) -> Arc<tokio::sync::Mutex<()>> {
-        let (locks, limit) = &mut *self.locks.lock();
+        let UploadLocks { locks, limit } = &mut *self.locks.lock();
         if let Some(lock) = locks.get(&id).and_then(Weak::upgrade) {
             return lock;
         }

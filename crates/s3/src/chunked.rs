@@ -263,6 +263,7 @@ fn parse_size(text: &[u8]) -> Outcome<u64> {
 mod tests {
     use super::*;
 
+    #[allow(clippy::type_complexity)] // a test helper
     fn decode(
         body: &[u8],
         step: usize,

@@ -50,9 +50,15 @@ pub fn format_http(secs: i64) -> String {
     format!("{weekday}, {d:02} {} {y:04} {h:02}:{mi:02}:{s:02} GMT", MONTHS[(mo - 1) as usize])
 }
 
-/// Seconds since 1970 of an HTTP date in any of its three forms.
+/// Seconds since 1970 of an HTTP date in any of its three forms; mail's way to write GMT is taken
+/// too, because old tools sign it.
 pub fn parse_http(text: &str) -> Option<i64> {
-    let time = httpdate::parse_http_date(text.trim()).ok()?;
+    let text = text.trim();
+    let mail = ["+0000", "-0000", "UTC"].into_iter().find_map(|zone| text.strip_suffix(zone));
+    let time = match mail {
+        Some(rest) => httpdate::parse_http_date(&format!("{}GMT", rest)).ok()?,
+        None => httpdate::parse_http_date(text).ok()?,
+    };
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     i64::try_from(since.as_secs()).ok()
 }
@@ -128,6 +134,7 @@ mod tests {
         assert_eq!(format_iso(1_369_353_600_123), "2013-05-24T00:00:00.123Z");
         assert_eq!(format_http(1_369_353_600), "Fri, 24 May 2013 00:00:00 GMT");
         assert_eq!(parse_http("Fri, 24 May 2013 00:00:00 GMT"), Some(1_369_353_600));
+        assert_eq!(parse_http("Fri, 24 May 2013 00:00:00 +0000"), Some(1_369_353_600));
         assert_eq!(parse_iso("2013-05-24T00:00:00.000Z"), Some(1_369_353_600));
         assert_eq!(parse_iso("2013-05-24T00:00:00Z"), Some(1_369_353_600));
         for secs in (0..4_000_000_000i64).step_by(86_399 * 7) {

@@ -282,7 +282,7 @@ fn parameter(value: &str, name: &str) -> Option<String> {
     let mut rest = value;
     while let Some(at) = rest.find(';') {
         rest = rest[at + 1..].trim_start();
-        let Some((found, after)) = rest.split_once('=') else { return None };
+        let (found, after) = rest.split_once('=')?;
         let quoted = after.trim_start().strip_prefix('"');
         let text = match quoted {
             Some(q) => unquote(q),

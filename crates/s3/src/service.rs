@@ -528,7 +528,7 @@ fn log(
     let micros = began.elapsed().as_micros() as u64;
     // Only the path: a presigned query is a credential.
     let (method, path, op, peer) = (&parts.method, parts.uri.path(), seen.op.name(), arrival.peer);
-    if status.is_server_error() {
+    if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED {
         let cause = cause.unwrap_or_default();
         tracing::warn!(target: "ashlar::request", request_id = id, %method, path, op, status = status.as_u16(), micros, %peer, cause, "request failed");
     } else {

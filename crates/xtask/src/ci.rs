@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     Outcome,
-    shell::{line, root, show},
+    shell::{cargo, line, root, show},
     tidy,
 };
 
@@ -109,12 +109,6 @@ impl Step {
             Step::System => system(),
         }
     }
-}
-
-fn cargo() -> Command {
-    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
-    command.current_dir(root());
-    command
 }
 
 /// Runs all tests, shows their output as it comes and counts what passed.

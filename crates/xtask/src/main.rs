@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | bench | loopdrives`.
+//! The repository's own tool: `cargo xtask ci | tidy | bench | loopdrives | fuzz | model`.
 //!
 //! Invariants: it builds with the same profile as everything else, so that nothing is built twice;
 //! it ends only processes that it started; it removes only what it made.
@@ -34,6 +34,25 @@ enum Task {
     Bench(Box<bench::Options>),
     /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
     Loopdrives(loopdrives::Options),
+    /// Fuzzes every decoder: `--seconds N --seed S TARGET...` are passed on
+    Fuzz(PassedOn),
+    /// Checks the model of the commit protocol: `small|large|mutants TRANSITIONS NAME` are passed on
+    Model(PassedOn),
+}
+
+/// Arguments for another program of the repository.
+#[derive(clap::Args)]
+struct PassedOn {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl PassedOn {
+    fn to(&self, package: &str) -> Outcome {
+        let mut command = shell::cargo();
+        command.args(["run", "--release", "--package", package, "--"]).args(&self.arguments);
+        shell::show(&mut command)
+    }
 }
 
 fn main() -> ExitCode {
@@ -42,6 +61,8 @@ fn main() -> ExitCode {
         Task::Tidy(options) => tidy::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Loopdrives(options) => loopdrives::run(&options),
+        Task::Fuzz(rest) => rest.to("ashlar-fuzz"),
+        Task::Model(rest) => rest.to("ashlar-model"),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,6 +13,13 @@ pub fn root() -> PathBuf {
     crates.and_then(Path::parent).expect("this crate lies in crates/xtask").to_path_buf()
 }
 
+/// Cargo, the one that runs this, in the root of the repository.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
 /// Runs a program with its output shown; a failure is an error that names it.
 pub fn show(command: &mut Command) -> Outcome {
     let name = line(command);

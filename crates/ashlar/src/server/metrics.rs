@@ -183,6 +183,7 @@ const FIELDS: [Field; 18] = [
     }),
 ];
 
+#[allow(clippy::type_complexity)] // a table, read once, here
 fn drives(house: &House, out: &mut String) {
     let slots = house.slots.lock().clone();
     let all: Vec<(String, Option<(State, Role, Stats)>)> = slots

@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use ashlar_cluster::CodeSpec;
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use banner::Banner;
@@ -130,6 +131,8 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     }
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
+    // Before anything is announced: who reads the banner may already send a signal.
+    let heard = hear()?;
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config)?;
     let plan = Plan { paths, code, memory };
@@ -147,7 +150,7 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     let routes =
         Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(signals(stop));
+    let signals = tokio::spawn(signals(heard, stop));
     listener.serve(routes, stopping, DRAIN).await;
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
@@ -244,17 +247,20 @@ async fn trim(house: Arc<House>) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         house.pool.trim_older(Duration::from_secs(30));
+        // The allocator gives pages back only when it frees others: a large block that comes and
+        // goes makes it look.
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
     }
 }
 
+/// Catches Ctrl-C and SIGTERM from now on.
+fn hear() -> Result<(Signal, Signal), String> {
+    let catch = |kind| signal(kind).map_err(|e| format!("signals cannot be caught: {e}"));
+    Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
+}
+
 /// The first signal stops in order, the second at once.
-async fn signals(stop: watch::Sender<bool>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
+async fn signals((mut interrupt, mut terminate): (Signal, Signal), stop: watch::Sender<bool>) {
     let mut first = true;
     loop {
         tokio::select! {

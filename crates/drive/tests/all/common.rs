@@ -93,7 +93,7 @@ pub fn one(drive: &Drive, f: impl FnOnce(&Drive, Completion)) -> (Outcome, Optio
     let t = Tally::new(1);
     f(drive, t.completion(0));
     drive.pump();
-    let o = block(t.wait_all());
+    let o = run(drive, t.wait_all());
     (o, t.error())
 }
 
@@ -108,20 +108,15 @@ pub fn sim_drive(options: &Options) -> (SimDisk, Folder, Drive) {
 
 /// Runs a future over a drive without threads: the crank is turned whenever it waits.
 pub fn run<T>(drive: &Drive, f: impl Future<Output = T>) -> T {
-    let d = drive.clone();
-    block(async move {
-        let mut f = std::pin::pin!(f);
-        std::future::poll_fn(move |cx| {
-            for _ in 0..100 {
-                if let std::task::Poll::Ready(v) = f.as_mut().poll(cx) {
-                    return std::task::Poll::Ready(v);
-                }
-                d.pump();
-            }
-            panic!("it waits for ever");
-        })
-        .await
-    })
+    let mut f = std::pin::pin!(f);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    for _ in 0..100 {
+        if let std::task::Poll::Ready(v) = f.as_mut().poll(&mut cx) {
+            return v;
+        }
+        drive.pump();
+    }
+    panic!("it waits for ever");
 }
 
 pub fn write_large(

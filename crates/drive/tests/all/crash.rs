@@ -65,6 +65,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
     };
     let mut counter = 1;
     let mut next_id = 1;
+    #[allow(clippy::type_complexity)] // used here only
     let mut waiting: Vec<(Arc<Tally>, Vec<(bool, u64, usize)>)> = Vec::new();
     let mut discarding: Vec<(bool, u64, usize)> = Vec::new();
     for _ in 0..steps {

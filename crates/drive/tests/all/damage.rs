@@ -138,8 +138,12 @@ fn every_bit_of_the_journal() {
 fn a_damaged_record_is_an_error_and_heals() {
     let mut files = filled(20, 20, 2, true);
     let mut rng = Rng(4);
-    let name = "journal/00000001.seg";
-    let used = files[name].iter().rposition(|b| *b != 0).unwrap() + 1;
+    let target = record(7);
+    let holds = |c: &[u8]| c.windows(target.len()).any(|w| w == target);
+    let (name, _) = files.iter().find(|(n, c)| n.starts_with("journal/") && holds(c)).unwrap();
+    let name = name.clone();
+    let used = files[&name].iter().rposition(|b| *b != 0).unwrap() + 1;
+    let name = &name;
     let mut errors = 0;
     for _ in 0..400 {
         let disk = disk_of(&files);
@@ -147,10 +151,9 @@ fn a_damaged_record_is_an_error_and_heals() {
         let d = open(&disk).unwrap();
         errors += never_wrong(&d, 20, 20, 2, "index intact");
     }
-    assert!(errors > 200, "{errors}");
+    assert!(errors > 100, "{errors}");
     // A damaged record: refused as base of a promise, healed by the same accept again.
     let seg = files.get_mut(name).unwrap();
-    let target = record(7);
     let at = seg.windows(target.len()).position(|w| w == target).unwrap();
     seg[at] ^= 1;
     let disk = disk_of(&files);
@@ -180,7 +183,7 @@ fn flips_in_the_index() {
     assert!(names.len() >= 2);
     let mut rng = Rng(6);
     let (mut seen, mut rebuilt) = (0, 0);
-    for i in 0..600 {
+    for i in 0..200 {
         let disk = disk_of(&files);
         let name = names[rng.below(names.len() as u64) as usize];
         let (at, bit) = (rng.below(files[name].len() as u64), rng.below(8) as u8);
@@ -198,7 +201,7 @@ fn flips_in_the_index() {
         assert_eq!(never_wrong(&d, 200, 60, 3, &what), 0, "{what}");
         assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000)).unwrap().len(), 200, "{what}");
     }
-    assert!(seen > 50 && rebuilt > 50, "{seen} {rebuilt}");
+    assert!(seen > 10 && rebuilt > 10, "{seen} {rebuilt}");
 }
 
 #[test]
@@ -307,7 +310,7 @@ fn files_that_are_not_what_they_should_be() {
             });
         }
     }
-    let last = data.iter().filter(|n| n.starts_with("journal/")).next_back().unwrap();
+    let last = data.iter().rfind(|n| n.starts_with("journal/")).unwrap();
     for (what, files) in cases {
         let d = open(&disk_of(&files)).unwrap_or_else(|e| panic!("{what}: {e}"));
         let errors = never_wrong(&d, 60, 70, 20, &what);
@@ -316,7 +319,7 @@ fn files_that_are_not_what_they_should_be() {
         assert!(noticed, "{what}: not noticed with the index");
         // Without the index all must come from what is left. The last segment rolled back to an
         // older state is the one case that one drive cannot see.
-        if what.starts_with(last.as_str()) && (what.contains("stale") || what.contains("emptied")) {
+        if what.starts_with(last.as_str()) && what.contains("stale") {
             continue;
         }
         let d = open(&disk_of(&without_index(&files))).unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -108,10 +108,10 @@ async fn a_blank_drive_joins_under_load() {
             let mut i = 0u64;
             while !stop.load(Ordering::SeqCst) {
                 let name = format!("load{}", i % 25);
-                let size = if i % 10 == 0 { 400_000 } else { 2000 };
+                let size = if i.is_multiple_of(10) { 400_000 } else { 2000 };
                 put(&sets, &name, &noise(i, size)).await.unwrap();
                 assert!(get(&sets, &name).await.unwrap().unwrap() == noise(i, size));
-                if i % 7 == 0 {
+                if i.is_multiple_of(7) {
                     delete(&sets, &name).await.unwrap();
                 }
                 i += 1;

@@ -178,7 +178,7 @@ async fn lists_under_change(store: &Store, keys: usize, versions: bool) {
                 if odd % 20 == 1 {
                     continue;
                 }
-                if n % 2 == 0 {
+                if n.is_multiple_of(2) {
                     store.delete("bucket", &name(odd), None, &Conditions::NONE).await.unwrap();
                 } else {
                     put(&store, "bucket", &name(odd), &Bytes::new()).await.unwrap();

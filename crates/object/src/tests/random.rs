@@ -82,11 +82,13 @@ impl Pair {
     }
 
     fn bucket(&mut self) -> &'static str {
-        *self.rng.pick(&BUCKETS)
+        let bucket: &&str = self.rng.pick(&BUCKETS);
+        bucket
     }
 
     fn key(&mut self) -> &'static str {
-        *self.rng.pick(&KEYS)
+        let key: &&str = self.rng.pick(&KEYS);
+        key
     }
 
     fn m(&mut self, bucket: &str) -> &mut MBucket {

@@ -327,7 +327,7 @@ impl Req {
         let mut out = Vec::new();
         let mut i = 0;
         while i < b.len() {
-            if b[i] == b'%' && i + 2 < b.len() + 0 && u8::from_str_radix(&raw[i + 1..i + 3], 16).is_ok() {
+            if b[i] == b'%' && i + 2 < b.len() && u8::from_str_radix(&raw[i + 1..i + 3], 16).is_ok() {
                 out.push(u8::from_str_radix(&raw[i + 1..i + 3], 16).unwrap());
                 i += 3;
             } else {

@@ -1,0 +1,194 @@
+//! Buffers, files and threads.
+#![allow(missing_docs)]
+
+use ashlar_machine::{
+    ALIGN, BufferPool, Clock, Fault, Faults, Folder, IoPool, ManualClock, Operation, SimDisk,
+};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+#[test]
+fn buffers_are_aligned_reused_and_bounded() {
+    let pool = BufferPool::new(8 << 20);
+    for len in [1, 4096, 5000, 70_000, 1 << 20, 3 << 20] {
+        let b = pool.try_get(len).unwrap();
+        assert_eq!((b.len(), b.as_ptr() as usize % ALIGN), (len, 0));
+        assert!(b.capacity() >= len);
+    }
+    assert_eq!(pool.used(), 0);
+    assert!(pool.idle() > 0 && pool.idle() <= 2 << 20);
+    let a = pool.try_get(4 << 20).unwrap();
+    let b = pool.try_get(4 << 20).unwrap();
+    assert!(pool.try_get(1).is_none());
+    // Waiters are served in order as memory comes back.
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(pool.get(3 << 20));
+    let mut second = Box::pin(pool.get(4096));
+    assert!(first.as_mut().poll(&mut cx).is_pending());
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    drop(a);
+    assert!(second.as_mut().poll(&mut cx).is_pending(), "not before the first");
+    assert!(pool.try_get(1).is_none(), "nor past those who wait");
+    let Poll::Ready(c) = first.as_mut().poll(&mut cx) else { panic!() };
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    drop(b);
+    assert!(second.as_mut().poll(&mut cx).is_ready());
+    // Shared bytes give the buffer back with the last clone.
+    let used = pool.used();
+    let bytes = c.freeze();
+    let slice = bytes.slice(10..20);
+    drop(bytes);
+    assert_eq!(pool.used(), used);
+    drop(slice);
+    assert!(pool.used() < used);
+    // A waiter that gives up does not block the others.
+    let all: Vec<_> = std::iter::from_fn(|| pool.try_get(1 << 20)).collect();
+    let mut gone = Box::pin(pool.get(4 << 20));
+    let mut stays = Box::pin(pool.get(1 << 20));
+    assert!(gone.as_mut().poll(&mut cx).is_pending());
+    assert!(stays.as_mut().poll(&mut cx).is_pending());
+    drop(gone);
+    drop(all);
+    assert!(stays.as_mut().poll(&mut cx).is_ready());
+    drop(stays);
+    pool.trim_older(Duration::ZERO);
+    assert_eq!(pool.idle(), 0);
+}
+
+#[test]
+fn direct_writes_and_buffered_reads_agree() {
+    for base in ["/dev/shm", "/tmp"] {
+        let dir = tempfile::tempdir_in(base).unwrap();
+        let f = Folder::real(dir.path(), None).create("f", true).unwrap();
+        f.allocate(1 << 20).unwrap();
+        let pool = BufferPool::new(8 << 20);
+        let mut w = pool.try_get(16 << 10).unwrap();
+        let mut r = vec![0; 16 << 10];
+        let mut direct = pool.try_get(16 << 10).unwrap();
+        for round in 0..50u8 {
+            // The page cache holds what was there before the direct write.
+            f.read_at(&mut r, 8192).unwrap();
+            w.fill(round);
+            f.write_at(&w, 8192).unwrap();
+            f.read_at(&mut r, 8192).unwrap();
+            assert!(r.iter().all(|b| *b == round), "{base} {round}");
+            assert!(f.read_at_now(&mut r, 8192).unwrap(), "just read");
+            assert!(r.iter().all(|b| *b == round));
+            f.read_at_direct(&mut direct, 8192).unwrap();
+            assert!(direct.iter().all(|b| *b == round));
+        }
+        // Unaligned pieces go through the page cache, aligned ones past it; all arrive.
+        f.write_slices_at(&mut [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"de")], 100).unwrap();
+        let mut five = [0; 5];
+        f.read_at_direct(&mut five, 100).unwrap();
+        assert_eq!(&five, b"abcde");
+        f.sync_data().unwrap();
+        assert!(f.read_at(&mut r, (1 << 20) - 5).is_err());
+        assert!(f.punch_hole(8192, 16 << 10).unwrap());
+        f.read_at(&mut r, 8192).unwrap();
+        assert!(r.iter().all(|b| *b == 0));
+    }
+}
+
+#[test]
+fn folders_real_and_simulated_behave_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SimDisk::new(1 << 20);
+    for root in [Folder::real(dir.path(), None), Folder::simulated(&disk, None)] {
+        let f = root.sub("sub");
+        f.make().unwrap();
+        f.make().unwrap();
+        f.write_new("a", b"hello").unwrap();
+        assert!(f.write_new("a", b"again").is_err());
+        assert_eq!(f.read("a", 100).unwrap(), b"hello");
+        assert!(f.read("a", 4).is_err());
+        f.rename("a", "b").unwrap();
+        assert_eq!(f.list().unwrap(), ["b"]);
+        f.sync().unwrap();
+        let id = f.identity("b").unwrap();
+        assert_eq!(f.open("b", true).unwrap().identity().unwrap(), id);
+        f.remove("b").unwrap();
+        f.remove("b").unwrap();
+        assert!(f.open_read("b").is_err() && f.list().unwrap().is_empty());
+    }
+    let root = Folder::real(dir.path(), None);
+    root.write_new("label", b"x").unwrap();
+    let held = root.lock("label").unwrap();
+    assert!(held.is_some() && root.lock("label").unwrap().is_none());
+    drop(held);
+    assert!(root.lock("label").unwrap().is_some());
+}
+
+#[test]
+fn faults_strike_as_told() {
+    let faults = Arc::new(Faults::new());
+    let disk = SimDisk::new(1 << 20);
+    let f = Folder::simulated(&disk, Some(faults.clone())).create("f", false).unwrap();
+    f.write_at(&[7; 100], 0).unwrap();
+    faults.set_after(Operation::Write, Fault::Error(5), 1, 1);
+    f.write_at(&[8; 100], 0).unwrap();
+    assert_eq!(f.write_at(&[9; 100], 0).unwrap_err().raw_os_error(), Some(5));
+    f.write_at(&[8; 100], 0).unwrap();
+    faults.set_after(Operation::Write, Fault::Lost, 0, 1);
+    f.write_at(&[1; 100], 0).unwrap();
+    let mut b = [0; 100];
+    assert!(!f.read_at_now(&mut b, 0).unwrap(), "the slow way while faults are set");
+    f.read_at(&mut b, 0).unwrap();
+    assert_eq!(b, [8; 100]);
+    faults.set(Operation::Read, Fault::Corrupt);
+    f.read_at(&mut b, 0).unwrap();
+    assert_ne!(b, [8; 100]);
+    faults.clear();
+    f.read_at(&mut b, 0).unwrap();
+    assert_eq!(b, [8; 100]);
+    assert_eq!(faults.struck(), 3);
+}
+
+#[test]
+fn the_pool_is_bounded_and_survives_panics() {
+    let pool = IoPool::new("test", 2, 4);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let gate = Arc::new(std::sync::Barrier::new(3));
+    for _ in 0..2 {
+        let g = gate.clone();
+        pool.run(move || {
+            g.wait();
+        })
+        .ok()
+        .unwrap();
+    }
+    while pool.queued() > 0 {
+        std::thread::yield_now();
+    }
+    for i in 0..4 {
+        let r = ran.clone();
+        let ok = pool.run(move || {
+            r.fetch_add(1, Ordering::SeqCst);
+            assert!(i != 1, "a job that panics");
+        });
+        assert!(ok.is_ok());
+    }
+    assert!(pool.run(|| ()).is_err(), "the queue is full");
+    gate.wait();
+    for _ in 0..1000 {
+        if ran.load(Ordering::SeqCst) == 4 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 4);
+    pool.close();
+    assert!(pool.run(|| ()).is_err());
+}
+
+#[test]
+fn clocks() {
+    let c = ManualClock::default();
+    c.advance(Duration::from_millis(1500));
+    assert_eq!((c.wall_ms(), c.elapsed()), (1500, Duration::from_millis(1500)));
+    let s = ashlar_machine::SystemClock::default();
+    assert!(s.wall_ms() > 1_600_000_000_000 && s.elapsed() < Duration::from_secs(60));
+}
