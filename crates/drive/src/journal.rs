@@ -403,20 +403,19 @@ impl Shared {
     /// Lays out, writes and flushes. Returns the drive state the batch leaves.
     fn write_batch(&self, w: &mut Writer, batch: &[Op], size: usize) -> Result<Option<DriveState>> {
         self.writable()?;
-        let (mut state, segments) = {
+        let (mut state, count) = {
             let core = self.core.lock();
-            (core.state, w.prologue.then(|| core.journal.keys().copied().collect::<Vec<_>>()))
+            (core.state, core.journal.len() + 1)
         };
         let listed = |n: usize| record_len(8 + 4 * n);
         let forget = batch.iter().any(|op| matches!(op, Op::Forget { .. }));
-        let count = self.core.lock().journal.len() + 1;
-        let mut need = BATCH_HEADER + size + listed(count);
+        let mut need = BATCH_HEADER + size + 2 * listed(count);
         if w.file.is_none()
             || u64::from(w.position.at) + (need.next_multiple_of(PAGE) + PAGE) as u64 > w.bytes
         {
             self.rotate(w, need)?;
         }
-        let segments = if w.prologue { segments.or_else(|| Some(self.segment_list())) } else { None };
+        let segments = w.prologue.then(|| self.segment_list());
         need = need.next_multiple_of(PAGE);
         let align = self.batch_align();
         let mut buf = match w.buf.take() {

@@ -370,9 +370,10 @@ impl Replay<'_> {
         let core = self.shared.core.lock();
         let known: BTreeSet<u32> = core.journal.keys().copied().collect();
         drop(core);
-        let list = listed.unwrap_or(known);
+        let list = listed.unwrap_or_else(|| known.clone());
         for n in list {
-            if !numbers.contains(&n) {
+            // A file that is there but was not taken for a segment does not count.
+            if !numbers.contains(&n) || !known.contains(&n) {
                 self.damaged(n, 0, "a journal segment is missing");
             }
         }

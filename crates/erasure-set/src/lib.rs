@@ -11,13 +11,13 @@
 //! | `table` | which drive is in which slot now, and how quick it is |
 //! | `sets` | the shared state: table, caches, queues, options |
 //! | `register` | reading a register |
-//! | `update`, `propose` | changing a register: prepare, decide, stage, accept |
+//! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
 //! | `stored` | what a drive keeps as the record of a register |
 //! | `write` | bytes -> stripes -> shards |
-//! | `read` | shards -> stripes -> bytes, around damage and slow drives |
+//! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | what is left of a write after its caller was answered |
-//! | `heal`, `rebuild`, `scrub` | making every slot whole again |
+//! | `heal`, `shards`, `rebuild`, `scrub` | making every slot whole again |
 //! | `health` | what a group can still do |
 //!
 //! Invariants: fewer than the drives a protocol step needs is [`Error::Unavailable`], never "absent";
@@ -29,6 +29,7 @@
 mod ballots;
 mod cache;
 mod error;
+mod fetch;
 mod heal;
 mod health;
 mod keylock;
@@ -40,6 +41,8 @@ mod rebuild;
 mod register;
 mod scrub;
 mod sets;
+mod settle;
+mod shards;
 mod stored;
 mod table;
 mod tail;

@@ -51,13 +51,12 @@ pub(crate) struct Stretch {
     pub(crate) next: Option<Vec<u8>>,
 }
 
-/// One register as the drives asked show it. Differing is rare, so its size does not matter.
-#[allow(clippy::large_enum_variant)]
+/// One register as the drives asked show it.
 pub(crate) enum Shown {
     /// All show this.
     Same(Entry),
     /// They differ: who shows what.
-    Differ(RegisterKey, SmallVec<[(u8, Entry); 4]>),
+    Differ(RegisterKey, Vec<(u8, Entry)>),
 }
 
 impl Shown {
@@ -244,7 +243,7 @@ impl Inner {
         if self.agree(view, slots, leader, from, &end, &entries).await {
             return Ok(Stretch { keys: entries.into_iter().map(Shown::Same).collect(), next });
         }
-        let mut shown: BTreeMap<RegisterKey, SmallVec<[(u8, Entry); 4]>> = BTreeMap::new();
+        let mut shown: BTreeMap<RegisterKey, Vec<(u8, Entry)>> = BTreeMap::new();
         for e in entries {
             shown.entry(e.key.clone()).or_default().push((leader, e));
         }

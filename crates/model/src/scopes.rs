@@ -217,7 +217,7 @@ fn mutant(m: Mutant) -> Setting {
             Setting::new(name, four(register::Scope { reads: 2, hints: false, ..HALF }))
         }
         M::HalfOldEpoch => {
-            let zombies = register::Scope { zombies: true, half: true, reads: 1, ..DEAD };
+            let zombies = register::Scope { zombies: true, half: true, reads: 1, rounds: 1, ..DEAD };
             Setting::new(name, four(zombies))
         }
         M::DeadFromSome => Setting::new(name, four(register::Scope { dead: true, ..R4 })),
@@ -229,7 +229,9 @@ fn mutant(m: Mutant) -> Setting {
         M::RecordBeforeData => Setting::new(name, staging::Scope { mutant, together: false, ..STAGED }),
         M::ConfirmForgotten => Setting::new(name, staging::Scope { mutant, crashes: 1, ..STAGED }),
         M::IgnoreWithoutCount | M::HiddenParent => Setting::new(name, onesync::Scope { mutant, ..L3 }),
-        M::CopyNothing => Setting::new(name, onesync::Scope { mutant, dead: true, rounds: 3, ..L4 }),
+        M::CopyNothing => {
+            Setting::new(name, onesync::Scope { mutant, dead: true, attempts: 1, reads: 1, ..L4 })
+        }
         M::BuildOnThin => Setting::new(name, onesync::Scope { mutant, rounds: 3, ..L4 }),
         M::AckAtMajority | M::ReadAtMajority => Setting::new(name, onesync::Scope { mutant, reads: 1, ..L5 }),
         M::BlindAbort | M::NoMark | M::UploadBeforeKey => {

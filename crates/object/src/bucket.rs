@@ -15,15 +15,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ashlar_cluster::{Compare, Control, Txn};
 use ashlar_format::{BucketId, Space};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
 
+use crate::gate::{DEAD, Gate, REMOVING};
 use crate::types::Pairs;
 use crate::{Error, Result, Store};
 
@@ -216,108 +215,6 @@ pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
         ashlar_cluster::Error::TooLarge(_) => Error::EntityTooLarge,
         ashlar_cluster::Error::Unavailable(why) => Error::Unavailable(why),
         e => Error::Internal(e.to_string()),
-    }
-}
-
-const CLOSED: u64 = 1;
-const DEAD: u64 = 2;
-const UNDECIDED: u64 = 4;
-/// The removal has begun: if its outcome does not become known, the gate is undecided.
-const REMOVING: u64 = 8;
-const ONE: u64 = 16;
-
-/// Counts who is changing the bucket, and lets one closer wait until nobody is.
-#[derive(Default)]
-pub(crate) struct Gate {
-    /// Multiples of [`ONE`]: how many are inside; low bits: flags.
-    state: AtomicU64,
-    moved: Notify,
-}
-
-/// Being inside; dropping it leaves.
-pub(crate) struct Pass<'a>(&'a Gate);
-
-impl Drop for Pass<'_> {
-    fn drop(&mut self) {
-        if self.0.state.fetch_sub(ONE, Ordering::AcqRel) & CLOSED != 0 {
-            self.0.moved.notify_waiters();
-        }
-    }
-}
-
-/// Having closed the gate; dropping it opens the gate unless the bucket is dead, or its removal has
-/// begun and the outcome is not known (also when the caller went away).
-struct Closed<'a>(&'a Gate);
-
-impl Drop for Closed<'_> {
-    fn drop(&mut self) {
-        match self.0.state.load(Ordering::Acquire) {
-            s if s & DEAD != 0 => {}
-            s if s & REMOVING != 0 => self.0.mark(UNDECIDED),
-            _ => self.0.open(),
-        }
-    }
-}
-
-impl Gate {
-    /// Goes inside; waits while the gate is closed.
-    pub(crate) async fn enter(&self) -> Result<Pass<'_>> {
-        loop {
-            let before = self.state.fetch_add(ONE, Ordering::AcqRel);
-            let pass = Pass(self);
-            if before & (CLOSED | DEAD | UNDECIDED) == 0 {
-                return Ok(pass);
-            }
-            drop(pass);
-            let moved = self.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            let now = self.state.load(Ordering::Acquire);
-            if now & DEAD != 0 {
-                return Err(Error::NoSuchBucket);
-            }
-            if now & UNDECIDED != 0 {
-                return Err(Error::Unavailable("the bucket may be deleted".to_owned()));
-            }
-            if now & CLOSED != 0 {
-                moved.await;
-            }
-        }
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.state.load(Ordering::Acquire) & UNDECIDED != 0
-    }
-
-    /// Closes it and waits until nobody is inside; `None`: somebody else has closed it.
-    async fn close(&self) -> Option<Closed<'_>> {
-        if self.state.fetch_or(CLOSED, Ordering::AcqRel) & (CLOSED | DEAD | UNDECIDED) != 0 {
-            return None;
-        }
-        let closed = Closed(self);
-        loop {
-            let moved = self.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if self.state.load(Ordering::Acquire) < ONE {
-                return Some(closed);
-            }
-            moved.await;
-        }
-    }
-
-    fn open(&self) {
-        self.state.fetch_and(!(CLOSED | UNDECIDED | REMOVING), Ordering::AcqRel);
-        self.moved.notify_waiters();
-    }
-
-    fn unmark(&self, flag: u64) {
-        self.state.fetch_and(!flag, Ordering::AcqRel);
-    }
-
-    fn mark(&self, flag: u64) {
-        self.state.fetch_or(flag, Ordering::AcqRel);
-        self.moved.notify_waiters();
     }
 }
 
@@ -527,27 +424,5 @@ mod tests {
         );
         assert_eq!(Bucket::decode("b", &json).unwrap().encode().unwrap(), json);
         assert!(Bucket::decode("b", b"{}").is_err());
-    }
-
-    #[tokio::test]
-    async fn the_gate() {
-        let gate = Arc::new(Gate::default());
-        let pass = gate.enter().await.unwrap();
-        let closer = {
-            let gate = gate.clone();
-            tokio::spawn(async move {
-                let closed = gate.close().await.unwrap();
-                tokio::task::yield_now().await;
-                drop(closed);
-            })
-        };
-        tokio::task::yield_now().await;
-        assert!(gate.close().await.is_none(), "one closer at a time");
-        drop(pass);
-        let again = gate.enter().await.unwrap();
-        closer.await.unwrap();
-        drop(again);
-        gate.mark(DEAD);
-        assert!(matches!(gate.enter().await, Err(Error::NoSuchBucket)));
     }
 }

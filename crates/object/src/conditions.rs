@@ -154,3 +154,82 @@ pub fn evaluate(conditions: &Conditions, current: Option<(&ETag, i64)>, for_read
     }
     Verdict::Proceed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Verdict::{Absent, Failed, NotModified, Proceed};
+
+    const ETAG: ETag = ETag { md5: [0xab; 16], parts: 0 };
+    /// Modified at 100.999 s: on the wire that is 100.
+    const NOW: Option<(&ETag, i64)> = Some((&ETAG, 100_999));
+
+    fn tag(text: &str) -> Option<Match> {
+        Match::parse(text)
+    }
+
+    fn mine() -> String {
+        format!("\"{ETAG}\"")
+    }
+
+    #[test]
+    fn reads() {
+        let judge = |c: &Conditions, now| evaluate(c, now, true);
+        let match_ = |m: &str| Conditions { if_match: tag(m), ..Conditions::NONE };
+        let none = |m: &str| Conditions { if_none_match: tag(m), ..Conditions::NONE };
+        let since = |t| Conditions { if_modified_since: Some(t), ..Conditions::NONE };
+        let unmodified = |t| Conditions { if_unmodified_since: Some(t), ..Conditions::NONE };
+        assert_eq!(judge(&match_("*"), NOW), Proceed);
+        assert_eq!(judge(&match_(&mine()), NOW), Proceed);
+        assert_eq!(judge(&match_("\"x\""), NOW), Failed);
+        assert_eq!(judge(&match_(&format!("\"x\", {}", mine())), NOW), Proceed);
+        assert_eq!(judge(&match_(&format!("W/{}", mine())), NOW), Failed, "strong comparison");
+        assert_eq!(judge(&none(&format!("W/{}", mine())), NOW), NotModified, "weak comparison");
+        assert_eq!(judge(&none("*"), NOW), NotModified);
+        assert_eq!(judge(&none("\"x\""), NOW), Proceed);
+        assert_eq!(judge(&since(99), NOW), Proceed);
+        assert_eq!(judge(&since(100), NOW), NotModified);
+        assert_eq!(judge(&unmodified(100), NOW), Proceed);
+        assert_eq!(judge(&unmodified(99), NOW), Failed);
+        // Combined: the tag beats the date.
+        let both = Conditions { if_unmodified_since: Some(1), ..match_(&mine()) };
+        assert_eq!(judge(&both, NOW), Proceed);
+        let both = Conditions { if_modified_since: Some(1), ..none(&mine()) };
+        assert_eq!(judge(&both, NOW), NotModified);
+        let both = Conditions { if_modified_since: Some(1000), ..none("\"x\"") };
+        assert_eq!(judge(&both, NOW), Proceed);
+        let both = Conditions { if_none_match: tag(&mine()), ..match_("\"x\"") };
+        assert_eq!(judge(&both, NOW), Failed, "412 before 304");
+    }
+
+    #[test]
+    fn writes() {
+        let judge = |c: &Conditions, now| evaluate(c, now, false);
+        let none = Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE };
+        let match_ = Conditions { if_match: Some(Match::Any), ..Conditions::NONE };
+        assert_eq!((judge(&none, NOW), judge(&none, None)), (Failed, Proceed));
+        assert_eq!((judge(&match_, NOW), judge(&match_, None)), (Proceed, Absent));
+        let dates =
+            Conditions { if_modified_since: Some(1_000), if_unmodified_since: Some(99), ..Conditions::NONE };
+        assert_eq!((judge(&dates, NOW), judge(&dates, None)), (Failed, Proceed));
+        assert_eq!(judge(&Conditions::NONE, None), Proceed);
+    }
+
+    #[test]
+    fn header_values() {
+        let tags = |t: &str| match Match::parse(t) {
+            Some(Match::Tags(v)) => v.into_iter().map(|t| (t.weak, t.tag)).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(Match::parse(" * "), Some(Match::Any));
+        assert_eq!(tags("\"a\""), [(false, "a".to_owned())]);
+        assert_eq!(tags("abc"), [(false, "abc".to_owned())]);
+        assert_eq!(
+            tags("\"a,b\" , W/\"c\",d"),
+            [(false, "a,b".to_owned()), (true, "c".to_owned()), (false, "d".to_owned())]
+        );
+        for bad in ["", " ", ",", "\"open", "\"a\" \"b\"", "\"\""] {
+            assert_eq!(Match::parse(bad), None, "{bad:?}");
+        }
+    }
+}

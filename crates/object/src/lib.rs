@@ -9,7 +9,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `store`, `bucket` | the store, its options, the bucket registry and its cache, safe deletion |
+//! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
 //! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
@@ -31,6 +31,7 @@ pub mod conditions;
 mod copy;
 mod delete;
 mod error;
+mod gate;
 mod get;
 mod list;
 mod listing;

@@ -276,8 +276,13 @@ fn files_that_are_not_what_they_should_be() {
         drop(d);
         disk.dump()
     };
-    let data: Vec<String> =
-        now.keys().filter(|n| n.starts_with("journal/") || n.starts_with("extents/")).cloned().collect();
+    let data: Vec<String> = now
+        .keys()
+        .filter(|n| n.starts_with("journal/") || n.starts_with("extents/"))
+        // A segment prepared for later holds nothing that could be missed.
+        .filter(|n| now[*n][4096..].iter().any(|b| *b != 0))
+        .cloned()
+        .collect();
     assert!(data.len() >= 4, "{data:?}");
     let mut cases: Vec<(String, Files)> = Vec::new();
     for (i, n) in data.iter().enumerate() {
@@ -325,6 +330,6 @@ fn files_that_are_not_what_they_should_be() {
         let d = open(&disk_of(&without_index(&files))).unwrap_or_else(|e| panic!("{what}: {e}"));
         let errors = never_wrong(&d, 60, 70, 20, &what);
         let noticed = errors > 0 || d.stats().journal_damage > 0;
-        assert!(noticed, "{what}: not noticed without the index");
+        assert!(noticed, "{what}: not noticed without the index: {:?}", d.stats());
     }
 }

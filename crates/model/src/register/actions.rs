@@ -178,7 +178,7 @@ impl<const N: usize> Scope<N> {
         if w.replaced > 0 && used && w.joining.is_empty() {
             acts.extend(slots.clone().map(|i| Act::Replace { i }));
         }
-        if w.dead && used {
+        if w.dead && (used || self.zombies) {
             for i in 0..N as u8 {
                 acts.extend((i + 1..N as u8).map(|j| Act::Dead { i, j }));
             }

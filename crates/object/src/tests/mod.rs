@@ -84,6 +84,8 @@ pub(crate) struct Pool {
     drives: Vec<Drive>,
     control: Option<Control>,
     pub sets: Option<Sets>,
+    /// No other coordinator uses the drives (see [`Pool::gateway`]).
+    pub sole: bool,
 }
 
 const DEPLOYMENT: DeploymentId = DeploymentId([0xd; 16]);
@@ -110,7 +112,7 @@ impl Pool {
         let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
         let control = Control::create(DEPLOYMENT, media(&paths), entries).await.unwrap();
         control.close().await;
-        Pool { _dir: dir, paths, map, drives: Vec::new(), control: None, sets: None }
+        Pool { _dir: dir, paths, map, drives: Vec::new(), control: None, sets: None, sole: true }
     }
 
     /// Opens the store over all drives but those in `missing` (numbers from 0).
@@ -141,7 +143,9 @@ impl Pool {
                 .map(|(id, slots)| Group { id, slots: slots.clone() })
                 .collect(),
         };
-        let sets = Sets::new(layout, self.drives.clone(), ashlar_erasure_set::Options::new(buffers)).unwrap();
+        let mut o = ashlar_erasure_set::Options::new(buffers);
+        o.sole = self.sole;
+        let sets = Sets::new(layout, self.drives.clone(), o).unwrap();
         sets.start();
         let control = Control::open(DEPLOYMENT, media(&present)).await.unwrap();
         self.control = Some(control.clone());
@@ -153,7 +157,9 @@ impl Pool {
     pub fn gateway(&self, node: u16) -> (Store, Sets) {
         let layout = (*self.sets.as_ref().unwrap().layout()).clone();
         let mut o = ashlar_erasure_set::Options::new(BufferPool::new(64 << 20));
+        assert!(!self.sole, "every coordinator must know of the others");
         o.node = node;
+        o.sole = false;
         let sets = Sets::new(layout, self.drives.clone(), o).unwrap();
         sets.start();
         let store = Store::open(sets.clone(), self.control.clone().unwrap(), options()).unwrap();

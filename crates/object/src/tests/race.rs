@@ -83,6 +83,7 @@ async fn counter(store: &Store, callers: usize, times: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conditional_writes_over_drives() {
     let mut pool = Pool::new(4).await;
+    pool.sole = false;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     one_winner(std::slice::from_ref(&store), 10, 100).await;

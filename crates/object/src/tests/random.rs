@@ -82,13 +82,11 @@ impl Pair {
     }
 
     fn bucket(&mut self) -> &'static str {
-        let bucket: &&str = self.rng.pick(&BUCKETS);
-        bucket
+        self.rng.pick::<&'static str>(&BUCKETS)
     }
 
     fn key(&mut self) -> &'static str {
-        let key: &&str = self.rng.pick(&KEYS);
-        key
+        self.rng.pick::<&'static str>(&KEYS)
     }
 
     fn m(&mut self, bucket: &str) -> &mut MBucket {

@@ -1,0 +1,336 @@
+//! One stripe of a reader under way: which shards are asked, what came of it, who is asked instead.
+//!
+//! Invariants: no more shards are asked than the stripe needs unless one is gone or late; a shard
+//! that failed once is not asked again by this reader; whoever lets us wait longer than twice its
+//! usual time is late, and others are asked beside it.
+
+use crate::read::{ObjectReader, Shard};
+use crate::sets::READ_UNIT;
+use crate::table::Member;
+use crate::{Error, Result};
+use ashlar_drive::{Error as DriveError, ShardReader};
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use smallvec::SmallVec;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Stripes under way at once when drives have to be waited for.
+const DEPTH: usize = 3;
+/// How long a stripe is waited for when no other shard is left to ask.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+type RowFuture = Pin<Box<dyn Future<Output = Row> + Send>>;
+
+/// The answer to a fetch of one row.
+pub(crate) struct Row {
+    shard: u8,
+    reader: Option<Arc<ShardReader>>,
+    bytes: Result<Bytes, DriveError>,
+    took: Duration,
+}
+
+/// One stripe under way.
+pub(crate) struct Fetch {
+    pub(crate) stripe: u64,
+    pub(crate) row: usize,
+    /// Data rows wanted.
+    pub(crate) want: u64,
+    /// Shards asked, those that answered with bytes, and those that let us wait.
+    pub(crate) asked: u64,
+    pub(crate) have: u64,
+    pub(crate) rows: SmallVec<[(u8, Bytes); 4]>,
+    /// `None` until something has to be waited for.
+    pub(crate) waiting: Option<FuturesUnordered<RowFuture>>,
+    pub(crate) late: u64,
+    pub(crate) since: Instant,
+    /// Memory of its rows, out of the readers' budget; `None` for a small body.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+}
+
+impl ObjectReader {
+    /// What a stripe may hold in memory, in units of the readers' budget: its rows, and a few made
+    /// from others.
+    pub(crate) fn units(&self) -> u32 {
+        if self.data.inline {
+            return 0;
+        }
+        let row = self.data.row_len(u64::from(self.data.stripe).min(self.size)) as usize;
+        let bytes = row * (usize::from(self.data.k) + 1);
+        (bytes.div_ceil(READ_UNIT) as u32).clamp(1, self.inner.read_units)
+    }
+
+    pub(crate) fn start_stripe(&mut self, room: Option<OwnedSemaphorePermit>) {
+        let stripe = self.next;
+        self.next += 1;
+        let row = self.data.row_len(self.extent(stripe).1) as usize;
+        let want = self.rows(stripe);
+        let mut fetch = Fetch {
+            stripe,
+            row,
+            want,
+            asked: 0,
+            have: 0,
+            rows: SmallVec::new(),
+            waiting: None,
+            late: 0,
+            since: Instant::now(),
+            room,
+        };
+        let usable = |i: u8| match self.shards[usize::from(i)] {
+            Shard::Away | Shard::Bad => false,
+            _ => self.member(i).is_some_and(|m| !m.pulse.is_late()),
+        };
+        let direct = (0..self.data.k).all(|i| want >> i & 1 == 0 || usable(i));
+        if direct {
+            for i in 0..self.data.k {
+                if want >> i & 1 == 1 {
+                    self.ask(&mut fetch, i);
+                }
+            }
+        } else {
+            self.ask_more(&mut fetch);
+        }
+        self.fetches.push_back(fetch);
+    }
+
+    /// The data rows of a stripe that overlap the range.
+    pub(crate) fn rows(&self, stripe: u64) -> u64 {
+        let (at, bytes) = self.extent(stripe);
+        let row = self.data.row_len(bytes);
+        let from = self.range.start.max(at) - at;
+        let to = self.range.end.min(at + bytes) - at;
+        (from / row..=(to - 1) / row).fold(0u64, |w, r| w | 1 << r)
+    }
+
+    /// Where a stripe begins in the body and how many bytes it has.
+    pub(crate) fn extent(&self, stripe: u64) -> (u64, u64) {
+        let len = u64::from(self.data.stripe);
+        let at = stripe * len;
+        (at, len.min(self.size - at))
+    }
+
+    fn member(&self, shard: u8) -> Option<&Arc<Member>> {
+        self.view.member(self.data.slot_of(shard))
+    }
+
+    /// Asks for one row. Answers at once where no device has to be waited for.
+    fn ask(&mut self, fetch: &mut Fetch, shard: u8) {
+        fetch.asked |= 1 << shard;
+        let Some(member) = self.member(shard).cloned() else {
+            self.shards[usize::from(shard)] = Shard::Away;
+            return;
+        };
+        let id = self.data.write_id;
+        self.open_now(shard);
+        let open = match &self.shards[usize::from(shard)] {
+            Shard::Open(r) => Some(r.clone()),
+            Shard::Closed => None,
+            Shard::Away | Shard::Bad => return,
+        };
+        let frame = fetch.stripe as u32;
+        if let Some(r) = &open
+            && let Some(bytes) = r.read_now(frame)
+        {
+            return self.took(fetch, shard, bytes);
+        }
+        let began = Instant::now();
+        let future: RowFuture = Box::pin(async move {
+            let mut reader = open;
+            let bytes = async {
+                let r = match &reader {
+                    Some(r) => r.clone(),
+                    None => {
+                        let r = Arc::new(member.drive.open_shard(id, shard).await?);
+                        reader = Some(r.clone());
+                        r
+                    }
+                };
+                r.read(frame).await
+            }
+            .await;
+            let took = began.elapsed();
+            if bytes.is_ok() {
+                member.pulse.note_read(took);
+            }
+            Row { shard, reader, bytes, took }
+        });
+        fetch.waiting.get_or_insert_with(FuturesUnordered::new).push(future);
+    }
+
+    /// Opens a shard if that needs no device.
+    pub(crate) fn open_now(&mut self, shard: u8) {
+        let Some(member) = self.member(shard) else {
+            self.shards[usize::from(shard)] = Shard::Away;
+            return;
+        };
+        if matches!(self.shards[usize::from(shard)], Shard::Closed)
+            && let Some(opened) = member.drive.open_shard_now(self.data.write_id, shard)
+        {
+            match opened.and_then(|r| self.fits(r)) {
+                Ok(r) => self.shards[usize::from(shard)] = Shard::Open(Arc::new(r)),
+                Err(e) => self.fail(shard, &e),
+            }
+        }
+    }
+
+    /// A shard that is not as long as its body says is not that shard.
+    fn fits(&self, r: ShardReader) -> Result<ShardReader, DriveError> {
+        let row = self.data.row_len(u64::from(self.data.stripe)) as u32;
+        if r.len() != self.data.shard_len(self.size) || (r.frame() != row && r.frames() > 1) {
+            return Err(DriveError::Corrupt("a shard of another size".into()));
+        }
+        Ok(r)
+    }
+
+    fn took(&mut self, fetch: &mut Fetch, shard: u8, bytes: Result<Bytes, DriveError>) {
+        match bytes {
+            Ok(b) if b.len() == fetch.row => {
+                if fetch.have >> shard & 1 == 0 {
+                    fetch.have |= 1 << shard;
+                    fetch.rows.push((shard, b));
+                }
+            }
+            Ok(_) => self.fail(shard, &DriveError::Corrupt("a frame of another size".into())),
+            Err(e) => self.fail(shard, &e),
+        }
+    }
+
+    pub(crate) fn fail(&mut self, shard: u8, e: &DriveError) {
+        let state = match e {
+            DriveError::Missing | DriveError::Corrupt(_) => {
+                if self.damage == 0 && !self.quiet {
+                    self.inner.heals.push(&self.owner, true);
+                }
+                self.damage |= 1 << shard;
+                tracing::debug!(shard, write = %self.data.write_id, "shard is bad: {e}");
+                Shard::Bad
+            }
+            _ => Shard::Away,
+        };
+        self.shards[usize::from(shard)] = state;
+    }
+
+    pub(crate) fn is_gone(&self, shard: u8) -> bool {
+        matches!(self.shards[usize::from(shard)], Shard::Away | Shard::Bad)
+    }
+
+    /// Asks so many further shards that `k` rows can be had from those that are neither gone nor
+    /// late: quick drives before late ones, data before parity.
+    fn ask_more(&mut self, fetch: &mut Fetch) {
+        let n = self.view.n();
+        let k = u32::from(self.data.k);
+        for late_too in [false, true] {
+            for i in 0..n {
+                let promising = (0..n)
+                    .filter(|s| fetch.asked >> s & 1 == 1 && fetch.late >> s & 1 == 0)
+                    .filter(|s| fetch.have >> s & 1 == 1 || !self.is_gone(*s))
+                    .count() as u32;
+                if promising >= k {
+                    return;
+                }
+                let late = self.member(i).is_none_or(|m| m.pulse.is_late());
+                if fetch.asked >> i & 1 == 0 && !self.is_gone(i) && (late_too || !late) {
+                    self.ask(fetch, i);
+                }
+            }
+        }
+    }
+
+    /// Waits until the stripe's wanted rows are there or can be made.
+    pub(crate) async fn complete(&mut self, fetch: &mut Fetch) -> Result<()> {
+        loop {
+            let enough =
+                fetch.have & fetch.want == fetch.want || fetch.have.count_ones() >= u32::from(self.data.k);
+            if enough {
+                return Ok(());
+            }
+            // A wanted row will not come, or not soon: k others must.
+            if (0..self.data.k).any(|i| fetch.want >> i & 1 == 1 && self.is_doubtful(fetch, i)) {
+                let before = fetch.asked;
+                self.ask_more(fetch);
+                if fetch.asked != before {
+                    continue;
+                }
+            }
+            if fetch.waiting.as_ref().is_none_or(FuturesUnordered::is_empty) {
+                return Err(self.shortage(fetch.have.count_ones(), fetch.stripe).await);
+            }
+            // While this stripe waits for drives, the next ones may be read too.
+            while self.fetches.len() + 1 < DEPTH && self.next < self.end {
+                let room = self.inner.read_budget.clone().try_acquire_many_owned(self.units());
+                let Ok(room) = room else { break };
+                self.start_stripe(Some(room));
+                if let Some(f) = self.fetches.back_mut() {
+                    poll_once(f);
+                }
+            }
+            self.await_row(fetch).await?;
+        }
+    }
+
+    fn is_doubtful(&self, fetch: &Fetch, shard: u8) -> bool {
+        let bit = |set: u64| set >> shard & 1 == 1;
+        !bit(fetch.have) && (!bit(fetch.asked) || bit(fetch.late) || self.is_gone(shard))
+    }
+
+    /// Waits for one more row, or until it is time to ask others.
+    async fn await_row(&mut self, fetch: &mut Fetch) -> Result<()> {
+        let open = |s: u8| fetch.asked >> s & 1 == 1 && fetch.have >> s & 1 == 0;
+        let pending = (0..self.view.n()).filter(|s| open(*s) && !self.is_gone(*s));
+        let prompt: u64 = pending.filter(|s| fetch.late >> s & 1 == 0).fold(0, |b, s| b | 1 << s);
+        let members = (0..self.view.n()).filter(|s| prompt >> s & 1 == 1);
+        let hedge = members.filter_map(|s| self.member(s).map(|m| m.pulse.hedge_after())).max();
+        let patience = hedge.unwrap_or(DEADLINE);
+        let Some(waiting) = &mut fetch.waiting else { return Ok(()) };
+        match tokio::time::timeout(patience, waiting.next()).await {
+            Ok(Some(row)) => {
+                self.arrived(fetch, row);
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(_) if hedge.is_none() || fetch.since.elapsed() > DEADLINE => {
+                Err(Error::Unavailable("the drives do not answer in time".into()))
+            }
+            Err(_) => {
+                for s in (0..self.view.n()).filter(|s| prompt >> s & 1 == 1) {
+                    fetch.late |= 1 << s;
+                    if let Some(m) = self.member(s) {
+                        m.pulse.strike();
+                    }
+                }
+                self.ask_more(fetch);
+                Ok(())
+            }
+        }
+    }
+
+    fn arrived(&mut self, fetch: &mut Fetch, row: Row) {
+        if let Some(r) = row.reader
+            && matches!(self.shards[usize::from(row.shard)], Shard::Closed)
+        {
+            let (len, frame, frames) = (r.len(), r.frame(), r.frames());
+            let want = self.data.row_len(u64::from(self.data.stripe)) as u32;
+            if len != self.data.shard_len(self.size) || (frame != want && frames > 1) {
+                return self.fail(row.shard, &DriveError::Corrupt("a shard of another size".into()));
+            }
+            self.shards[usize::from(row.shard)] = Shard::Open(r);
+        }
+        tracing::trace!(shard = row.shard, took = ?row.took, "row");
+        self.took(fetch, row.shard, row.bytes);
+    }
+}
+
+/// Lets the reads of a stripe begin; what they yield is taken later.
+fn poll_once(fetch: &mut Fetch) {
+    if let Some(w) = &mut fetch.waiting
+        && let Some(Some(row)) = w.next().now_or_never()
+    {
+        // Already there: back into the queue as a finished future.
+        w.push(Box::pin(std::future::ready(row)));
+    }
+}

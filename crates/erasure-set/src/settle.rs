@@ -1,0 +1,72 @@
+//! Rounds that change nothing: deciding what is undecided, and what they need to know.
+//!
+//! Invariant: the caller of a round holds its key's turn.
+
+use crate::propose::Attempt;
+use crate::register::Register;
+use crate::sets::Inner;
+use crate::table::View;
+use crate::{Error, Result};
+use ashlar_format::{Ballot, RegisterKey};
+use bytes::Bytes;
+
+impl Inner {
+    /// Decides an undecided register; the caller holds its key's turn.
+    pub(crate) async fn settle(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+        for _ in 0..8 {
+            let view = self.view(key.group())?;
+            let Some(mut a) = Attempt::prepare(self, view, key, hash).await? else { continue };
+            let base = a.base.take();
+            if base.is_none() && a.chosen_known() {
+                return Ok(None);
+            }
+            if a.chosen_known() || a.complete(base.as_ref()).await?.is_some() {
+                return Ok(base.map(|b| a.register(b)));
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// As [`Inner::settle`], and the record is accepted anew at all slots, decided or not.
+    pub(crate) async fn renew(&self, key: &RegisterKey, hash: u64) -> Result<()> {
+        for _ in 0..8 {
+            let view = self.view(key.group())?;
+            let Some(mut a) = Attempt::prepare(self, view, key, hash).await? else { continue };
+            let base = a.base.take();
+            if base.is_none() && a.chosen_known() {
+                return Ok(());
+            }
+            if a.complete(base.as_ref()).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// The summary some slot keeps beside the record of `ballot`.
+    pub(crate) async fn summary(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Bytes> {
+        let from = key.as_bytes();
+        let mut to = from.to_vec();
+        to.push(0);
+        for (_, m) in view.members() {
+            let entries = m.scan(from, &to, 1).await;
+            if let Some(e) = entries.ok().and_then(|e| e.into_iter().next())
+                && e.ballot == ballot
+            {
+                return Some(e.summary);
+            }
+        }
+        None
+    }
+
+    /// Whether a message may be sent: always, except where a test stops an update half-way.
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self)]
+    pub(crate) fn allowed(&self, _stage: bool, _slot: u8) -> bool {
+        true
+    }
+    #[cfg(test)]
+    pub(crate) fn allowed(&self, stage: bool, slot: u8) -> bool {
+        self.gate.allows(stage, slot)
+    }
+}

@@ -1,0 +1,313 @@
+//! Making shards again: of one piece of data, on the slots that lack them.
+//!
+//! Invariants: a shard is made from verified shards of the same write; data that its register
+//! stopped naming while shards were made is dropped again; one stripe is in memory at a time.
+
+use crate::heal::Healed;
+use crate::propose::gather;
+use crate::sets::{Inner, Sets};
+use crate::table::{Member, View};
+use crate::update::{Decision, UpdateError, set_durable};
+use crate::{Error, Result};
+use ashlar_commit::SlotSet;
+use ashlar_drive::{Error as DriveError, InlineShard, ShardWriter, Tally};
+use ashlar_format::{Ballot, Body, Data, Part, RegisterKey};
+use bytes::Bytes;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a drive has to take what is made for it.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Inner {
+    /// Makes the shards of one piece of data whole.
+    pub(crate) async fn heal_part(
+        self: &Arc<Self>,
+        key: &RegisterKey,
+        part: &Part,
+        deep: bool,
+    ) -> Result<Healed> {
+        let view = self.view(key.group())?;
+        let data = part.data;
+        let (mut missing, mut present) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        for (slot, m) in view.members() {
+            match shard_state(m, &data, slot, deep).await {
+                Ok(()) => {
+                    present.insert(slot);
+                }
+                Err(DriveError::Missing) => {
+                    missing.insert(slot);
+                }
+                Err(DriveError::Corrupt(_)) => {
+                    m.drive.discard(&[(data.write_id, data.shard_of(slot))]);
+                    missing.insert(slot);
+                }
+                Err(_) => {}
+            }
+        }
+        let mut healed = Healed::default();
+        if !missing.is_empty() {
+            let ballot = self.ballots.next(view.epoch);
+            match self.make_shards(&view, key, &data, part.size, missing, ballot).await {
+                Ok(made) => {
+                    healed.shards = made.len().into();
+                    healed.missing = missing.without(made).len().into();
+                    healed.bytes = u64::from(made.len()) * data.shard_len(part.size);
+                    present = present.or(made);
+                    self.recheck_named(&view, key, &data, made).await?;
+                }
+                Err(_) if !self.is_named(key, &data).await? => return Ok(healed),
+                Err(e) => {
+                    healed.missing = missing.len().into();
+                    if present.len() < data.k && view.members().count() == view.slots.len() {
+                        healed.lost = 1;
+                        tracing::error!(?key, write = %data.write_id, "data is lost: {e}");
+                    } else {
+                        tracing::warn!(?key, write = %data.write_id, "cannot heal yet: {e}");
+                    }
+                    return Ok(healed);
+                }
+            }
+        }
+        if present == view.quorum.all() {
+            if data.k < crate::layout::width(view.k, part.size, self.options.min_shard) {
+                self.widen(key, part).await?;
+            } else if data.durable != present.0 {
+                self.note_durable(key, &data, present).await?;
+            }
+        }
+        Ok(healed)
+    }
+
+    /// Drops shards made for data that its register stopped naming meanwhile.
+    async fn recheck_named(&self, view: &View, key: &RegisterKey, data: &Data, made: SlotSet) -> Result<()> {
+        if !self.is_named(key, data).await? {
+            self.drop_on(view, made, std::slice::from_ref(data));
+        }
+        Ok(())
+    }
+
+    /// Whether the register names the data now.
+    async fn is_named(&self, key: &RegisterKey, data: &Data) -> Result<bool> {
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let now = self.read(key, hash).await?;
+        Ok(now.is_some_and(|r| r.record.data().any(|p| p.data.write_id == data.write_id)))
+    }
+
+    /// Writes into the record which slots are durable now.
+    async fn note_durable(self: &Arc<Self>, key: &RegisterKey, data: &Data, slots: SlotSet) -> Result<()> {
+        self.change_data(key, data, &[], |body| set_durable(body, data, slots)).await
+    }
+
+    /// Changes something about one piece of data, if the register still names it.
+    async fn change_data(
+        self: &Arc<Self>,
+        key: &RegisterKey,
+        data: &Data,
+        staged: &[&crate::write::Staged],
+        change: impl Fn(&mut Body),
+    ) -> Result<()> {
+        let view = self.view(key.group())?;
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let Some(now) = self.read(key, hash).await? else { return Ok(()) };
+        let Some(summary) = self.summary(&view, key, now.ballot).await else { return Ok(()) };
+        let sets = Sets { inner: self.clone() };
+        let done = sets
+            .update_register::<(), Infallible>(key, staged, |base| match base {
+                // Only the very state whose summary was read.
+                Some(r) if *r == *now.record && r.data().any(|p| p.data.write_id == data.write_id) => {
+                    let mut body = r.body.clone();
+                    change(&mut body);
+                    let summary = summary.clone();
+                    Decision::Write { body, summary, moved: false, out: () }
+                }
+                _ => Decision::Keep(()),
+            })
+            .await;
+        match done {
+            Ok(_) => Ok(()),
+            Err(UpdateError::Set(e)) => Err(e),
+            Err(UpdateError::Refused(e)) => match e {},
+        }
+    }
+
+    /// Writes data anew with as many data shards as its size and code call for: it was written
+    /// while drives were away.
+    async fn widen(self: &Arc<Self>, key: &RegisterKey, part: &Part) -> Result<()> {
+        let old = part.data;
+        let mut to = self.begin(key, part.size, u8::MAX).await?;
+        if to.code().0 <= old.k {
+            return Ok(());
+        }
+        let mut from = self.open(key, &old, part.size, 0..part.size, None).await?;
+        while let Some(b) = from.next().await {
+            to.write(b?).await?;
+        }
+        let staged = to.finish().await?;
+        let new = staged.data();
+        self.change_data(key, &old, &[&staged], |body| {
+            crate::update::each_data(body, |d| {
+                if d.write_id == old.write_id {
+                    *d = new;
+                }
+            });
+        })
+        .await
+    }
+
+    /// Makes the shards of the slots `wanted` from the others and writes them there. Returns the
+    /// slots where they are durable now.
+    pub(crate) async fn make_shards(
+        self: &Arc<Self>,
+        view: &View,
+        key: &RegisterKey,
+        data: &Data,
+        size: u64,
+        wanted: SlotSet,
+        ballot: Ballot,
+    ) -> Result<SlotSet> {
+        if data.inline {
+            let rows = self.rows_of(view, key, data, size, wanted).await?;
+            let tally = Tally::new(rows.len() as u8);
+            for (slot, row) in rows {
+                let Some(m) = view.member(slot) else { continue };
+                let (owner, write_id, index) = (key.clone(), data.write_id, data.shard_of(slot));
+                let shard = InlineShard { owner, write_id, index, ballot, data: row };
+                m.drive.stage(shard, tally.completion(slot));
+            }
+            let o = gather(&tally, view, wanted, wanted.len(), GRACE).await;
+            return Ok(SlotSet(o.ok | o.uncounted));
+        }
+        let mut writers = self.reserve(view, key, data, size, wanted, ballot);
+        if writers.is_empty() {
+            return Ok(SlotSet::EMPTY);
+        }
+        let mut stripes = self.stripes(key, data, size, wanted).await?;
+        loop {
+            let began = Instant::now();
+            let Some((rows, row)) = stripes.next().await? else { break };
+            let mut kept = Vec::with_capacity(writers.len());
+            for (slot, mut w) in writers {
+                let at = usize::from(data.shard_of(slot)) * row;
+                match w.write(rows.slice(at..at + row)).await {
+                    Ok(()) => kept.push((slot, w)),
+                    Err(e) => tracing::debug!(slot, "heal: a drive stopped taking a shard: {e}"),
+                }
+            }
+            writers = kept;
+            if writers.is_empty() {
+                return Ok(SlotSet::EMPTY);
+            }
+            self.pacer.pace((row * writers.len()) as u64, began.elapsed()).await;
+        }
+        let tally = Tally::new(writers.len() as u8);
+        let asked: SlotSet = writers.iter().map(|(s, _)| *s).collect();
+        for (slot, w) in writers {
+            w.finish(tally.completion(slot));
+        }
+        let o = gather(&tally, view, asked, asked.len(), GRACE).await;
+        Ok(SlotSet(o.ok | o.uncounted))
+    }
+
+    fn reserve(
+        &self,
+        view: &View,
+        key: &RegisterKey,
+        data: &Data,
+        size: u64,
+        wanted: SlotSet,
+        ballot: Ballot,
+    ) -> Vec<(u8, ShardWriter)> {
+        let len = data.shard_len(size);
+        let frame = data.row_len(u64::from(data.stripe)) as u32;
+        let begin = |slot: u8| {
+            let (id, shard) = (data.write_id, data.shard_of(slot));
+            let w = view.member(slot)?.drive.begin_shard(key, id, shard, ballot, len, frame);
+            w.ok().map(|w| (slot, w))
+        };
+        wanted.iter().filter_map(begin).collect()
+    }
+
+    /// All rows of a one-stripe body for the slots `wanted`.
+    pub(crate) async fn rows_of(
+        self: &Inner,
+        view: &View,
+        key: &RegisterKey,
+        data: &Data,
+        size: u64,
+        wanted: SlotSet,
+    ) -> Result<Vec<(u8, Bytes)>> {
+        let Some(me) = self.me.upgrade() else { return Err(Error::Unavailable("stopping".into())) };
+        let mut stripes = me.stripes(key, data, size, wanted).await?;
+        let Some((rows, row)) = stripes.next().await? else {
+            return Err(Error::Invalid("an empty body has no shards"));
+        };
+        let cut = |slot: u8| {
+            let at = usize::from(data.shard_of(slot)) * row;
+            (slot, rows.slice(at..at + row))
+        };
+        Ok(wanted.iter().filter(|s| view.member(*s).is_some()).map(cut).collect())
+    }
+
+    /// The encoded stripes of a body, read from slots other than `without`.
+    async fn stripes(
+        self: &Arc<Self>,
+        key: &RegisterKey,
+        data: &Data,
+        size: u64,
+        without: SlotSet,
+    ) -> Result<Stripes> {
+        let reader = self.open(key, data, size, 0..size, Some(without)).await?;
+        Ok(Stripes { inner: self.clone(), data: *data, size, at: 0, reader, rest: Bytes::new() })
+    }
+}
+
+/// Reads a body back stripe by stripe, with parity.
+struct Stripes {
+    inner: Arc<Inner>,
+    data: Data,
+    size: u64,
+    at: u64,
+    reader: crate::read::ObjectReader,
+    rest: Bytes,
+}
+
+impl Stripes {
+    /// The next stripe: all n rows, and the length of a row.
+    async fn next(&mut self) -> Result<Option<(Bytes, usize)>> {
+        let bytes = u64::from(self.data.stripe).min(self.size - self.at) as usize;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let row = self.data.row_len(bytes as u64) as usize;
+        let n = usize::from(self.data.k + self.data.m);
+        let mut buf = self.inner.options.pool.get(n * row).await;
+        let mut filled = 0;
+        while filled < bytes {
+            if self.rest.is_empty() {
+                self.rest = match self.reader.next().await {
+                    Some(b) => b?,
+                    None => return Err(Error::Corrupt("a body shorter than its record says".into())),
+                };
+            }
+            let take = self.rest.len().min(bytes - filled);
+            buf[filled..filled + take].copy_from_slice(&self.rest.split_to(take));
+            filled += take;
+        }
+        buf[bytes..row * usize::from(self.data.k)].fill(0);
+        let code = self.inner.code(&self.data)?;
+        self.inner.engine.encode(&code, &mut buf, row).map_err(|e| Error::Corrupt(e.to_string()))?;
+        self.at += bytes as u64;
+        Ok(Some((buf.freeze(), row)))
+    }
+}
+
+/// Whether a slot has its shard.
+async fn shard_state(m: &Member, data: &Data, slot: u8, deep: bool) -> Result<(), DriveError> {
+    let (id, shard) = (data.write_id, data.shard_of(slot));
+    if deep {
+        return m.drive.verify_shard(id, shard).await;
+    }
+    m.open(id, shard).await.map(|_| ())
+}

@@ -1,0 +1,144 @@
+//! The gate of a bucket: every change of its registers goes through; deleting the bucket closes it
+//! (see `bucket`).
+//!
+//! Invariants: whoever closed it is alone when `close` returns; nobody goes in while it is closed; a
+//! removal whose outcome is not known keeps it shut. It costs two atomic additions per change.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::{Error, Result};
+
+/// Somebody has closed it.
+const CLOSED: u64 = 1;
+/// The bucket is gone.
+pub(crate) const DEAD: u64 = 2;
+/// Whether the bucket is gone is not known.
+const UNDECIDED: u64 = 4;
+/// The removal has begun: if its outcome does not become known, the gate is undecided.
+pub(crate) const REMOVING: u64 = 8;
+const ONE: u64 = 16;
+
+/// Counts who is changing the bucket, and lets one closer wait until nobody is.
+#[derive(Default)]
+pub(crate) struct Gate {
+    /// Multiples of [`ONE`]: how many are inside; low bits: flags.
+    state: AtomicU64,
+    moved: Notify,
+}
+
+/// Being inside; dropping it leaves.
+pub(crate) struct Pass<'a>(&'a Gate);
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if self.0.state.fetch_sub(ONE, Ordering::AcqRel) & CLOSED != 0 {
+            self.0.moved.notify_waiters();
+        }
+    }
+}
+
+/// Having closed the gate; dropping it opens the gate unless the bucket is dead, or its removal has
+/// begun and the outcome is not known (also when the caller went away).
+pub(crate) struct Closed<'a>(&'a Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        match self.0.state.load(Ordering::Acquire) {
+            s if s & DEAD != 0 => {}
+            s if s & REMOVING != 0 => self.0.mark(UNDECIDED),
+            _ => self.0.open(),
+        }
+    }
+}
+
+impl Gate {
+    /// Goes inside; waits while the gate is closed.
+    pub(crate) async fn enter(&self) -> Result<Pass<'_>> {
+        loop {
+            let before = self.state.fetch_add(ONE, Ordering::AcqRel);
+            let pass = Pass(self);
+            if before & (CLOSED | DEAD | UNDECIDED) == 0 {
+                return Ok(pass);
+            }
+            drop(pass);
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let now = self.state.load(Ordering::Acquire);
+            if now & DEAD != 0 {
+                return Err(Error::NoSuchBucket);
+            }
+            if now & UNDECIDED != 0 {
+                return Err(Error::Unavailable("the bucket may be deleted".to_owned()));
+            }
+            if now & CLOSED != 0 {
+                moved.await;
+            }
+        }
+    }
+
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.state.load(Ordering::Acquire) & UNDECIDED != 0
+    }
+
+    /// Closes it and waits until nobody is inside; `None`: somebody else has closed it.
+    pub(crate) async fn close(&self) -> Option<Closed<'_>> {
+        if self.state.fetch_or(CLOSED, Ordering::AcqRel) & (CLOSED | DEAD | UNDECIDED) != 0 {
+            return None;
+        }
+        let closed = Closed(self);
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if self.state.load(Ordering::Acquire) < ONE {
+                return Some(closed);
+            }
+            moved.await;
+        }
+    }
+
+    pub(crate) fn open(&self) {
+        self.state.fetch_and(!(CLOSED | UNDECIDED | REMOVING), Ordering::AcqRel);
+        self.moved.notify_waiters();
+    }
+
+    pub(crate) fn unmark(&self, flag: u64) {
+        self.state.fetch_and(!flag, Ordering::AcqRel);
+    }
+
+    pub(crate) fn mark(&self, flag: u64) {
+        self.state.fetch_or(flag, Ordering::AcqRel);
+        self.moved.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn the_gate() {
+        let gate = Arc::new(Gate::default());
+        let pass = gate.enter().await.unwrap();
+        let closer = {
+            let gate = gate.clone();
+            tokio::spawn(async move {
+                let closed = gate.close().await.unwrap();
+                tokio::task::yield_now().await;
+                drop(closed);
+            })
+        };
+        tokio::task::yield_now().await;
+        assert!(gate.close().await.is_none(), "one closer at a time");
+        drop(pass);
+        let again = gate.enter().await.unwrap();
+        closer.await.unwrap();
+        drop(again);
+        gate.mark(DEAD);
+        assert!(matches!(gate.enter().await, Err(Error::NoSuchBucket)));
+    }
+}
