@@ -17,6 +17,7 @@ use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
 use ashlar_drive::{Accept, Drive, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
 use ashlar_format::{Ballot, Body, Record, RegisterKey};
 use bytes::Bytes;
+use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use std::sync::Arc;
@@ -104,16 +105,18 @@ async fn ask(drive: Drive, slot: u8, key: &RegisterKey, ballot: Ballot) -> Reply
 }
 
 impl<'a> Attempt<'a> {
-    /// PREPARE at all slots, until the base is known. `None`: lost to a higher ballot, or something
+    /// PREPARE at all slots, until the base is known. `again`: an earlier attempt of the same update
+    /// sent ACCEPTs, so that no base counts as known to be chosen. `None`: lost to a higher ballot, or something
     /// undecided was settled on the way: try again.
     pub(crate) async fn prepare(
         inner: &'a Inner,
         view: Arc<View>,
         key: &'a RegisterKey,
         hash: u64,
+        again: bool,
     ) -> Result<Option<Attempt<'a>>> {
         let ballot = inner.ballots.next(view.epoch);
-        let p = Proposer::new(view.quorum, ballot);
+        let p = if again { Proposer::retry(view.quorum, ballot) } else { Proposer::new(view.quorum, ballot) };
         let mut a = Attempt {
             inner,
             view,
@@ -350,7 +353,10 @@ impl<'a> Attempt<'a> {
         let mut common = self.view.quorum.all();
         let mut most = 0;
         for s in named {
-            let durable = if s.is_pending() { self.stage_one(s).await? } else { s.durable() };
+            let durable = match s.is_pending() {
+                true => self.stage_one(s).await?,
+                false => self.confirmed(s).await,
+            };
             // I4, for each piece of data by itself.
             if durable.len() < s.needed {
                 let have = durable.len();
@@ -367,6 +373,21 @@ impl<'a> Attempt<'a> {
             self.p.on_stage_durable(slot);
         }
         Ok(most.min(common.len()))
+    }
+
+    /// The slots whose durable shard is safe from collectors with a lower ballot (PROTOCOL.md 2.6).
+    /// Collectors of this process leave live writes alone, those of others must be told.
+    async fn confirmed(&self, s: &Staged) -> SlotSet {
+        let durable = s.durable();
+        if self.inner.options.sole {
+            return durable;
+        }
+        let asks =
+            self.view.members().filter(|(slot, _)| durable.contains(*slot)).map(|(slot, m)| async move {
+                let (id, index) = (s.data.write_id, s.data.shard_of(slot));
+                m.in_time(m.drive.confirm(id, index, self.p.ballot())).await.is_ok().then_some(slot)
+            });
+        join_all(asks).await.into_iter().flatten().collect()
     }
 
     async fn stage_one(&self, s: &Staged) -> Result<SlotSet> {

@@ -15,7 +15,7 @@ impl Inner {
     pub(crate) async fn settle(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
         for _ in 0..8 {
             let view = self.view(key.group())?;
-            let Some(mut a) = Attempt::prepare(self, view, key, hash).await? else { continue };
+            let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
             if base.is_none() && a.chosen_known() {
                 return Ok(None);
@@ -31,7 +31,7 @@ impl Inner {
     pub(crate) async fn renew(&self, key: &RegisterKey, hash: u64) -> Result<()> {
         for _ in 0..8 {
             let view = self.view(key.group())?;
-            let Some(mut a) = Attempt::prepare(self, view, key, hash).await? else { continue };
+            let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
             if base.is_none() && a.chosen_known() {
                 return Ok(());

@@ -66,7 +66,7 @@ pub enum UpdateError<E> {
     Set(#[from] Error),
 }
 
-/// A record that was sent to drives by an earlier attempt.
+/// A record that was sent to drives by an earlier attempt of the same update.
 struct Sent<R> {
     seq: u64,
     /// [`Record::digest`] of the record without wrapper.
@@ -76,29 +76,60 @@ struct Sent<R> {
 }
 
 /// What became of a record sent earlier, seen from a later base.
+#[derive(PartialEq, Eq)]
 enum Fate {
-    /// It is the base.
-    Base,
-    /// The base was made from it.
-    Ancestor,
-    /// It was never chosen and never will be.
-    Gone,
+    /// It is the base, or the base was made from it.
+    There,
+    /// The base was not made from it.
+    Elsewhere,
     /// Too far back to tell.
     Untold,
 }
 
 impl<R> Sent<R> {
     fn fate(&self, base: Option<&Based>) -> Fate {
-        let Some(base) = base else { return Fate::Gone };
-        if base.digest == self.digest {
-            Fate::Base
-        } else if base.record.seq <= self.seq {
-            Fate::Gone
-        } else if base.record.seq == self.seq + 1 {
-            if base.record.parent == self.digest { Fate::Ancestor } else { Fate::Gone }
+        let Some(base) = base else { return Fate::Elsewhere };
+        let (seq, parent) = (base.record.seq, base.record.parent);
+        if base.digest == self.digest || (seq == self.seq + 1 && parent == self.digest) {
+            Fate::There
+        } else if seq <= self.seq + 1 {
+            Fate::Elsewhere
         } else {
             Fate::Untold
         }
+    }
+}
+
+/// Every record an update has sent so far, oldest first; at most one per attempt.
+///
+/// A record that was accepted anywhere may come back as long as nothing newer of this update, or of
+/// anybody else, is chosen: a majority that misses its slots shows nothing of it, a later one that
+/// meets them builds on it. So none is forgotten before the update ends, and nothing is answered from
+/// a base that was not chosen under a ballot later than all of them ([`ashlar_commit::Proposer`],
+/// "Unknown outcome").
+struct Trail<R>(SmallVec<[Sent<R>; 1]>);
+
+impl<R> Trail<R> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ballot under which the newest was sent.
+    fn ballot(&self) -> Ballot {
+        self.0.last().map_or(Ballot::ZERO, |s| s.ballot)
+    }
+
+    /// The record that is part of the base, by number, or why that cannot be told.
+    fn find(&self, base: Option<&Based>) -> Result<Option<usize>> {
+        let mut untold = None;
+        for (i, s) in self.0.iter().enumerate() {
+            match s.fate(base) {
+                Fate::There => return Ok(Some(i)),
+                Fate::Elsewhere => {}
+                Fate::Untold => untold = Some(s.ballot),
+            }
+        }
+        untold.map_or(Ok(None), |b| Err(Error::Unknown(b)))
     }
 }
 
@@ -118,7 +149,7 @@ impl Sets {
     ) -> Result<Updated<R>, UpdateError<E>> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let _turn = self.inner.locks.lock(hash).await;
-        let mut sent: Option<Sent<R>> = None;
+        let mut sent = Trail(SmallVec::new());
         for round in 0..ATTEMPTS {
             if round > 0 {
                 self.inner.back_off(round).await;
@@ -126,14 +157,14 @@ impl Sets {
             match self.inner.attempt(key, hash, staged, &mut decide, &mut sent).await {
                 Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
-                Err(UpdateError::Set(Error::Unavailable(_) | Error::Contended)) if sent.is_some() => {
-                    let ballot = sent.map_or(Ballot::ZERO, |s| s.ballot);
-                    return Err(Error::Unknown(ballot).into());
+                Err(UpdateError::Set(e)) if !sent.is_empty() => {
+                    tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
+                    return Err(Error::Unknown(sent.ballot()).into());
                 }
                 Err(e) => return Err(e),
             }
         }
-        Err(sent.map_or(Error::Contended, |s| Error::Unknown(s.ballot)).into())
+        Err(if sent.is_empty() { Error::Contended } else { Error::Unknown(sent.ballot()) }.into())
     }
 }
 
@@ -154,48 +185,34 @@ impl Inner {
         hash: u64,
         staged: &[&Staged],
         decide: &mut impl FnMut(Option<&Record>) -> Decision<R, E>,
-        sent: &mut Option<Sent<R>>,
+        sent: &mut Trail<R>,
     ) -> Result<Option<Updated<R>>, UpdateError<E>> {
         let view = self.view(key.group())?;
-        let Some(mut attempt) = Attempt::prepare(self, view, key, hash).await? else {
+        let Some(mut attempt) = Attempt::prepare(self, view, key, hash, !sent.is_empty()).await? else {
             return Ok(None);
         };
         let base = attempt.base.take();
-        // A record sent earlier that is not the base may still sit on a few slots, and whoever
-        // meets it there builds on it. Nothing is answered before a later ballot rules that out.
-        let mut settled = attempt.chosen_known() && sent.is_none();
-        if let Some(s) = sent.take() {
-            match s.fate(base.as_ref()) {
-                Fate::Base => {
-                    settled = attempt.chosen_known();
-                    *sent = Some(s);
-                    if !settled && attempt.complete(base.as_ref()).await?.is_none() {
-                        return Ok(None);
-                    }
-                    let Some(s) = sent.take() else { unreachable!("put there above") };
-                    let register = base.map(|b| attempt.register(b));
-                    return Ok(Some(Updated { out: s.out, register }));
-                }
-                Fate::Ancestor => {
-                    let register = base.map(|b| attempt.register(b));
-                    return Ok(Some(Updated { out: s.out, register }));
-                }
-                Fate::Gone => {}
-                Fate::Untold => return Err(Error::Unknown(s.ballot).into()),
+        if let Some(mine) = sent.find(base.as_ref())? {
+            // Seen is not chosen: it is answered for only once the base is.
+            if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
+                return Ok(None);
             }
+            let Sent { out, .. } = sent.0.swap_remove(mine);
+            let register = base.map(|b| attempt.register(b));
+            return Ok(Some(Updated { out, register }));
         }
         let decision = decide(base.as_ref().map(|b| &*b.record));
         let (mut body, summary, moved, out) = match decision {
             Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
             Decision::Keep(out) => {
-                if !settled && attempt.complete(base.as_ref()).await?.is_none() {
+                if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                     return Ok(None);
                 }
                 let register = base.map(|b| attempt.register(b));
                 return Ok(Some(Updated { out, register }));
             }
             Decision::Refuse(e) => {
-                if !settled && attempt.complete(base.as_ref()).await?.is_none() {
+                if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                     return Ok(None);
                 }
                 return Err(UpdateError::Refused(e));
@@ -231,7 +248,7 @@ impl Inner {
         for s in &named {
             s.keep();
         }
-        *sent = Some(Sent { seq, digest, ballot: attempt.ballot(), out });
+        sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), out });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, moved);
         let chosen = match light {
             None => attempt.accept(bytes, summary, needed, drops).await?,
@@ -249,7 +266,7 @@ impl Inner {
         };
         let Some((stored_digest, len)) = chosen else { return Ok(None) };
         attempt.look_after(&named);
-        let Some(Sent { out, .. }) = sent.take() else { unreachable!("put there above") };
+        let Some(Sent { out, .. }) = sent.0.pop() else { unreachable!("put there above") };
         let record = Arc::new(record);
         let ballot = attempt.ballot();
         self.cache.put(hash, key, ballot, stored_digest, &record, len);
@@ -321,3 +338,7 @@ fn dropped(old: Option<&Record>, new: &Record, moved: bool) -> crate::tail::Drop
     let kept = |d: &Data| new.data().any(|p| p.data.write_id == d.write_id);
     old.data().map(|p| p.data).filter(|d| !kept(d)).collect()
 }
+
+#[cfg(test)]
+#[path = "tests/again.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! Updates that try again after records of theirs were sent: what they may answer, and when.
+
+use super::{Decision, Error, Result, Trail, Updated};
+use crate::tests::{Rig, body, drive_id, key, summary};
+use crate::{Options, Register, Sets};
+use ashlar_format::{Ballot, Body, Record};
+use ashlar_machine::BufferPool;
+use smallvec::SmallVec;
+
+/// Another process over the same drives.
+fn other(rig: &Rig) -> Sets {
+    let mut options = Options::new(BufferPool::new(16 << 20));
+    (options.node, options.sole) = (2, false);
+    Sets::new(rig.layout.clone(), rig.sets.drives(), options).unwrap()
+}
+
+/// The size of the first version: bodies without data tell each other apart by it.
+fn size_of(r: Option<&Register>) -> Option<u64> {
+    match &r?.record.body {
+        Body::Versions(v) => Some(v[0].size),
+        _ => None,
+    }
+}
+
+/// One attempt that writes a version of `size` bytes more than what is there.
+async fn add(sets: &Sets, sent: &mut Trail<u64>, size: u64) -> Result<Option<Updated<u64>>> {
+    let key = key(sets, "x");
+    let hash = ashlar_checksum::key_hash(key.as_bytes());
+    let _turn = sets.inner.locks.lock(hash).await;
+    let mut decide = |base: Option<&Record>| {
+        let had = match base.map(|r| &r.body) {
+            Some(Body::Versions(v)) => v[0].size,
+            _ => 0,
+        };
+        let size = had + size;
+        let (body, summary) = (body(size, None), summary(size));
+        Decision::<u64, ()>::Write { body, summary, moved: false, out: size }
+    };
+    sets.inner.attempt(&key, hash, &[], &mut decide, sent).await.map_err(|e| match e {
+        super::UpdateError::Set(e) => e,
+        super::UpdateError::Refused(()) => unreachable!("nothing is refused here"),
+    })
+}
+
+fn only(sets: &Sets, slots: &[u8]) {
+    sets.inner.gate.set(Some((u64::MAX, slots.iter().fold(0, |b, s| b | 1 << s))));
+}
+
+/// Waits until the drive in a slot holds a record with a ballot of `node`: the attempt gave up before.
+async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
+    let drive = sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
+    for _ in 0..2000 {
+        let seen = drive.read(&key(sets, "x"), false).await.unwrap().accepted;
+        if seen.is_some_and(|a| a.ballot.node == node && a.ballot > above) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("slot {slot} never took the record");
+}
+
+/// A record of ours and a child somebody made of it, both on a minority: the child may vanish, and
+/// ours with it, unless it is chosen before we answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
+    let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let mut sent = Trail(SmallVec::new());
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, Ballot::ZERO).await;
+    only(&second, &[1]);
+    let mut theirs = Trail(SmallVec::new());
+    assert!(matches!(add(&second, &mut theirs, 100).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 1, 2, Ballot::ZERO).await;
+    rig.sets.inner.gate.set(None);
+    let mut done = None;
+    for _ in 0..8 {
+        done = add(&rig.sets, &mut sent, 10).await.unwrap();
+        if done.is_some() {
+            break;
+        }
+    }
+    assert_eq!(done.expect("nobody is in the way").out, 10);
+    // The two drives that showed it go: what was acknowledged is still there.
+    for slot in [0, 1] {
+        rig.sets.detach(drive_id(slot, 0));
+    }
+    let now = rig.sets.read_register(&rig.key("x")).await.unwrap();
+    assert_eq!(size_of(now.as_ref()), Some(110), "acknowledged, and gone");
+    rig.close().await;
+}
+
+/// The first of two records sent is the one that somebody completes: the update is done, not to be
+/// done again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_attempt_that_came_through_is_not_repeated() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let mut sent = Trail(SmallVec::new());
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, Ballot::ZERO).await;
+    // The next attempt does not meet the first one's slot, and reaches only another.
+    let d = rig.sets.detach(drive_id(0, 0)).unwrap();
+    only(&rig.sets, &[1]);
+    assert!(matches!(add(&rig.sets, &mut sent, 11).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 1, 0, Ballot::ZERO).await;
+    rig.sets.attach(d);
+    // Somebody else does not meet that one, and decides the first.
+    second.detach(drive_id(1, 0)).unwrap();
+    let chosen = second.read_register(&rig.key("x")).await.unwrap();
+    assert_eq!(size_of(chosen.as_ref()), Some(10));
+    rig.sets.inner.gate.set(None);
+    let mut done = None;
+    for _ in 0..8 {
+        done = add(&rig.sets, &mut sent, 1000).await.unwrap();
+        if done.is_some() {
+            break;
+        }
+    }
+    let done = done.expect("nobody is in the way");
+    assert_eq!(done.out, 10, "the answer of the attempt that came through");
+    assert_eq!(size_of(done.register.as_ref()), Some(10), "applied once");
+    let now = rig.sets.read_register(&rig.key("x")).await.unwrap();
+    assert_eq!(size_of(now.as_ref()), Some(10));
+    rig.close().await;
+}
+
+/// A record sent earlier waits on a slot outside the majority: a refusal is answered only after
+/// something newer is chosen, so that it cannot come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_buries_what_was_sent_before() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let before = rig.put("x", b"").await.unwrap();
+    let mut sent = Trail(SmallVec::new());
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, before.ballot).await;
+    rig.sets.inner.gate.set(None);
+    let d = rig.sets.detach(drive_id(0, 0)).unwrap();
+    let key = rig.key("x");
+    let hash = ashlar_checksum::key_hash(key.as_bytes());
+    let mut refused = false;
+    for _ in 0..8 {
+        let mut refuse = |_: Option<&Record>| Decision::<u64, ()>::Refuse(());
+        match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent).await {
+            Ok(None) => {}
+            Ok(Some(_)) => panic!("it was not written"),
+            Err(super::UpdateError::Refused(())) => {
+                refused = true;
+                break;
+            }
+            Err(super::UpdateError::Set(e)) => panic!("{e}"),
+        }
+    }
+    assert!(refused);
+    // The slot comes back, another goes: the old record must lose to what was chosen after it.
+    rig.sets.attach(d);
+    rig.sets.detach(drive_id(3, 0));
+    let now = rig.sets.read_register(&key).await.unwrap();
+    assert_eq!(size_of(now.as_ref()), Some(0), "a refused write appeared");
+    rig.close().await;
+}
