@@ -10,7 +10,7 @@ use crate::core::{Core, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name};
 use crate::index::must;
-use crate::journal::{Op, StateChange};
+use crate::op::{Op, StateChange};
 use crate::run::Mode;
 use crate::{Completion, Error, Result, Tally};
 use ashlar_format::RegisterKey;

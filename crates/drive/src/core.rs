@@ -5,8 +5,10 @@
 
 use crate::entry::{Loc, Region, ShardName};
 use crate::index::RunSet;
-use crate::journal::{Op, Spare, Writer};
+use crate::journal::Writer;
+use crate::op::Op;
 use crate::overlay::Overlay;
+use crate::segment::Spare;
 use crate::types::{Options, Role, State, Stats};
 use crate::{Completion, Error, Label, Result};
 use ashlar_commit::Acceptor;
@@ -414,7 +416,7 @@ impl Core {
     /// A core that knows nothing.
     pub fn blank() -> Core {
         Core {
-            acceptor: crate::journal::new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
+            acceptor: crate::settle::new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
             state: DriveState::default(),
             state_segment: 0,
             pending: HashMap::new(),

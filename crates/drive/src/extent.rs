@@ -8,7 +8,8 @@
 use crate::core::{Core, Extent, Freed, Shared};
 use crate::entry::{Loc, Region, Shard, ShardName, layout};
 use crate::files::{Kind, segment_name};
-use crate::journal::{Op, extent_entry};
+use crate::op::Op;
+use crate::place::extent_entry;
 use crate::{Completion, Error, Result};
 use ashlar_format::frame::{self, Layout, MAX_FRAME, ShardId};
 use ashlar_format::{Ballot, RegisterKey, WriteId};

@@ -10,7 +10,7 @@ use crate::core::{Freed, Shared};
 use crate::drain::Merge;
 use crate::files::{Kind, segment_name};
 use crate::index::{Manifest, must};
-use crate::journal::Op;
+use crate::op::Op;
 use crate::run::Mode;
 use crate::{Completion, Result};
 use std::collections::BTreeMap;

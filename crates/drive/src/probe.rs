@@ -6,8 +6,9 @@
 use crate::core::{EXTENTS, INDEX, JOURNAL, Shared};
 use crate::files::{segment_name, segment_number};
 use crate::index::{MANIFEST, Manifest, RunSet};
-use crate::journal::{Op, StateChange, create_segment};
+use crate::op::{Op, StateChange};
 use crate::run::{Run, file_name};
+use crate::segment::create_segment;
 use crate::types::{Options, Probe, Role};
 use crate::{Completion, Error, Label, Result};
 use ashlar_format::codec;

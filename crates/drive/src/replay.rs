@@ -8,8 +8,9 @@ use crate::core::{Position, Segment, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name, segment_number};
 use crate::index::must;
-use crate::journal::{Spare, new_acceptor};
 use crate::run::Mode;
+use crate::segment::Spare;
+use crate::settle::new_acceptor;
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
 use ashlar_format::journal::{

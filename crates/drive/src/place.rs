@@ -1,0 +1,109 @@
+//! Operations as journal records: which record an operation becomes, byte by byte.
+//!
+//! Invariant: what is laid out here is what `replay` reads; the bytes themselves are
+//! `ashlar_format::journal`'s.
+//!
+//! Must never know: batches, flushes, files.
+
+use crate::entry::{Loc, Region, Shard, ShardName};
+use crate::op::{FRESH, Op};
+use crate::types::Accept;
+use ashlar_format::codec;
+use ashlar_format::journal::{self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, StageEntry, kind};
+use ashlar_machine::Buf;
+
+/// Lays the records of one operation; returns where they are (an accept with its shard has two).
+pub(crate) fn place(
+    out: &mut BatchWriter,
+    buf: &mut Buf,
+    segment: u32,
+    op: &Op,
+    state: &DriveState,
+) -> (Loc, Loc) {
+    let mut head = codec::Writer::with_capacity(256);
+    let mut push = |out: &mut BatchWriter, kind: u8, parts: &[&[u8]]| {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        let at = out.push(buf, kind, parts);
+        Loc { segment, at, len: len as u32 }
+    };
+    let none = Loc::default();
+    match op {
+        Op::Accept { accept: a, hint, oldest, .. } => {
+            let mut shard = none;
+            if let Some(i) = &a.inline {
+                let mut h = codec::Writer::with_capacity(128);
+                let e = StageEntry {
+                    write_id: i.write_id,
+                    index: i.index,
+                    ballot: a.ballot,
+                    owner: a.key.as_bytes(),
+                    data: &i.data,
+                };
+                journal::stage_head(&mut h, &e);
+                shard = push(out, kind::STAGE, &[&h.into_vec(), &i.data]);
+            }
+            let e = AcceptEntry {
+                key: a.key.as_bytes(),
+                ballot: a.ballot,
+                flags: accept_flags(a, *hint),
+                oldest: if *oldest == FRESH { segment } else { *oldest },
+                summary: &a.summary,
+                record: &a.record,
+            };
+            journal::accept_head(&mut head, &e);
+            (push(out, kind::ACCEPT, &[&head.into_vec(), &a.record]), shard)
+        }
+        Op::Stage { shard: s, .. } => {
+            let e = StageEntry {
+                write_id: s.write_id,
+                index: s.index,
+                ballot: s.ballot,
+                owner: s.owner.as_bytes(),
+                data: &s.data,
+            };
+            journal::stage_head(&mut head, &e);
+            (push(out, kind::STAGE, &[&head.into_vec(), &s.data]), none)
+        }
+        Op::Extent { name, shard, .. } => {
+            let r = shard.extent.unwrap_or(Region { segment: 0, offset: 0, frame: 1 });
+            journal::extent(&mut head, &extent_entry(*name, shard, r));
+            (push(out, kind::EXTENT, &[&head.into_vec()]), none)
+        }
+        Op::Hint { key, ballot } => {
+            journal::hint(&mut head, key.as_bytes(), *ballot);
+            (push(out, kind::HINTS, &[&head.into_vec()]), none)
+        }
+        Op::Purge { key, ballot, oldest, newest } => {
+            journal::purge(&mut head, key.as_bytes(), *ballot, *oldest, *newest);
+            (push(out, kind::PURGE, &[&head.into_vec()]), none)
+        }
+        Op::Discard { name: (id, index), target } => {
+            journal::discard(&mut head, *id, *index, *target, (0, 0));
+            (push(out, kind::DISCARD, &[&head.into_vec()]), none)
+        }
+        Op::State { .. } => (push(out, kind::STATE, &[&state.encode()]), none),
+        Op::MoveRegister { payload, .. } => (push(out, kind::ACCEPT, &[payload]), none),
+        Op::MoveShard { kind, payload, .. } | Op::MoveDeletion { kind, payload, .. } => {
+            (push(out, *kind, &[payload]), none)
+        }
+        Op::Forget { .. } | Op::Barrier { .. } => (none, none),
+    }
+}
+
+pub(crate) fn extent_entry(name: ShardName, s: &Shard, r: Region) -> ExtentEntry<'_> {
+    ExtentEntry {
+        write_id: name.0,
+        index: name.1,
+        ballot: s.ballot,
+        owner: s.owner.as_bytes(),
+        len: s.len,
+        frame: r.frame,
+        segment: r.segment,
+        offset: r.offset,
+    }
+}
+
+pub(crate) fn accept_flags(a: &Accept, hint: bool) -> u8 {
+    let one_sync = if a.inline.is_some() { journal::ONE_SYNC } else { 0 };
+    one_sync | if hint { journal::HINTED } else { 0 }
+}

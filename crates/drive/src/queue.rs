@@ -1,0 +1,101 @@
+//! What waits for the journal.
+//!
+//! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`]);
+//! lazy operations go before the others of their batch; a move of compaction that the index has
+//! overtaken is dropped.
+//!
+//! Must never know: how a batch is written.
+
+use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
+use crate::op::{Op, StateChange};
+use crate::{Completion, Error, Result};
+
+impl Core {
+    /// Moves what waits into `ops`, compaction's moves first and only those still current.
+    pub fn take(&mut self, ops: &mut Vec<Op>) {
+        self.queue_bytes = 0;
+        // Lazy operations first: a discard must not hit a shard that was staged after it.
+        std::mem::swap(ops, &mut self.lazy);
+        ops.append(&mut self.queue);
+        let moving = |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. });
+        if ops.iter().any(moving) {
+            ops.retain(|op| match op {
+                Op::MoveRegister { key, from, .. } => match self.overlay.register(key) {
+                    Some(now) => now.is_some_and(|r| r.loc == *from),
+                    None => true,
+                },
+                Op::MoveShard { name, from, .. } => match self.overlay.shard(name) {
+                    Some(now) => now.is_some_and(|s| s.loc == *from),
+                    None => true,
+                },
+                _ => true,
+            });
+            ops.sort_by_key(|op| !moving(op));
+        }
+    }
+
+    /// Is there room for an operation of this weight?
+    pub fn may_enqueue(&self, weight: usize) -> Result<()> {
+        if let Some(why) = &self.fenced {
+            return Err(Error::Fenced(why.clone()));
+        }
+        if self.closing {
+            return Err(Error::Offline("closing"));
+        }
+        if self.queue.len() >= MAX_QUEUE_OPS || self.queue_bytes + weight > MAX_QUEUE_BYTES {
+            return Err(Error::Offline("too many operations wait for the drive"));
+        }
+        Ok(())
+    }
+
+    /// Raises the floor before a prepare needs it.
+    pub fn raise_floor_ahead(&mut self, work: &parking_lot::Condvar) {
+        if let Some(to) = self.acceptor.should_raise_floor()
+            && to > self.floor_asked
+        {
+            self.floor_asked = to;
+            let change = StateChange::Floor(to);
+            let _ = self.enqueue(Op::State { change, done: Completion::ignored() }, work);
+        }
+    }
+
+    /// Puts an operation before the journal. Fails when too much waits.
+    #[allow(clippy::result_large_err)] // the refused operation goes back to its owner, rarely
+    pub fn enqueue(&mut self, op: Op, work: &parking_lot::Condvar) -> Result<(), (Op, Error)> {
+        self.enqueue_for(op, work, false)
+    }
+
+    /// As [`Core::enqueue`]. `quiet`: the caller commits itself ([`Shared::commit_here`]).
+    #[allow(clippy::result_large_err)] // given back only when the drive is in trouble
+    pub fn enqueue_for(
+        &mut self,
+        op: Op,
+        work: &parking_lot::Condvar,
+        quiet: bool,
+    ) -> Result<(), (Op, Error)> {
+        let weight = op.weight();
+        if let Err(e) = self.may_enqueue(weight) {
+            return Err((op, e));
+        }
+        self.queue_bytes += weight;
+        self.queue.push(op);
+        if self.journal_sleeps && !quiet {
+            self.journal_sleeps = false;
+            work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Puts an operation aside until the next batch.
+    pub fn enqueue_lazy(&mut self, op: Op, work: &parking_lot::Condvar) {
+        if self.fenced.is_some() || self.closing {
+            return;
+        }
+        if self.lazy.len() >= MAX_LAZY_OPS {
+            // Losing one would leak space or a purge: wake the journal instead.
+            let _ = self.enqueue(op, work);
+            return;
+        }
+        self.lazy.push(op);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a drive answers about registers without voting: reads, hints, purges, scans, digests.
+//!
+//! Invariants: the `_now` functions never wait for a device; a register that cannot be read is an
+//! error, never "absent".
+//!
+//! Must never know: other drives.
+
+use crate::Result;
+use crate::core::{MAX_UNRESOLVED, Shared};
+use crate::drive::Drive;
+use crate::entry::Register;
+use crate::index::must;
+use crate::op::Op;
+use crate::run::{Halt, Mode};
+use crate::settle::promise_key;
+use crate::types::{Entry, ReadReply, Role, Seen};
+use ashlar_format::{Ballot, RegisterKey};
+use bytes::Bytes;
+use std::sync::Arc;
+
+impl Drive {
+    /// READ.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io`: this drive does not know, which is not "no record".
+    pub async fn read(&self, key: &RegisterKey, want_record: bool) -> Result<ReadReply> {
+        if let Some(r) = self.read_now(key, want_record) {
+            return r;
+        }
+        let key = key.clone();
+        self.shared
+            .on_io(move |s| {
+                s.readable()?;
+                let found = s.read_register(&key, want_record, Mode::Wait).map_err(must)?;
+                Ok(reply(s, found))
+            })
+            .await
+    }
+
+    /// READ without waiting: `None` when a device would have to be asked; then call
+    /// [`Drive::read`].
+    #[must_use]
+    pub fn read_now(&self, key: &RegisterKey, want_record: bool) -> Option<Result<ReadReply>> {
+        if let Err(e) = self.shared.readable() {
+            return Some(Err(e));
+        }
+        match self.shared.read_register(key, want_record, Mode::Now) {
+            Ok(found) => Some(Ok(reply(&self.shared, found))),
+            Err(Halt::WouldBlock) => None,
+            Err(Halt::Failed(e)) => Some(Err(e)),
+        }
+    }
+
+    /// HINT: `ballot` is chosen. Kept in memory, journalled lazily.
+    pub fn hint(&self, key: &RegisterKey, ballot: Ballot) {
+        let mut core = self.shared.core.lock();
+        let fresh = matches!(core.overlay.register(key),
+            Some(Some(r)) if r.ballot == ballot && !r.hinted());
+        if fresh {
+            core.apply_hint(key, ballot);
+            core.enqueue_lazy(Op::Hint { key: key.clone(), ballot }, &self.shared.journal_work);
+        }
+    }
+
+    /// A tombstone accepted by all voters at `ballot` is dropped; the purge horizon rises to it.
+    /// Nothing happens when the register has moved on. Lazily journalled.
+    pub fn purge(&self, key: &RegisterKey, ballot: Ballot) {
+        let hash = promise_key(key);
+        let mut core = self.shared.core.lock();
+        if core.pending.contains_key(&hash) {
+            return;
+        }
+        let found = core.overlay.register(key).map(|f| f.map(|r| (r.ballot, r.oldest, r.loc)));
+        match found {
+            Some(Some((b, oldest, loc))) if b == ballot => {
+                let op = Op::Purge { key: key.clone(), ballot, oldest, newest: loc.segment };
+                core.enqueue_lazy(op, &self.shared.journal_work);
+            }
+            Some(_) => {}
+            None if core.unresolved.len() < MAX_UNRESOLVED => {
+                core.unresolved.push((key.clone(), ballot));
+            }
+            // Too many wait: the collector above comes again.
+            None => {}
+        }
+    }
+
+    /// Registers with `from <= key < to` in order, at most `limit`.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io` when the index cannot be read, `Fenced`.
+    pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Entry>> {
+        if let Some(r) = self.scan_now(from, to, limit) {
+            return r;
+        }
+        let (from, to) = (from.to_vec(), to.to_vec());
+        let f = move |s: &Arc<Shared>| s.scan(&from, &to, limit, Mode::Wait).map_err(must);
+        self.shared.on_io(f).await
+    }
+
+    /// As [`Drive::scan`] when no device has to be asked.
+    #[must_use]
+    pub fn scan_now(&self, from: &[u8], to: &[u8], limit: usize) -> Option<Result<Vec<Entry>>> {
+        if let Err(e) = self.shared.readable() {
+            return Some(Err(e));
+        }
+        match self.shared.scan(from, to, limit, Mode::Now) {
+            Ok(v) => Some(Ok(v)),
+            Err(Halt::WouldBlock) => None,
+            Err(Halt::Failed(e)) => Some(Err(e)),
+        }
+    }
+
+    /// Number and order-independent digest of (key, ballot, record digest) over `from <= key < to`.
+    ///
+    /// # Errors
+    /// As [`Drive::scan`].
+    pub async fn range_digest(&self, from: &[u8], to: &[u8]) -> Result<(u64, u64)> {
+        self.shared.readable()?;
+        let (from, to) = (from.to_vec(), to.to_vec());
+        self.shared.on_io(move |s| s.range_digest(&from, &to).map_err(must)).await
+    }
+
+    /// Reads a register's record from the device and checks it (scrub).
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`.
+    pub async fn verify_register(&self, key: &RegisterKey) -> Result<()> {
+        let key = key.clone();
+        self.shared
+            .on_io(move |s| {
+                s.readable()?;
+                s.read_register(&key, true, Mode::Wait).map_err(must).map(|_| ())
+            })
+            .await
+    }
+}
+
+fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>) -> ReadReply {
+    ReadReply {
+        voter: Shared::role(&s.core.lock()) == Role::Voter,
+        accepted: found.map(|(r, record)| Seen {
+            ballot: r.ballot,
+            hint: r.hinted(),
+            with_shard: r.one_sync(),
+            digest: r.digest,
+            record,
+        }),
+    }
+}

@@ -1,0 +1,187 @@
+//! A durable batch: applied to the index and the acceptor, then answered.
+//!
+//! Invariants: nothing here runs before the flush of the batch succeeded (I11); the index and the
+//! acceptor change together, under one lock; answers leave after the lock is given back.
+//!
+//! Must never know: how the batch reached the device.
+
+use crate::Completion;
+use crate::core::{Core, Shared};
+use crate::entry::{Loc, Register, Shard};
+use crate::journal::Writer;
+use crate::op::{FRESH, Op};
+use crate::place::accept_flags;
+use ashlar_format::journal::{self, DriveState, kind};
+use ashlar_format::{Ballot, Record, RegisterKey};
+use bytes::Bytes;
+use std::sync::Arc;
+
+type Waiters = Vec<tokio::sync::oneshot::Sender<()>>;
+
+impl Shared {
+    /// Applies a durable batch and answers.
+    pub(super) fn settle(self: &Arc<Self>, w: &mut Writer, batch: &mut Vec<Op>, state: Option<DriveState>) {
+        let mut waiters = Vec::new();
+        let mut repeats = Vec::new();
+        {
+            let mut core = self.core.lock();
+            for (op, placed) in batch.iter_mut().zip(w.placed()) {
+                core.apply_op(op, *placed, &mut waiters, &mut repeats);
+            }
+            if let Some(s) = state {
+                core.adopt_state(s, w.position.segment);
+            }
+            core.applied = w.position;
+            let half = u64::from(w.position.at) * 2 > w.bytes;
+            let full =
+                core.overlay.active.bytes > self.options.cache_bytes / 2 && core.overlay.frozen.is_none();
+            if (half && core.spare.is_none()) || full {
+                self.kick_keeper(&mut core);
+            }
+        }
+        for w in waiters {
+            let _ = w.send(());
+        }
+        for (counted, done) in repeats {
+            if counted { done.ok() } else { done.uncounted() }
+        }
+        for op in batch.drain(..) {
+            match op {
+                Op::Accept { counted: false, copy: false, done, .. } => done.uncounted(),
+                op => {
+                    if let Some(done) = op.done() {
+                        done.ok();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Core {
+    fn apply_op(
+        &mut self,
+        op: &mut Op,
+        (loc, second): (Loc, Loc),
+        waiters: &mut Waiters,
+        repeats: &mut Vec<(bool, Completion)>,
+    ) {
+        match op {
+            Op::Accept { hash, accept: a, hint, oldest, counted, .. } => {
+                *counted &= self.acceptor.role() == ashlar_commit::Role::Voter;
+                if let Some(i) = &a.inline {
+                    let shard = Shard {
+                        owner: a.key.clone(),
+                        ballot: a.ballot,
+                        len: i.data.len() as u64,
+                        loc: second,
+                        extent: None,
+                    };
+                    self.apply_shard((i.write_id, i.index), shard);
+                }
+                let now = Register {
+                    ballot: a.ballot,
+                    digest: Record::digest(&a.record),
+                    loc,
+                    record_len: a.record.len() as u32,
+                    flags: accept_flags(a, *hint),
+                    oldest: if *oldest == FRESH { loc.segment } else { *oldest },
+                    summary: a.summary.as_ref().into(),
+                };
+                self.apply_accept(a.key.clone(), now, *oldest == FRESH);
+                self.acceptor.settled(*hash, a.ballot);
+                if let Some(p) = self.pending.get_mut(hash) {
+                    p.count = p.count.saturating_sub(1);
+                    if p.count == 0 {
+                        waiters.append(&mut p.waiters);
+                        repeats.extend(p.repeats.drain(..).map(|done| (*counted, done)));
+                        self.pending.remove(hash);
+                    }
+                }
+            }
+            Op::Stage { shard: s, .. } => {
+                let shard = Shard {
+                    owner: s.owner.clone(),
+                    ballot: s.ballot,
+                    len: s.data.len() as u64,
+                    loc,
+                    extent: None,
+                };
+                self.apply_shard((s.write_id, s.index), shard);
+            }
+            Op::Extent { name, shard, .. } => {
+                let mut shard = (**shard).clone();
+                shard.loc = loc;
+                if let Some(r) = shard.extent {
+                    // From here on the record keeps the region, not the writer.
+                    self.extent_written(r.segment);
+                }
+                self.apply_shard(*name, shard);
+            }
+            Op::Hint { key, ballot } => self.apply_hint(key, *ballot),
+            Op::Purge { key, ballot, oldest, newest } => {
+                let hash = promise_key(key);
+                self.apply_purge(key.clone(), Some(hash), *ballot, *oldest, *newest, loc);
+            }
+            Op::Discard { name, target } => self.apply_discard(*name, *target, (0, 0), loc),
+            Op::MoveRegister { key, payload, .. } => self.apply_move_register(key, payload, loc),
+            Op::MoveShard { name, kind, payload, .. } => {
+                let Ok(entry) = journal::Entry::decode(*kind, payload) else { return };
+                let before = self.overlay.shard(name).is_some();
+                if self.replay(loc, entry).is_ok() && !before {
+                    // What it replaced lies in the victim, which is about to go.
+                    self.overlay.resolve_shard(name);
+                }
+            }
+            Op::MoveDeletion { need, .. } => {
+                self.journal_deletion(loc.segment, loc.bytes(), need.0, need.1);
+            }
+            Op::State { .. } | Op::Forget { .. } | Op::Barrier { .. } => {}
+        }
+    }
+
+    fn apply_move_register(&mut self, key: &RegisterKey, payload: &Bytes, loc: Loc) {
+        let Ok(entry) = journal::Entry::decode(kind::ACCEPT, payload) else { return };
+        let before = self.overlay.register(key).is_some();
+        if self.replay(loc, entry).is_ok() && !before {
+            self.overlay.resolve_register(key);
+        }
+    }
+
+    /// Takes over a state that is durable now.
+    fn adopt_state(&mut self, s: DriveState, segment: u32) {
+        let horizon = self.state.horizon.max(s.horizon);
+        self.apply_state(DriveState { horizon, ..s }, segment);
+        self.acceptor.floor_raised(s.floor);
+        self.acceptor.fence(s.epoch);
+        let role = self.acceptor.role();
+        if s.voter && role == ashlar_commit::Role::Joining {
+            self.acceptor.joined();
+        }
+        if !s.voter && role == ashlar_commit::Role::Voter {
+            self.reset_acceptor();
+        }
+    }
+
+    /// A fresh acceptor from the durable state: as after a restart.
+    pub fn reset_acceptor(&mut self) {
+        let role = if self.state.voter { ashlar_commit::Role::Voter } else { ashlar_commit::Role::Joining };
+        let base = self.acceptor.floor().max(self.state.floor);
+        self.acceptor = new_acceptor(role, self.state.epoch, base);
+        self.acceptor.restore_horizon(self.state.horizon);
+    }
+}
+
+/// The name of a register for the acceptor: a keyed 128-bit hash.
+pub(crate) fn promise_key(key: &RegisterKey) -> u128 {
+    let h = ashlar_checksum::frame_hash(&ashlar_checksum::KEY_HASH_KEY, &[key.as_bytes()]);
+    let mut b = [0; 16];
+    b.copy_from_slice(&h[..16]);
+    u128::from_le_bytes(b)
+}
+
+/// An acceptor with a table that suits many drives in one process.
+pub(crate) fn new_acceptor(role: ashlar_commit::Role, epoch: u32, floor: Ballot) -> ashlar_commit::Acceptor {
+    let table = ashlar_commit::PromiseTable::with_capacity(4096);
+    ashlar_commit::Acceptor::with_promises(role, epoch, floor, ashlar_commit::HEADROOM, table)
+}

@@ -1,0 +1,183 @@
+//! Shards of a drive: staged, read, dropped, counted, verified.
+//!
+//! Invariants: space is reserved before a byte of a large shard is written; a shard stays readable
+//! for who holds a reader, whatever is discarded meanwhile; an orphan is dropped only when no
+//! writer with a higher ballot can need it.
+//!
+//! Must never know: erasure codes, which object a shard belongs to.
+
+use crate::core::MAX_UNRESOLVED;
+use crate::core::Shared;
+use crate::drive::Drive;
+use crate::extent::ShardWriter;
+use crate::index::must;
+use crate::op::{Op, StateChange};
+use crate::reader::ShardReader;
+use crate::run::{Halt, Mode};
+use crate::types::{InlineShard, ShardInfo};
+use crate::{Completion, Error, Result};
+use ashlar_commit::ConfirmAnswer;
+use ashlar_format::{Ballot, RegisterKey, WriteId};
+use std::sync::Arc;
+
+impl Drive {
+    /// STAGE of a small shard: answers when durable.
+    pub fn stage(&self, shard: InlineShard, done: Completion) {
+        if shard.data.is_empty() || shard.data.len() > self.max_record() {
+            return done.err(Error::Malformed("inline shard length"));
+        }
+        if let Err(e) = self.shared.check_room(shard.data.len() as u64) {
+            return done.err(e);
+        }
+        let failed = {
+            let mut core = self.shared.core.lock();
+            let op = Op::Stage { shard, done };
+            core.enqueue_for(op, &self.shared.journal_work, self.shared.here).err()
+        };
+        match failed {
+            Some((op, e)) => op.fail(&e),
+            None if self.shared.here => self.shared.commit_here(),
+            None => {}
+        }
+    }
+
+    /// STAGE of a large shard of `len` bytes in frames of `frame` bytes (1..=8 MiB): space is
+    /// reserved now, so `Full` is told before any byte is written. Seldom blocks, for as long as
+    /// making an extent segment takes.
+    ///
+    /// # Errors
+    /// `Full`, `ReadOnly`, `Fenced`, `Malformed`.
+    pub fn begin_shard(
+        &self,
+        owner: &RegisterKey,
+        write_id: WriteId,
+        index: u8,
+        ballot: Ballot,
+        len: u64,
+        frame: u32,
+    ) -> Result<ShardWriter> {
+        self.shared.begin_shard(owner, (write_id, index), ballot, len, frame)
+    }
+
+    /// Opens a shard for reading; it stays readable until the reader is dropped, even if discarded.
+    ///
+    /// # Errors
+    /// `Missing`, `Corrupt`, `Io`, `Fenced`.
+    pub async fn open_shard(&self, write_id: WriteId, index: u8) -> Result<ShardReader> {
+        if let Some(r) = self.open_shard_now(write_id, index) {
+            return r;
+        }
+        let f = move |s: &Arc<Shared>| s.open_shard((write_id, index), Mode::Wait).map_err(must);
+        self.shared.on_io(f).await
+    }
+
+    /// As [`Drive::open_shard`] when no device has to be asked. An inline shard is read whole.
+    #[must_use]
+    pub fn open_shard_now(&self, write_id: WriteId, index: u8) -> Option<Result<ShardReader>> {
+        if let Err(e) = self.shared.readable() {
+            return Some(Err(e));
+        }
+        match self.shared.open_shard((write_id, index), Mode::Now) {
+            Ok(r) => Some(Ok(r)),
+            Err(Halt::WouldBlock) => None,
+            Err(Halt::Failed(e)) => Some(Err(e)),
+        }
+    }
+
+    /// Drops shards; lazily journalled. Space comes back when no reader holds them.
+    pub fn discard(&self, ids: &[(WriteId, u8)]) {
+        let mut core = self.shared.core.lock();
+        for name in ids {
+            let found = core.overlay.shard(name).map(|f| f.map(|s| s.loc.segment));
+            match found {
+                Some(Some(target)) => {
+                    let op = Op::Discard { name: *name, target };
+                    core.enqueue_lazy(op, &self.shared.journal_work);
+                }
+                Some(None) => {}
+                None if core.runs.runs.is_empty() => {}
+                None if core.unresolved_discards.len() < MAX_UNRESOLVED => {
+                    core.unresolved_discards.insert(*name);
+                }
+                // Too many wait: the orphan collector finds it again.
+                None => {}
+            }
+        }
+        if core.unresolved_discards.len() > 256 {
+            self.shared.kick_keeper(&mut core);
+        }
+    }
+
+    /// The next at most `limit` shards after `after`, in order of (write id, index).
+    ///
+    /// # Errors
+    /// As [`Drive::scan`].
+    pub async fn shards(&self, after: Option<(WriteId, u8)>, limit: usize) -> Result<Vec<ShardInfo>> {
+        self.shared.readable()?;
+        self.shared.on_io(move |s| s.census(after, limit).map_err(must)).await
+    }
+
+    /// A writer with a raised ballot asks whether its staged shard is safe from collectors below
+    /// that ballot (PROTOCOL.md 2.6). Noted in memory; may have to raise the floor.
+    ///
+    /// # Errors
+    /// `Missing` when the shard is not here.
+    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot) -> Result<()> {
+        let name = (write_id, index);
+        loop {
+            let here = match self.shared.shard_now(name, Mode::Now) {
+                Err(Halt::WouldBlock) => {
+                    self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?
+                }
+                r => r.map_err(must)?,
+            };
+            if here.is_none() {
+                return Err(Error::Missing);
+            }
+            let raise = {
+                let mut core = self.shared.core.lock();
+                match core.acceptor.confirm(ballot) {
+                    ConfirmAnswer::Confirmed => {
+                        if core.confirmed.len() >= crate::core::MAX_QUEUE_OPS {
+                            return Err(Error::Offline("too many confirmed shards"));
+                        }
+                        let b = core.confirmed.entry(name).or_default();
+                        *b = ballot.max(*b);
+                        return Ok(());
+                    }
+                    ConfirmAnswer::RaiseFloorFirst { to } => to,
+                }
+            };
+            self.change(StateChange::Floor(raise)).await?;
+        }
+    }
+
+    /// The collector with ballot `collector` found that no record names this shard: drops it unless
+    /// a writer with a higher ballot may still need it. True: dropped (or not here).
+    ///
+    /// # Errors
+    /// As [`Drive::scan`].
+    pub async fn drop_orphan(&self, write_id: WriteId, index: u8, collector: Ballot) -> Result<bool> {
+        let name = (write_id, index);
+        let found = self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?;
+        let Some(s) = found else { return Ok(true) };
+        {
+            let core = self.shared.core.lock();
+            let stage = core.confirmed.get(&name).copied().unwrap_or_default().max(s.ballot);
+            if !core.acceptor.may_drop(stage, collector) {
+                return Ok(false);
+            }
+        }
+        self.discard(&[name]);
+        Ok(true)
+    }
+
+    /// Reads a whole shard from the device and checks everything about it (scrub).
+    ///
+    /// # Errors
+    /// `Missing`, `Corrupt`, `Io`.
+    pub async fn verify_shard(&self, write_id: WriteId, index: u8) -> Result<()> {
+        self.shared.readable()?;
+        self.shared.on_io(move |s| s.verify_shard((write_id, index))).await
+    }
+}

@@ -1,0 +1,306 @@
+//! PREPARE, ACCEPT and copies: how a drive votes.
+//!
+//! Invariants: what `ashlar_commit::Acceptor` says is asked under the lock that also tells that the
+//! looked-up ballot is still the register's; an operation that found stale facts looks again; every
+//! completion is answered exactly once, from here or from the journal.
+//!
+//! Must never know: what a record holds, other drives.
+
+use crate::core::{Core, Shared};
+use crate::drive::{Drive, MAX_SUMMARY};
+use crate::entry::Register;
+use crate::index::must;
+use crate::op::{FRESH, Op, StateChange};
+use crate::run::{Halt, Look, Mode};
+use crate::settle::promise_key;
+use crate::types::{Accept, Accepted, Prepared};
+use crate::{Completion, Error, Result};
+use ashlar_commit::{AcceptAnswer, PrepareAnswer};
+use ashlar_format::{Ballot, RegisterKey, journal};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What to do after a look at the state under the lock.
+enum Next {
+    Again,
+    Answer(Prepared),
+    Flush(tokio::sync::oneshot::Receiver<()>),
+    Raise(Ballot),
+}
+
+impl Drive {
+    /// PREPARE. Waits for an accept of the same key in flight, and for the floor to be raised.
+    ///
+    /// # Errors
+    /// When the register cannot be read the drive cannot promise: `Corrupt`, `Io`, `Fenced`.
+    pub async fn prepare(&self, key: &RegisterKey, ballot: Ballot) -> Result<Prepared> {
+        self.shared.writable()?;
+        let hash = promise_key(key);
+        loop {
+            let (entry, generation, record) = self.entry_and_record(key).await?;
+            match self.try_prepare(key, hash, ballot, entry, record, generation) {
+                Next::Again => {}
+                Next::Answer(a) => return Ok(a),
+                Next::Raise(to) => self.change(StateChange::Floor(to)).await?,
+                Next::Flush(flushed) => {
+                    self.pump_if_manual();
+                    flushed.await.map_err(|_| self.gone())?;
+                    let (entry, _, record) = self.entry_and_record(key).await?;
+                    return Ok(match entry {
+                        Some(e) if e.ballot > ballot => Prepared::Refused { highest: e.ballot },
+                        e => Prepared::Promised { accepted: accepted(e, record) },
+                    });
+                }
+            }
+        }
+    }
+
+    fn try_prepare(
+        &self,
+        key: &RegisterKey,
+        hash: u128,
+        ballot: Ballot,
+        entry: Option<Register>,
+        record: Option<Bytes>,
+        generation: u64,
+    ) -> Next {
+        let mut core = self.shared.core.lock();
+        let core = &mut *core;
+        let have = entry.as_ref().map_or(Ballot::ZERO, |e| e.ballot);
+        if !core.still(key, have, generation) {
+            return Next::Again;
+        }
+        let pending = core.pending.get(&hash).map_or(Ballot::ZERO, |p| p.ballot);
+        let answer = match core.acceptor.prepare(hash, have.max(pending), ballot) {
+            PrepareAnswer::NotVoter => Next::Answer(Prepared::NotVoter),
+            PrepareAnswer::Refused { highest } => Next::Answer(Prepared::Refused { highest }),
+            PrepareAnswer::RaiseFloorFirst { to } => Next::Raise(to),
+            PrepareAnswer::Promised => match core.pending.get_mut(&hash) {
+                Some(p) => {
+                    let (tx, rx) = tokio::sync::oneshot::channel();
+                    p.waiters.push(tx);
+                    Next::Flush(rx)
+                }
+                None => Next::Answer(Prepared::Promised { accepted: accepted(entry, record) }),
+            },
+        };
+        core.raise_floor_ahead(&self.shared.journal_work);
+        answer
+    }
+
+    async fn entry_and_record(&self, key: &RegisterKey) -> Result<(Option<Register>, u64, Option<Bytes>)> {
+        match entry_and_record(&self.shared, key, Mode::Now) {
+            Err(Halt::WouldBlock) => {
+                let key = key.clone();
+                let f = move |s: &Arc<Shared>| entry_and_record(s, &key, Mode::Wait).map_err(must);
+                self.shared.on_io(f).await
+            }
+            r => r.map_err(must),
+        }
+    }
+
+    /// ACCEPT: answers when durable. On a joining drive the answer is `uncounted`.
+    pub fn accept(&self, accept: Accept, done: Completion) {
+        if let Err(e) = self.check_accept(&accept) {
+            return done.err(e);
+        }
+        let hash = promise_key(&accept.key);
+        self.accept_in(Mode::Now, accept, hash, None, done);
+    }
+
+    /// Copies an accepted record into a joining drive (resync): whatever the promises say, the
+    /// higher of what it has and the copy stays. Answers `ok` when durable.
+    pub fn copy(&self, accept: Accept, hint: bool, done: Completion) {
+        if let Err(e) = self.check_accept(&accept) {
+            return done.err(e);
+        }
+        let hash = promise_key(&accept.key);
+        self.accept_in(Mode::Now, accept, hash, Some(hint), done);
+    }
+
+    fn check_accept(&self, a: &Accept) -> Result<()> {
+        self.shared.writable()?;
+        let data = a.inline.as_ref().map_or(0, |i| i.data.len());
+        let most = self.max_record();
+        if a.summary.len() > MAX_SUMMARY || a.record.len() > most || data > most {
+            return Err(Error::Malformed("record, summary or shard too long"));
+        }
+        if a.inline.is_some() { self.shared.check_room(data as u64) } else { Ok(()) }
+    }
+
+    /// The longest record or inline shard, in bytes.
+    #[must_use]
+    pub fn max_record(&self) -> usize {
+        let segment = self.shared.options.journal_segment_bytes as usize;
+        (journal::MAX_PAYLOAD - (64 << 10)).min(segment / 2)
+    }
+
+    fn accept_in(&self, mode: Mode, accept: Accept, hash: u128, copy: Option<bool>, done: Completion) {
+        let mut accept = accept;
+        let mut done = done;
+        loop {
+            match self.shared.look_up(&accept.key, mode) {
+                Err(Halt::Failed(e)) => return done.err(e),
+                Err(Halt::WouldBlock) => {
+                    let me = self.clone();
+                    let job = move || me.accept_in(Mode::Wait, accept, hash, copy, done);
+                    // A full queue drops the job, and with it the completion: that is a failure.
+                    let _ = self.shared.spawn(job);
+                    return;
+                }
+                Ok((entry, generation)) => {
+                    match self.try_accept(accept, hash, copy, entry, generation, done) {
+                        None => {
+                            if self.shared.here {
+                                self.shared.commit_here();
+                            }
+                            return;
+                        }
+                        Some((a, d)) => (accept, done) = (a, d),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives its arguments back when the lookup has to be repeated.
+    fn try_accept(
+        &self,
+        accept: Accept,
+        hash: u128,
+        copy: Option<bool>,
+        entry: Option<Register>,
+        generation: u64,
+        done: Completion,
+    ) -> Option<(Accept, Completion)> {
+        let mut core = self.shared.core.lock();
+        let core = &mut *core;
+        let have = entry.as_ref().map_or(Ballot::ZERO, |e| e.ballot);
+        if !core.still(&accept.key, have, generation) {
+            return Some((accept, done));
+        }
+        let weight = 512 + accept.record.len() + accept.inline.as_ref().map_or(0, |i| i.data.len());
+        if let Err(e) = core.may_enqueue(weight + accept.key.as_bytes().len() * 2) {
+            done.err(e);
+            return None;
+        }
+        let pending = core.pending.get(&hash).map(|p| p.ballot);
+        let known = have.max(pending.unwrap_or(Ballot::ZERO));
+        let answer = match copy {
+            None => core.acceptor.accept(hash, known, accept.ballot),
+            Some(_) if core.acceptor.role() == ashlar_commit::Role::Voter => {
+                done.err(Error::Malformed("a copy into a drive that is not joining"));
+                return None;
+            }
+            Some(_) if accept.ballot < known => {
+                done.ok();
+                return None;
+            }
+            Some(_) if accept.ballot == known => AcceptAnswer::Already { counted: true },
+            Some(_) => AcceptAnswer::GoUncounted,
+        };
+        match answer {
+            AcceptAnswer::Refused { highest } => done.refused(highest),
+            AcceptAnswer::Already { .. } if pending == Some(accept.ballot) => {
+                if let Some(p) = core.pending.get_mut(&hash) {
+                    p.repeats.push(done);
+                }
+            }
+            AcceptAnswer::Already { counted } => {
+                let me = self.clone();
+                let job = move || me.accept_again(accept, hash, counted, done);
+                let _ = self.shared.spawn_unlocked(job);
+            }
+            AcceptAnswer::Go | AcceptAnswer::GoUncounted => {
+                let oldest = match (&entry, pending) {
+                    (Some(e), _) => e.oldest,
+                    (None, None) => FRESH,
+                    (None, Some(_)) => 0,
+                };
+                self.enqueue_accept(core, accept, hash, copy, oldest, answer, done);
+            }
+        }
+        None
+    }
+
+    #[allow(clippy::too_many_arguments)] // the parts of one journal operation
+    fn enqueue_accept(
+        &self,
+        core: &mut Core,
+        accept: Accept,
+        hash: u128,
+        copy: Option<bool>,
+        oldest: u32,
+        answer: AcceptAnswer,
+        done: Completion,
+    ) {
+        let p = core.pending.entry(hash).or_default();
+        p.ballot = p.ballot.max(accept.ballot);
+        p.count += 1;
+        let counted = answer == AcceptAnswer::Go;
+        let (hint, copy) = (copy == Some(true), copy.is_some());
+        let op = Op::Accept { hash, accept, hint, oldest, counted, copy, done };
+        let here = self.shared.here;
+        if let Err((op, e)) = core.enqueue_for(op, &self.shared.journal_work, here) {
+            // Room was checked before the acceptor was asked.
+            op.fail(&e);
+        }
+        core.raise_floor_ahead(&self.shared.journal_work);
+    }
+
+    /// An accept of a ballot the register has already: answered again if the record is readable,
+    /// else written again (this is how a damaged record is healed).
+    fn accept_again(&self, accept: Accept, hash: u128, counted: bool, done: Completion) {
+        match self.shared.read_register(&accept.key, true, Mode::Wait) {
+            Ok(Some((r, _))) if r.ballot >= accept.ballot => {
+                if counted {
+                    done.ok()
+                } else {
+                    done.uncounted()
+                }
+            }
+            Err(Halt::Failed(Error::Corrupt(_))) => {
+                let mut core = self.shared.core.lock();
+                let answer = if counted { AcceptAnswer::Go } else { AcceptAnswer::GoUncounted };
+                self.enqueue_accept(&mut core, accept, hash, None, 0, answer, done);
+                drop(core);
+                if self.shared.here {
+                    self.shared.commit_here();
+                }
+            }
+            Err(h) => done.err(must(h)),
+            Ok(_) => done.err(Error::Offline("the register changed meanwhile")),
+        }
+    }
+}
+
+impl Core {
+    /// Is what a lookup found still what the index says?
+    fn still(&self, key: &RegisterKey, have: Ballot, generation: u64) -> bool {
+        match self.overlay.register(key) {
+            Some(found) => found.map_or(Ballot::ZERO, |r| r.ballot) == have,
+            None => self.generation == generation,
+        }
+    }
+}
+
+fn entry_and_record(
+    s: &Shared,
+    key: &RegisterKey,
+    mode: Mode,
+) -> Look<(Option<Register>, u64, Option<Bytes>)> {
+    let (entry, generation) = s.look_up(key, mode)?;
+    if entry.is_none() {
+        return Ok((None, generation, None));
+    }
+    // Reads the entry again: compaction may have moved it, which changes nothing else.
+    Ok(match s.read_register(key, true, mode)? {
+        Some((r, record)) => (Some(r), generation, record),
+        None => (None, generation, None),
+    })
+}
+
+fn accepted(entry: Option<Register>, record: Option<Bytes>) -> Option<Accepted> {
+    let (e, record) = (entry?, record?);
+    Some(Accepted { ballot: e.ballot, hint: e.hinted(), with_shard: e.one_sync(), record })
+}
