@@ -156,11 +156,11 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
             async move {
                 for (slot, drive) in d.iter().enumerate() {
                     let k = key(ops + i);
-                    let r = match drive.read_now(&k, true) {
+                    let r = match drive.read_now(&k, true, u32::MAX) {
                         Some(r) => r,
                         None => {
                             w.fetch_add(1, Ordering::Relaxed);
-                            drive.read(&k, true).await
+                            drive.read(&k, true, u32::MAX).await
                         }
                     };
                     assert_eq!(r.expect("read").accepted.and_then(|s| s.record).map(|r| r.len()), Some(500));

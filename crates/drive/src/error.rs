@@ -24,6 +24,9 @@ pub enum Error {
     /// The drive is closed or closing, or too slow to take more work now.
     #[error("the drive is not available: {0}")]
     Offline(&'static str),
+    /// The drive was fenced for a newer layout than the one the request was made in: fetch the map.
+    #[error("the drive follows layout epoch {0}, the request an older one")]
+    NewerLayout(u32),
     /// The path does not hold a drive of this deployment, or holds something else.
     #[error("{0}")]
     Unsuitable(String),

@@ -5,7 +5,6 @@
 //!
 //! Must never know: other drives.
 
-use crate::Result;
 use crate::core::{MAX_UNRESOLVED, Shared};
 use crate::drive::Drive;
 use crate::entry::Register;
@@ -14,17 +13,20 @@ use crate::op::Op;
 use crate::run::{Halt, Mode};
 use crate::settle::promise_key;
 use crate::types::{Entry, ReadReply, Role, Seen};
+use crate::{Error, Result};
 use ashlar_format::{Ballot, RegisterKey};
 use bytes::Bytes;
 use std::sync::Arc;
 
 impl Drive {
-    /// READ.
+    /// READ by somebody who follows the layout of `epoch` (`u32::MAX`: who wants to see this drive, not
+    /// to read the register).
     ///
     /// # Errors
-    /// `Corrupt` or `Io`: this drive does not know, which is not "no record".
-    pub async fn read(&self, key: &RegisterKey, want_record: bool) -> Result<ReadReply> {
-        if let Some(r) = self.read_now(key, want_record) {
+    /// `Corrupt` or `Io`: this drive does not know, which is not "no record". `NewerLayout` for an
+    /// epoch below the one it is fenced to: its slot mates may have been replaced.
+    pub async fn read(&self, key: &RegisterKey, want_record: bool, epoch: u32) -> Result<ReadReply> {
+        if let Some(r) = self.read_now(key, want_record, epoch) {
             return r;
         }
         let key = key.clone();
@@ -32,7 +34,7 @@ impl Drive {
             .on_io(move |s| {
                 s.readable()?;
                 let found = s.read_register(&key, want_record, Mode::Wait).map_err(must)?;
-                Ok(reply(s, found))
+                reply(s, found, epoch)
             })
             .await
     }
@@ -40,12 +42,12 @@ impl Drive {
     /// READ without waiting: `None` when a device would have to be asked; then call
     /// [`Drive::read`].
     #[must_use]
-    pub fn read_now(&self, key: &RegisterKey, want_record: bool) -> Option<Result<ReadReply>> {
+    pub fn read_now(&self, key: &RegisterKey, want_record: bool, epoch: u32) -> Option<Result<ReadReply>> {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
         match self.shared.read_register(key, want_record, Mode::Now) {
-            Ok(found) => Some(Ok(reply(&self.shared, found))),
+            Ok(found) => Some(reply(&self.shared, found, epoch)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -89,23 +91,26 @@ impl Drive {
     ///
     /// # Errors
     /// `Corrupt` or `Io` when the index cannot be read, `Fenced`.
-    pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Entry>> {
-        if let Some(r) = self.scan_now(from, to, limit) {
+    pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Result<Vec<Entry>> {
+        if let Some(r) = self.scan_now(from, to, limit, epoch) {
             return r;
         }
         let (from, to) = (from.to_vec(), to.to_vec());
-        let f = move |s: &Arc<Shared>| s.scan(&from, &to, limit, Mode::Wait).map_err(must);
+        let f = move |s: &Arc<Shared>| {
+            let found = s.scan(&from, &to, limit, Mode::Wait).map_err(must)?;
+            in_epoch(s, epoch).map(|()| found)
+        };
         self.shared.on_io(f).await
     }
 
     /// As [`Drive::scan`] when no device has to be asked.
     #[must_use]
-    pub fn scan_now(&self, from: &[u8], to: &[u8], limit: usize) -> Option<Result<Vec<Entry>>> {
+    pub fn scan_now(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Option<Result<Vec<Entry>>> {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
         match self.shared.scan(from, to, limit, Mode::Now) {
-            Ok(v) => Some(Ok(v)),
+            Ok(v) => Some(in_epoch(&self.shared, epoch).map(|()| v)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -115,10 +120,14 @@ impl Drive {
     ///
     /// # Errors
     /// As [`Drive::scan`].
-    pub async fn range_digest(&self, from: &[u8], to: &[u8]) -> Result<(u64, u64)> {
+    pub async fn range_digest(&self, from: &[u8], to: &[u8], epoch: u32) -> Result<(u64, u64)> {
         self.shared.readable()?;
         let (from, to) = (from.to_vec(), to.to_vec());
-        self.shared.on_io(move |s| s.range_digest(&from, &to).map_err(must)).await
+        let f = move |s: &Arc<Shared>| {
+            let digest = s.range_digest(&from, &to).map_err(must)?;
+            in_epoch(s, epoch).map(|()| digest)
+        };
+        self.shared.on_io(f).await
     }
 
     /// Reads a register's record from the device and checks it (scrub).
@@ -136,9 +145,26 @@ impl Drive {
     }
 }
 
-fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>) -> ReadReply {
-    ReadReply {
-        voter: Shared::role(&s.core.lock()) == Role::Voter,
+/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]). Asked after the looking:
+/// what was seen before the fence is an answer from before it.
+fn in_epoch(s: &Shared, epoch: u32) -> Result<()> {
+    let core = s.core.lock();
+    match core.acceptor.may_read(epoch) {
+        true => Ok(()),
+        false => Err(Error::NewerLayout(core.acceptor.epoch())),
+    }
+}
+
+fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>, epoch: u32) -> Result<ReadReply> {
+    let voter = {
+        let core = s.core.lock();
+        if !core.acceptor.may_read(epoch) {
+            return Err(Error::NewerLayout(core.acceptor.epoch()));
+        }
+        Shared::role(&core) == Role::Voter
+    };
+    Ok(ReadReply {
+        voter,
         accepted: found.map(|(r, record)| Seen {
             ballot: r.ballot,
             hint: r.hinted(),
@@ -146,5 +172,5 @@ fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>) -> ReadReply {
             digest: r.digest,
             record,
         }),
-    }
+    })
 }

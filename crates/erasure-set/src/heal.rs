@@ -242,7 +242,7 @@ impl Inner {
     async fn behind(&self, view: &View, key: &RegisterKey, ballot: Option<Ballot>) -> SlotSet {
         let mut behind = SlotSet::EMPTY;
         for (slot, m) in view.members() {
-            match m.read(key, false).await {
+            match m.read(key, false, view.epoch).await {
                 Ok(r) if r.accepted.as_ref().map(|s| s.ballot) == ballot => {
                     // It is chosen: half the drives can be read only if they know.
                     if let Some(s) = r.accepted
@@ -312,7 +312,7 @@ impl Inner {
     /// The stored bytes of the record of `ballot`, from a slot that shows it.
     async fn stored(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Bytes> {
         for (_, m) in view.members() {
-            if let Ok(r) = m.read(key, true).await
+            if let Ok(r) = m.read(key, true, view.epoch).await
                 && let Some(s) = r.accepted
                 && s.ballot == ballot
                 && s.record.is_some()

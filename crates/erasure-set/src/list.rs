@@ -9,7 +9,7 @@
 //! [`Error::Unavailable`], never a shorter listing.
 
 use crate::sets::{Inner, Sets};
-use crate::table::{Member, View};
+use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::Entry;
@@ -41,6 +41,9 @@ pub struct Page {
 /// The most entries a page may be asked for.
 pub const MAX_PAGE: usize = 10_000;
 
+/// Layouts a listing follows before it gives up.
+const LAYOUTS: u32 = 8;
+
 /// Pages up to this long are compared entry by entry.
 const SHORT: usize = 64;
 
@@ -49,6 +52,8 @@ pub(crate) struct Stretch {
     pub(crate) keys: Vec<Shown>,
     /// Where the next stretch begins; `None`: the range is done.
     pub(crate) next: Option<Vec<u8>>,
+    /// Less than a majority was asked.
+    pub(crate) half: bool,
 }
 
 /// One register as the drives asked show it.
@@ -74,6 +79,8 @@ struct Cursor {
     from: Option<Vec<u8>>,
     to: Vec<u8>,
     ready: VecDeque<Listed>,
+    /// Some of it comes from half the drives.
+    half: bool,
 }
 
 /// The smallest bytes above every string that starts with `prefix`; `None` if there are none.
@@ -113,7 +120,28 @@ impl Sets {
         if prefix.len() > longest || from.len() > longest + 1 {
             return Ok(Page::default());
         }
-        let table = self.inner.table.load_full();
+        for _ in 0..LAYOUTS {
+            let table = self.inner.table.load_full();
+            let (page, half) = self.inner.page(&table, space, bucket, prefix, from, limit).await?;
+            if !half || self.inner.in_force(table.layout.epoch).await? {
+                return Ok(page);
+            }
+        }
+        Err(Error::Unavailable("the layout keeps changing".into()))
+    }
+}
+
+impl Inner {
+    /// A page as the drives of one layout show it; true: half of a group's drives said so.
+    async fn page(
+        &self,
+        table: &Table,
+        space: Space,
+        bucket: BucketId,
+        prefix: &[u8],
+        from: &[u8],
+        limit: usize,
+    ) -> Result<(Page, bool)> {
         let mut cursors: Vec<Cursor> = Vec::with_capacity(table.views.len());
         for view in &table.views {
             let head = RegisterKey::new(view.group, space, bucket, prefix);
@@ -122,15 +150,14 @@ impl Sets {
             start.extend_from_slice(from.max(prefix));
             let to = above(head).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
             let from = (start < to).then_some(start);
-            cursors.push(Cursor { view: view.clone(), from, to, ready: VecDeque::new() });
+            cursors.push(Cursor { view: view.clone(), from, to, ready: VecDeque::new(), half: false });
         }
         let groups = cursors.len();
         let chunk = if groups == 1 { limit + 1 } else { (limit * 3 / 2 / groups + 16).min(limit + 1) };
-        self.inner.merge(&mut cursors, chunk, limit).await
+        let page = self.merge(&mut cursors, chunk, limit).await?;
+        Ok((page, cursors.iter().any(|c| c.half)))
     }
-}
 
-impl Inner {
     /// Merges the groups' parts by key.
     async fn merge(&self, cursors: &mut [Cursor], chunk: usize, limit: usize) -> Result<Page> {
         let mut page = Page::default();
@@ -167,8 +194,11 @@ impl Inner {
         let Some(from) = c.from.take() else { return Ok(()) };
         let stretch = self.any_stretch(&c.view, &from, &c.to, chunk).await?;
         c.from = stretch.next;
+        c.half |= stretch.half;
         for shown in stretch.keys {
             let entry = match shown {
+                // That half the drives agree proves nothing (2.13): one must know it chosen.
+                Shown::Same(e) if stretch.half && !e.hint => self.resolve(&c.view, e.key, &[]).await?,
                 Shown::Same(e) => Some((e.key, e.summary)),
                 Shown::Differ(key, seen) => self.resolve(&c.view, key, &seen).await?,
             };
@@ -231,6 +261,7 @@ impl Inner {
         let Some(leader) = first.or_else(|| slots.iter().next()) else {
             return Err(Error::Unavailable("no drive to list".into()));
         };
+        let half = slots.len() < view.quorum.majority();
         let entries = self.scan(view, leader, from, to, limit).await?;
         let (end, next) = match entries.last() {
             Some(e) if entries.len() >= limit => {
@@ -241,7 +272,7 @@ impl Inner {
             _ => (to.to_vec(), None),
         };
         if self.agree(view, slots, leader, from, &end, &entries).await {
-            return Ok(Stretch { keys: entries.into_iter().map(Shown::Same).collect(), next });
+            return Ok(Stretch { keys: entries.into_iter().map(Shown::Same).collect(), next, half });
         }
         let mut shown: BTreeMap<RegisterKey, Vec<(u8, Entry)>> = BTreeMap::new();
         for e in entries {
@@ -280,7 +311,7 @@ impl Inner {
                 }
             })
             .collect();
-        Ok(Stretch { keys, next })
+        Ok(Stretch { keys, next, half })
     }
 
     /// Whether all drives of `slots` show exactly the `entries` of `leader` in the range.
@@ -298,7 +329,7 @@ impl Inner {
         let others = others.map(|m| async move {
             // A short page is compared as it is: that needs no other thread.
             if entries.len() <= SHORT
-                && let Some(r) = m.drive.scan_now(from, to, entries.len() + 1)
+                && let Some(r) = m.drive.scan_now(from, to, entries.len() + 1, view.epoch)
             {
                 return r.is_ok_and(|theirs| {
                     theirs.len() == entries.len()
@@ -308,7 +339,7 @@ impl Inner {
                             .all(|(a, b)| (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key))
                 });
             }
-            m.in_time(m.drive.range_digest(from, to)).await.is_ok_and(|d| d == mine)
+            m.in_time(m.drive.range_digest(from, to, view.epoch)).await.is_ok_and(|d| d == mine)
         });
         join_all(others).await.into_iter().all(|same| same)
     }
@@ -324,7 +355,7 @@ impl Inner {
         let Some(m) = view.member(slot) else {
             return Err(Error::Unavailable("a drive went away".into()));
         };
-        m.scan(from, to, limit).await.map_err(|e| {
+        m.scan(from, to, limit, view.epoch).await.map_err(|e| {
             m.pulse.strike();
             Error::Unavailable(format!("listing: {e}"))
         })

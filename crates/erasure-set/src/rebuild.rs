@@ -190,7 +190,7 @@ impl Inner {
         for v in views {
             let (from, to) = group_range(v.group);
             if let Some(m) = readers(v).ok().and_then(|s| s.iter().next()).and_then(|s| v.member(s)) {
-                total += m.in_time(m.drive.range_digest(&from, &to)).await.map_or(0, |d| d.0);
+                total += m.in_time(m.drive.range_digest(&from, &to, v.epoch)).await.map_or(0, |d| d.0);
             }
         }
         total
@@ -331,7 +331,7 @@ impl Inner {
         for slot in sources.iter() {
             rule.on_fenced(slot);
             let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
-            let reply = m.read(key, true).await;
+            let reply = m.read(key, true, view.epoch).await;
             let reply = reply.map_err(|e| Error::Unavailable(format!("a survivor: {e}")))?;
             let Some(Seen { ballot, hint, with_shard, record: Some(bytes), .. }) = reply.accepted else {
                 rule.on_record(slot, None);
@@ -386,7 +386,7 @@ impl Inner {
     /// The record some slot shows under `ballot`.
     async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
         for (_, m) in view.members() {
-            let Ok(r) = m.read(key, true).await else { continue };
+            let Ok(r) = m.read(key, true, view.epoch).await else { continue };
             if let Some(seen) = r.accepted
                 && seen.ballot == ballot
                 && let Some(bytes) = &seen.record
@@ -449,7 +449,8 @@ fn slot_of(view: &View, drive: DriveId) -> Option<u8> {
 
 /// Whether the drive shows a record of at least `ballot`.
 async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
-    match m.read(key, false).await {
+    // Not a read of the register: only what this drive has.
+    match m.read(key, false, u32::MAX).await {
         Ok(r) => Ok(r.accepted.is_some_and(|s| s.ballot >= ballot)),
         Err(DriveError::Corrupt(_)) => Ok(false),
         Err(e) => Err(Error::Unavailable(format!("the joining drive: {e}"))),

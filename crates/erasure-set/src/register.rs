@@ -4,6 +4,9 @@
 //! decodes nothing when the record is cached. Only a drive that would have to wait, or answers
 //! that differ, lead to the slow way: all slots at once, then, if need be, an identity round.
 //!
+//! An answer of half the drives (2.13) is given only if the layout's epoch is still in force after the
+//! last of them answered: the other half may have been declared dead and replaced meanwhile.
+//!
 //! Invariants: what is served was shown irrevocable by [`ashlar_commit::Reader`]; too few answers are
 //! [`Error::Unavailable`], never "absent"; a corrupt register is silence, not absence.
 
@@ -11,7 +14,7 @@ use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
 use crate::table::View;
 use crate::{Error, Result};
-use ashlar_commit::{ReadStep, Reader};
+use ashlar_commit::{Proof, ReadStep, Reader};
 use ashlar_drive::{Error as DriveError, ReadReply};
 use ashlar_format::{Ballot, Record, RegisterKey};
 use bytes::Bytes;
@@ -23,6 +26,9 @@ use std::time::Duration;
 
 /// How long a read waits for drives before those that did not answer count as silent.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Layouts a read follows before it gives up.
+const LAYOUTS: u32 = 8;
 
 /// A register as read.
 #[derive(Clone, Debug)]
@@ -107,7 +113,7 @@ impl Inner {
             let slot = (first + i) % n;
             let step = match view.member(slot) {
                 None => answers.silent(slot),
-                Some(m) => match m.drive.read_now(key, want)? {
+                Some(m) => match m.drive.read_now(key, want, view.epoch)? {
                     Ok(reply) => {
                         // One copy of the record is enough while the drives agree.
                         want &= reply.accepted.is_none();
@@ -121,7 +127,10 @@ impl Inner {
             };
             match step {
                 ReadStep::Wait => {}
-                ReadStep::Absent { .. } => return Some(Ok(None)),
+                ReadStep::Absent { majority: true } => return Some(Ok(None)),
+                // Of half the drives: the epoch has to be confirmed.
+                ReadStep::Absent { majority: false } => return None,
+                ReadStep::Serve { proof: Proof::HintHalf | Proof::Half, .. } => return None,
                 ReadStep::Serve { ballot, .. } => {
                     if let Some((b, digest, record)) = cached
                         && b == ballot
@@ -182,8 +191,36 @@ impl Inner {
     }
 
     async fn ask_all(&self, key: &RegisterKey, hash: u64) -> Result<Asked> {
-        let view = self.view(key.group())?;
-        let mut answers = Answers::new(&view);
+        for _ in 0..LAYOUTS {
+            let view = self.view(key.group())?;
+            let (asked, whole) = self.ask_view(&view, key, hash).await?;
+            if whole || self.in_force(view.epoch).await? {
+                return Ok(asked);
+            }
+        }
+        Err(Error::Unavailable("the layout keeps changing".into()))
+    }
+
+    /// Whether this epoch of the layout is the newest, now. Asked after answers of half the drives.
+    pub(crate) async fn in_force(&self, epoch: u32) -> Result<bool> {
+        let now = match &self.options.epoch {
+            Some(source) => source().await.map_err(Error::Unavailable)?,
+            None => self.table.load().layout.epoch,
+        };
+        let here = self.table.load().layout.epoch;
+        if now > here {
+            // Whoever changed the map tells us soon; until then this half knows too little.
+            return Err(Error::Unavailable(format!(
+                "only half the drives answered, and the layout they are asked in, epoch {here}, is not \
+                 the newest, {now}"
+            )));
+        }
+        Ok(here == epoch)
+    }
+
+    /// The answers of one layout's drives; true: they are good whatever the newest layout is.
+    async fn ask_view(&self, view: &View, key: &RegisterKey, hash: u64) -> Result<(Asked, bool)> {
+        let mut answers = Answers::new(view);
         let mut waiting = FuturesUnordered::new();
         let mut step = ReadStep::Wait;
         for slot in 0..view.n() {
@@ -191,7 +228,7 @@ impl Inner {
                 None => step = answers.silent(slot),
                 Some(m) => {
                     let drive = m.drive.clone();
-                    waiting.push(async move { (slot, drive.read(key, true).await) });
+                    waiting.push(async move { (slot, drive.read(key, true, view.epoch).await) });
                 }
             }
         }
@@ -212,15 +249,16 @@ impl Inner {
             }
         }
         match step {
-            ReadStep::Absent { .. } => Ok(Asked::Known(None)),
-            ReadStep::Serve { ballot, .. } => {
+            ReadStep::Absent { majority } => Ok((Asked::Known(None), majority)),
+            ReadStep::Serve { ballot, proof, .. } => {
                 let found = answers.records.iter().find(|r| r.0 == ballot);
                 let register = found.and_then(|r| self.decoded(key, hash, r));
-                register.map(|r| Asked::Known(Some(r))).ok_or_else(|| {
+                let whole = matches!(proof, Proof::Majority | Proof::Hint);
+                register.map(|r| (Asked::Known(Some(r)), whole)).ok_or_else(|| {
                     Error::Corrupt(format!("the record of {key:?} at {ballot:?} cannot be decoded"))
                 })
             }
-            ReadStep::NeedIdentityRound => Ok(Asked::Undecided),
+            ReadStep::NeedIdentityRound => Ok((Asked::Undecided, true)),
             ReadStep::Unavailable => {
                 Err(Error::Unavailable("too few drives answered to read a record".into()))
             }

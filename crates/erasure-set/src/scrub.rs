@@ -232,7 +232,7 @@ impl Inner {
         tracing::info!(?key, write = %shard.write_id, "dropping data that no record names");
         for (_, m) in view.members() {
             // A drive whose own record names it keeps it until it has the newer record.
-            let own = match m.read(key, true).await {
+            let own = match m.read(key, true, view.epoch).await {
                 Ok(r) => r.accepted.and_then(|s| s.record),
                 Err(_) => continue,
             };

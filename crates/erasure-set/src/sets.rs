@@ -19,11 +19,15 @@ use ashlar_engine::Engine;
 use ashlar_format::{BucketId, DriveId, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_pacer::{Foreground, Limits, Pacer};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+
+/// Asks the control store for the epoch of the newest layout; an error is told to who reads.
+pub type EpochSource = Arc<dyn Fn() -> BoxFuture<'static, Result<u32, String>> + Send + Sync>;
 
 /// How the sets are run.
 #[derive(Clone)]
@@ -44,6 +48,9 @@ pub struct Options {
     pub sole: bool,
     /// Small bodies of healthy groups are written with one flush instead of two (2.3 a).
     pub one_sync: bool,
+    /// Where the epoch of the newest layout is asked when only half the drives answer; `None`: nobody
+    /// but this process changes the layout, so the one in force here is the newest.
+    pub epoch: Option<EpochSource>,
     /// One of so many encoded stripes is decoded again; 1: every stripe.
     pub recheck: u64,
     /// Limits of heal, rebuild and scrub.
@@ -66,6 +73,7 @@ impl Options {
             record_cache: 32 << 20,
             sole: true,
             one_sync: true,
+            epoch: None,
             recheck: ashlar_engine::SAMPLE,
             background: Limits::default(),
             scrub_every: Duration::from_secs(7 * 86_400),

@@ -49,7 +49,7 @@ impl Inner {
         let mut to = from.to_vec();
         to.push(0);
         for (_, m) in view.members() {
-            let entries = m.scan(from, &to, 1).await;
+            let entries = m.scan(from, &to, 1, view.epoch).await;
             if let Some(e) = entries.ok().and_then(|e| e.into_iter().next())
                 && e.ballot == ballot
             {

@@ -112,11 +112,16 @@ impl Member {
         self.drive.role() == Role::Voter
     }
 
-    /// READ, without waiting where possible, with an end in any case.
-    pub(crate) async fn read(&self, key: &RegisterKey, record: bool) -> Result<ReadReply, DriveError> {
-        match self.drive.read_now(key, record) {
+    /// READ in a layout, without waiting where possible, with an end in any case.
+    pub(crate) async fn read(
+        &self,
+        key: &RegisterKey,
+        record: bool,
+        epoch: u32,
+    ) -> Result<ReadReply, DriveError> {
+        match self.drive.read_now(key, record, epoch) {
             Some(r) => r,
-            None => self.in_time(self.drive.read(key, record)).await,
+            None => self.in_time(self.drive.read(key, record, epoch)).await,
         }
     }
 
@@ -129,10 +134,16 @@ impl Member {
     }
 
     /// Registers of a range, as [`Member::read`].
-    pub(crate) async fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Entry>, DriveError> {
-        match self.drive.scan_now(from, to, limit) {
+    pub(crate) async fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+        epoch: u32,
+    ) -> Result<Vec<Entry>, DriveError> {
+        match self.drive.scan_now(from, to, limit, epoch) {
             Some(r) => r,
-            None => self.in_time(self.drive.scan(from, to, limit)).await,
+            None => self.in_time(self.drive.scan(from, to, limit, epoch)).await,
         }
     }
 

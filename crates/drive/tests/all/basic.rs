@@ -33,7 +33,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
     let d = Drive::open_folder(&folder, &o, false).unwrap();
     assert_eq!(d.stats().journal_damage, 0);
     assert_eq!(read_record(&d, 1).unwrap(), Some((ballot(5), b"first".to_vec())));
-    let seen = run(&d, d.read(&key(1), false)).unwrap().accepted.unwrap();
+    let seen = run(&d, d.read(&key(1), false, u32::MAX)).unwrap().accepted.unwrap();
     assert!(seen.hint && seen.record.is_none());
     assert_eq!(seen.digest, Record::digest(b"first"));
     // The promise was in memory only: after a restart the floor stands for every promise.
@@ -71,7 +71,7 @@ fn small_and_large_shards() {
     let mut a = accept_of(7, ballot(1), b"with shard");
     a.inline = Some(inline(70, b"the shard"));
     assert_eq!(one(&d, |d, c| d.accept(a, c)).0.ok, 1);
-    assert!(run(&d, d.read(&key(7), false)).unwrap().accepted.unwrap().with_shard);
+    assert!(run(&d, d.read(&key(7), false, u32::MAX)).unwrap().accepted.unwrap().with_shard);
     all.push((70, b"the shard".to_vec()));
     let census = run(&d, d.shards(None, 1000)).unwrap();
     assert_eq!(census.len(), all.len());
@@ -119,7 +119,7 @@ fn listing_and_digests() {
         let mut at = from.as_bytes().to_vec();
         let mut got = Vec::new();
         loop {
-            let page = run(d, d.scan(&at, to.as_bytes(), 37)).unwrap();
+            let page = run(d, d.scan(&at, to.as_bytes(), 37, u32::MAX)).unwrap();
             let Some(last) = page.last() else { break };
             at = last.key.as_bytes().to_vec();
             at.push(0);
@@ -129,7 +129,7 @@ fn listing_and_digests() {
         let have: Vec<_> = got.iter().map(|e| (e.key.clone(), e.ballot, e.digest)).collect();
         assert_eq!(have, want);
         assert!(got.iter().all(|e| e.summary.starts_with(b"summary ")));
-        run(d, d.range_digest(from.as_bytes(), to.as_bytes())).unwrap()
+        run(d, d.range_digest(from.as_bytes(), to.as_bytes(), u32::MAX)).unwrap()
     };
     let digest = check(&d);
     assert_eq!(digest.0 as usize, model.range(100..700).count());
@@ -140,10 +140,10 @@ fn listing_and_digests() {
     assert_eq!(check(&d), digest);
     assert_eq!(d.stats().index_rebuilt, 0);
     // The bounds need not be register keys.
-    assert_eq!(run(&d, d.scan(b"", &[0xff; 3000], 10_000)).unwrap().len(), model.len());
-    assert_eq!(run(&d, d.scan(b"", b"\0", 10_000)).unwrap().len(), 0);
+    assert_eq!(run(&d, d.scan(b"", &[0xff; 3000], 10_000, u32::MAX)).unwrap().len(), model.len());
+    assert_eq!(run(&d, d.scan(b"", b"\0", 10_000, u32::MAX)).unwrap().len(), 0);
     one(&d, |d, c| d.accept(accept_of(1, Ballot { counter: 1 << 40, ..ballot(0) }, b"x"), c));
-    assert_eq!(run(&d, d.scan(&[0; 5], &[0xff; 2], 10_000)).unwrap().len(), model.len());
+    assert_eq!(run(&d, d.scan(&[0; 5], &[0xff; 2], 10_000, u32::MAX)).unwrap().len(), model.len());
 }
 
 #[test]
@@ -184,10 +184,10 @@ fn joining_drives_do_not_vote() {
     let d = Drive::open_folder(&folder, &o, false).unwrap();
     assert_eq!((d.role(), d.epoch()), (Role::Joining, 3));
     assert_eq!(read_record(&d, 1).unwrap().unwrap(), (b3, b"new".to_vec()));
-    let seen = run(&d, d.read(&key(2), true)).unwrap();
+    let seen = run(&d, d.read(&key(2), true, u32::MAX)).unwrap();
     assert!(!seen.voter && seen.accepted.unwrap().hint);
     run(&d, d.joined()).unwrap();
-    assert!(run(&d, d.read(&key(2), true)).unwrap().voter);
+    assert!(run(&d, d.read(&key(2), true, u32::MAX)).unwrap().voter);
     let (r, e) = one(&d, |d, c| d.copy(accept_of(2, ballot(10), b"x"), false, c));
     assert_eq!((r.failed, matches!(e, Some(Error::Malformed(_)))), (1, true));
 }
@@ -248,7 +248,7 @@ fn real_files_with_threads() {
         let check = |d: &Drive| {
             block(async {
                 for (i, x) in data.iter().enumerate() {
-                    let r = d.read(&key(i as u64), true).await.unwrap().accepted.unwrap();
+                    let r = d.read(&key(i as u64), true, u32::MAX).await.unwrap().accepted.unwrap();
                     assert_eq!(r.record.unwrap(), x.as_slice());
                     let s = d.open_shard(write_id(i as u64), 3).await.unwrap();
                     assert_eq!(s.read(0).await.unwrap(), x.as_slice());
@@ -284,7 +284,7 @@ fn real_files_with_threads() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         assert_eq!(d.state(), State::Fenced("emptied".into()));
-        assert!(block(d.read(&key(1), false)).is_err());
+        assert!(block(d.read(&key(1), false, u32::MAX)).is_err());
     }
 }
 

@@ -145,6 +145,6 @@ pub fn read_shard(drive: &Drive, id: u64) -> Result<Vec<u8>, ashlar_drive::Error
 }
 
 pub fn read_record(drive: &Drive, k: u64) -> Result<Option<(Ballot, Vec<u8>)>, ashlar_drive::Error> {
-    let r = run(drive, drive.read(&key(k), true))?;
+    let r = run(drive, drive.read(&key(k), true, u32::MAX))?;
     Ok(r.accepted.map(|s| (s.ballot, s.record.unwrap().to_vec())))
 }

@@ -209,13 +209,13 @@ fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
 }
 
 fn read_now(d: &Drive, k: u64) -> Option<Vec<u8>> {
-    let r = d.read_now(&key(k), true).unwrap().unwrap();
+    let r = d.read_now(&key(k), true, u32::MAX).unwrap().unwrap();
     r.accepted.map(|s| s.record.unwrap().to_vec())
 }
 
 fn compare(h: &History, d: &Drive, at: usize, what: &str) {
     for (k, past) in &h.registers {
-        let r = d.read_now(&key(*k), true).unwrap().unwrap_or_else(|e| panic!("{what}: {k}: {e}"));
+        let r = d.read_now(&key(*k), true, u32::MAX).unwrap().unwrap_or_else(|e| panic!("{what}: {k}: {e}"));
         let value = r.accepted.as_ref().map(|s| s.ballot.counter);
         assert!(past.allows(value, at), "{what}: register {k} is {value:?}, {:?}", past.values);
         if let Some(s) = r.accepted {

@@ -194,12 +194,12 @@ fn flips_in_the_index() {
         rebuilt += d.stats().index_rebuilt;
         let errors = never_wrong(&d, 200, 60, 3, &what);
         seen += u64::from(errors > 0);
-        let r = run(&d, d.scan(b"", &[0xff; 40], 1000));
+        let r = run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX));
         assert!(r.is_err() || r.unwrap().len() == 200, "{what}");
         // The keeper puts it right.
         d.tidy().unwrap();
         assert_eq!(never_wrong(&d, 200, 60, 3, &what), 0, "{what}");
-        assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000)).unwrap().len(), 200, "{what}");
+        assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap().len(), 200, "{what}");
     }
     assert!(seen > 10 && rebuilt > 10, "{seen} {rebuilt}");
 }
@@ -234,7 +234,7 @@ fn flips_in_extents() {
 fn an_index_that_is_gone_is_made_again() {
     let files = filled(100, 50, 4, true);
     let d = open(&disk_of(&files)).unwrap();
-    let listing = run(&d, d.scan(b"", &[0xff; 40], 1000)).unwrap();
+    let listing = run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap();
     let census = run(&d, d.shards(None, 1000)).unwrap();
     for gone in files.keys().filter(|n| n.starts_with("index/")).map(Some).chain([None]) {
         let mut less = files.clone();
@@ -246,7 +246,7 @@ fn an_index_that_is_gone_is_made_again() {
         }
         let d = open(&disk_of(&less)).unwrap();
         assert_eq!((d.stats().index_rebuilt, d.damage()), (1, vec![]), "{gone:?}");
-        assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000)).unwrap(), listing);
+        assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap(), listing);
         assert_eq!(run(&d, d.shards(None, 1000)).unwrap(), census);
         assert_eq!(never_wrong(&d, 100, 50, 4, "rebuilt"), 0);
     }

@@ -218,7 +218,7 @@ fn a_slow_drive_blocks_nobody() {
         let started = Instant::now();
         let slow = tokio::spawn({
             let d = d.clone();
-            async move { d.read(&key(1), true).await.unwrap() }
+            async move { d.read(&key(1), true, u32::MAX).await.unwrap() }
         });
         tokio::task::yield_now().await;
         let t = Tally::new(1);

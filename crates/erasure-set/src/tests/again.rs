@@ -50,7 +50,7 @@ fn only(sets: &Sets, slots: &[u8]) {
 async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
     let drive = sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
     for _ in 0..2000 {
-        let seen = drive.read(&key(sets, "x"), false).await.unwrap().accepted;
+        let seen = drive.read(&key(sets, "x"), false, u32::MAX).await.unwrap().accepted;
         if seen.is_some_and(|a| a.ballot.node == node && a.ballot > above) {
             return;
         }

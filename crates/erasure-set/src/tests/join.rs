@@ -46,9 +46,9 @@ async fn count(sets: &Sets) -> Result<(usize, usize), String> {
         for (slot, id) in g.slots.iter().enumerate() {
             let d = sets.drives().into_iter().find(|d| d.label().drive == *id).unwrap();
             assert_eq!(d.role(), Role::Voter);
-            let entries = d.scan(&from, &to, 1_000_000).await.unwrap();
+            let entries = d.scan(&from, &to, 1_000_000, u32::MAX).await.unwrap();
             for e in &entries {
-                let seen = d.read(&e.key, true).await.unwrap().accepted;
+                let seen = d.read(&e.key, true, u32::MAX).await.unwrap().accepted;
                 let seen = seen.ok_or_else(|| format!("{:?} just went", e.key))?;
                 let stored = crate::stored::Stored::parse(&seen.record.unwrap()).unwrap();
                 for p in stored.decode().unwrap().data() {

@@ -2,6 +2,7 @@
 
 mod basic;
 mod faults;
+mod half;
 mod history;
 mod join;
 mod losses;
