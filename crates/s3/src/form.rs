@@ -7,8 +7,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use memchr::memmem;
 
-use crate::body::Intake;
 use crate::fault::{Code, Fault, Outcome};
+use crate::intake::Intake;
 
 /// Most bytes of all fields together, names included.
 pub const MAX_FIELDS_BYTES: usize = 64 * 1024;
@@ -325,7 +325,7 @@ fn base_name(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::Source;
+    use crate::intake::Source;
 
     async fn read(body: &[u8], step: usize) -> Outcome<(Fields, String, Vec<u8>, u64)> {
         let mut headers = HeaderMap::new();

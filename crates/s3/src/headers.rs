@@ -12,9 +12,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::body::Intake;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
+use crate::intake::Intake;
 
 /// Most bytes of user metadata, names and values together.
 pub const MAX_USER_META: usize = 2048;

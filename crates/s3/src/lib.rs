@@ -6,10 +6,11 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `service` | the walk, request ids, logging, what every answer has |
+//! | `admit` | the gate: head, signature, operation |
 //! | `framing`, `target` | how a request said where it ends; bucket, key and query, decoded once |
 //! | `auth` | signatures: V4 header, query, form, chunks; V2; keys; the type [`auth::Verified`] |
 //! | `operation` | which operation a request is; what is not implemented, by name |
-//! | `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
+//! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
 //! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
@@ -26,6 +27,7 @@
 //! reads CDATA as nothing, and answers 400 where AWS ignores a header. What would have been left of
 //! it is a dozen small documents.
 
+mod admit;
 pub mod auth;
 pub mod body;
 pub mod chunked;
@@ -35,6 +37,7 @@ pub mod fault;
 pub mod form;
 pub mod framing;
 pub mod headers;
+pub mod intake;
 pub mod metrics;
 pub mod operation;
 pub mod ops;
@@ -44,10 +47,11 @@ pub mod target;
 pub mod xml;
 
 pub use auth::{Credential, Keys, Secret, Verifier};
-pub use body::{Body, Source};
+pub use body::Body;
 pub use cors::Origins;
 pub use fault::{Code, Fault};
 pub use framing::{HeadScanner, Watch};
+pub use intake::Source;
 pub use metrics::Metrics;
 pub use ops::Context;
 pub use service::{Arrival, Config, Service};

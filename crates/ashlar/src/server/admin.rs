@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ashlar_drive::{Drive, Role, State};
 use ashlar_erasure_set::{Phase, Progress};
 use ashlar_s3::auth::Request as Signed;
-use ashlar_s3::body::Intake;
+use ashlar_s3::intake::Intake;
 use ashlar_s3::target::Target;
 use ashlar_s3::{Body, Code, Fault, Service, Source};
 use http::header::{self, HeaderMap, HeaderValue};

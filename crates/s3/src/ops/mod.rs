@@ -23,10 +23,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use crate::auth::Verified;
-use crate::body::{Body, Intake};
+use crate::body::Body;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{Stated, checksum_header, checksum_text, checksum_type, content_md5, unknown_algorithm};
+use crate::intake::Intake;
 use crate::operation::Operation;
 use crate::target::Query;
 use crate::xml::Xml;

@@ -1,0 +1,329 @@
+//! The records of a drive's journal: what a payload holds, by kind.
+//!
+//! Invariants: a payload decodes to one entry or to an error, and equal entries have equal bytes;
+//! an unknown kind is [`Error::Version`], never skipped.
+//!
+//! Must never know: batches and segments, which carry the payloads.
+
+use crate::codec::{Reader, Writer};
+use crate::{Ballot, Error, RegisterKey, WriteId};
+
+/// One record of the journal, borrowed from its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// A register accepted a record.
+    Accept(AcceptEntry<'a>),
+    /// A small shard.
+    Stage(StageEntry<'a>),
+    /// A large shard lies in an extent.
+    Extent(ExtentEntry<'a>),
+    /// These ballots are known chosen.
+    Hints(Vec<(&'a [u8], Ballot)>),
+    /// A tombstone left the index.
+    Purge {
+        /// Register key bytes.
+        key: &'a [u8],
+        /// Ballot of the tombstone.
+        ballot: Ballot,
+        /// Journal segments below this one hold no record of the register.
+        oldest: u32,
+        /// Nor do segments above this one, up to this ballot.
+        newest: u32,
+    },
+    /// A shard left the index.
+    Discard {
+        /// The write.
+        write_id: WriteId,
+        /// Shard index.
+        index: u8,
+        /// Journal segment of the record that is dead now.
+        segment: u32,
+        /// Segment and offset: records of the shard at or after this place stay. Zero: this
+        /// record's own place (compaction states the original's).
+        before: (u32, u32),
+    },
+    /// The small state of the drive; the last one counts.
+    State(DriveState),
+    /// Every segment that must exist below the one this record is in; the last one counts.
+    Segments(Vec<u32>),
+    /// Nothing follows in this segment; the next one is this.
+    Seal {
+        /// Number of the next segment.
+        next: u32,
+    },
+}
+
+/// See [`Entry::Accept`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptEntry<'a> {
+    /// Register key bytes.
+    pub key: &'a [u8],
+    /// Accepted ballot.
+    pub ballot: Ballot,
+    /// Bit 0: known chosen; bit 1: came with an inline shard (one-sync mode).
+    pub flags: u8,
+    /// Journal segments below this one hold no record of the register.
+    pub oldest: u32,
+    /// For listings.
+    pub summary: &'a [u8],
+    /// The record.
+    pub record: &'a [u8],
+}
+
+/// [`AcceptEntry::flags`]: known chosen.
+pub const HINTED: u8 = 1;
+/// [`AcceptEntry::flags`]: one-sync mode.
+pub const ONE_SYNC: u8 = 2;
+
+/// See [`Entry::Stage`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageEntry<'a> {
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// Stage ballot.
+    pub ballot: Ballot,
+    /// Register key bytes of the owner.
+    pub owner: &'a [u8],
+    /// The shard.
+    pub data: &'a [u8],
+}
+
+/// See [`Entry::Extent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtentEntry<'a> {
+    /// The write.
+    pub write_id: WriteId,
+    /// Shard index.
+    pub index: u8,
+    /// Stage ballot.
+    pub ballot: Ballot,
+    /// Register key bytes of the owner.
+    pub owner: &'a [u8],
+    /// Bytes of the shard.
+    pub len: u64,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Extent segment.
+    pub segment: u32,
+    /// Offset of the region in it.
+    pub offset: u64,
+}
+
+/// The small durable state of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DriveState {
+    /// Ballot floor (PROTOCOL.md 2.1).
+    pub floor: Ballot,
+    /// Purge horizon (PROTOCOL.md 2.6).
+    pub horizon: Ballot,
+    /// Layout epoch it was last fenced to.
+    pub epoch: u32,
+    /// May vote.
+    pub voter: bool,
+}
+
+impl DriveState {
+    /// Encoded length in bytes.
+    pub const LEN: usize = 2 * Ballot::LEN + 5;
+
+    /// Fixed-width bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[..18].copy_from_slice(&self.floor.to_bytes());
+        out[18..36].copy_from_slice(&self.horizon.to_bytes());
+        out[36..40].copy_from_slice(&self.epoch.to_le_bytes());
+        out[40] = u8::from(self.voter);
+        out
+    }
+
+    /// The inverse of [`DriveState::encode`].
+    ///
+    /// # Errors
+    /// [`Error::Malformed`].
+    pub fn decode(r: &mut Reader<'_>) -> Result<DriveState, Error> {
+        Ok(DriveState {
+            floor: Ballot::from_bytes(&r.array()?),
+            horizon: Ballot::from_bytes(&r.array()?),
+            epoch: r.u32()?,
+            voter: r.bool()?,
+        })
+    }
+}
+
+/// Record kinds, the byte in the record header.
+pub mod kind {
+    /// [`super::Entry::Accept`].
+    pub const ACCEPT: u8 = 1;
+    /// [`super::Entry::Stage`].
+    pub const STAGE: u8 = 2;
+    /// [`super::Entry::Extent`].
+    pub const EXTENT: u8 = 3;
+    /// [`super::Entry::Hints`].
+    pub const HINTS: u8 = 4;
+    /// [`super::Entry::Purge`].
+    pub const PURGE: u8 = 5;
+    /// [`super::Entry::Discard`].
+    pub const DISCARD: u8 = 6;
+    /// [`super::Entry::State`].
+    pub const STATE: u8 = 7;
+    /// [`super::Entry::Segments`].
+    pub const SEGMENTS: u8 = 8;
+    /// [`super::Entry::Seal`].
+    pub const SEAL: u8 = 9;
+}
+
+/// The fields of an accept before the record bytes, which follow as they are.
+pub fn accept_head(w: &mut Writer, e: &AcceptEntry<'_>) {
+    w.u8(e.flags);
+    w.raw(&e.ballot.to_bytes());
+    w.u32(e.oldest);
+    w.bytes(e.key);
+    w.bytes(e.summary);
+}
+
+/// The fields of a small shard before its bytes, which follow as they are.
+pub fn stage_head(w: &mut Writer, e: &StageEntry<'_>) {
+    w.raw(&e.write_id.0);
+    w.u8(e.index);
+    w.raw(&e.ballot.to_bytes());
+    w.bytes(e.owner);
+}
+
+/// The payload of an extent record.
+pub fn extent(w: &mut Writer, e: &ExtentEntry<'_>) {
+    w.raw(&e.write_id.0);
+    w.u8(e.index);
+    w.raw(&e.ballot.to_bytes());
+    w.bytes(e.owner);
+    w.var(e.len);
+    w.u32(e.frame);
+    w.u32(e.segment);
+    w.var(e.offset);
+}
+
+/// The payload of a hints record: one pair; pairs are simply appended.
+pub fn hint(w: &mut Writer, key: &[u8], ballot: Ballot) {
+    w.raw(&ballot.to_bytes());
+    w.bytes(key);
+}
+
+/// The payload of a purge record.
+pub fn purge(w: &mut Writer, key: &[u8], ballot: Ballot, oldest: u32, newest: u32) {
+    w.raw(&ballot.to_bytes());
+    w.u32(oldest);
+    w.u32(newest);
+    w.bytes(key);
+}
+
+/// The payload of a segments record.
+pub fn segments(w: &mut Writer, list: &[u32]) {
+    w.list(list, |w, n| w.u32(*n));
+}
+
+/// The payload of a discard record.
+pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32, before: (u32, u32)) {
+    w.raw(&write_id.0);
+    w.u8(index);
+    w.u32(segment);
+    w.u32(before.0);
+    w.u32(before.1);
+}
+
+fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
+    let k = r.bytes()?;
+    if k.len() < RegisterKey::PREFIX || k.len() > RegisterKey::MAX {
+        return Err(Error::Malformed("register key"));
+    }
+    Ok(k)
+}
+
+impl<'a> Entry<'a> {
+    /// Decodes the payload of a record of kind `kind`.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`]; [`Error::Version`] for a kind of a newer release.
+    pub fn decode(kind: u8, payload: &'a [u8]) -> Result<Entry<'a>, Error> {
+        let mut r = Reader::new(payload);
+        Ok(match kind {
+            kind::ACCEPT => {
+                let flags = r.u8()?;
+                if flags > (HINTED | ONE_SYNC) {
+                    return Err(Error::Malformed("accept flags"));
+                }
+                Entry::Accept(AcceptEntry {
+                    flags,
+                    ballot: Ballot::from_bytes(&r.array()?),
+                    oldest: r.u32()?,
+                    key: key(&mut r)?,
+                    summary: r.bytes()?,
+                    record: r.rest(),
+                })
+            }
+            kind::STAGE => Entry::Stage(StageEntry {
+                write_id: WriteId(r.array()?),
+                index: r.u8()?,
+                ballot: Ballot::from_bytes(&r.array()?),
+                owner: key(&mut r)?,
+                data: r.rest(),
+            }),
+            kind::EXTENT => {
+                let e = ExtentEntry {
+                    write_id: WriteId(r.array()?),
+                    index: r.u8()?,
+                    ballot: Ballot::from_bytes(&r.array()?),
+                    owner: key(&mut r)?,
+                    len: r.var()?,
+                    frame: r.u32()?,
+                    segment: r.u32()?,
+                    offset: r.var()?,
+                };
+                r.end()?;
+                if e.frame == 0 || e.len == 0 {
+                    return Err(Error::Malformed("extent lengths"));
+                }
+                Entry::Extent(e)
+            }
+            kind::HINTS => {
+                let mut hints = Vec::new();
+                while !r.rest().is_empty() {
+                    let ballot = Ballot::from_bytes(&r.array()?);
+                    hints.push((key(&mut r)?, ballot));
+                }
+                Entry::Hints(hints)
+            }
+            kind::PURGE => {
+                let ballot = Ballot::from_bytes(&r.array()?);
+                let (oldest, newest) = (r.u32()?, r.u32()?);
+                let key = key(&mut r)?;
+                r.end()?;
+                Entry::Purge { key, ballot, oldest, newest }
+            }
+            kind::DISCARD => {
+                let (write_id, index) = (WriteId(r.array()?), r.u8()?);
+                let segment = r.u32()?;
+                let before = (r.u32()?, r.u32()?);
+                r.end()?;
+                Entry::Discard { write_id, index, segment, before }
+            }
+            kind::STATE => {
+                let s = DriveState::decode(&mut r)?;
+                r.end()?;
+                Entry::State(s)
+            }
+            kind::SEGMENTS => {
+                let list = r.list(|r| r.u32())?;
+                r.end()?;
+                Entry::Segments(list)
+            }
+            kind::SEAL => {
+                let next = r.u32()?;
+                r.end()?;
+                Entry::Seal { next }
+            }
+            k => return Err(Error::Version { what: "journal record", found: u32::from(k) }),
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! The gate of a request: what its head says, who asks, which operation it is.
+//!
+//! Invariants: nothing about buckets or keys is looked at here, only names; a request that leaves
+//! this file as a [`Call`] has a verified signature. Must never know objects.
+
+use http::Method;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+
+use crate::auth::{self, Scheme, Verified};
+use crate::fault::{Code, Fault, Outcome};
+use crate::form;
+use crate::framing::Framing;
+use crate::intake::{Intake, Source};
+use crate::operation::{Operation, classify};
+use crate::ops::Call;
+use crate::service::{Seen, Service};
+use crate::target::{Target, is_bucket_name};
+
+/// Longest header block.
+pub const MAX_HEADERS: usize = 64 * 1024;
+
+/// The head of a request, read once.
+pub(crate) struct Head {
+    pub target: Target,
+    pub host: String,
+}
+
+impl Service {
+    /// What can be said about the head before knowing who asks.
+    pub(crate) fn head(&self, parts: &Parts, framing: Framing) -> Outcome<Head> {
+        match framing {
+            Framing::Both => {
+                return Err(Fault::with(
+                    Code::INVALID_REQUEST,
+                    "Content-Length and Transfer-Encoding were both sent. Send one of them.",
+                )
+                .closing());
+            }
+            Framing::Bare => {
+                return Err(Fault::with(
+                    Code::INVALID_REQUEST,
+                    "A line of the request head does not end in CR LF.",
+                )
+                .closing());
+            }
+            Framing::Unknown | Framing::Clean | Framing::Transfer => {}
+        }
+        let size: usize = parts.headers.iter().map(|(n, v)| n.as_str().len() + v.len() + 4).sum();
+        if size > MAX_HEADERS {
+            return Err(Fault::with(Code::HEADERS_TOO_LARGE, Code::HEADERS_TOO_LARGE.text)
+                .element("MaxSizeAllowed", MAX_HEADERS.to_string())
+                .closing());
+        }
+        auth::refuse_duplicates(&parts.headers)?;
+        let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok()).filter(|h| !h.is_empty());
+        let host =
+            host.ok_or_else(|| Fault::with(Code::INVALID_REQUEST, "The request has no Host header."))?;
+        if parts.uri.authority().is_some_and(|a| !a.as_str().eq_ignore_ascii_case(host)) {
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "The host of the request target is not the host of the Host header.",
+            )
+            .closing());
+        }
+        let target = Target::parse(parts.uri.path(), parts.uri.query(), self.bucket_of(host))?;
+        Ok(Head { target, host: host.to_owned() })
+    }
+
+    /// Whether the Host header names a bucket.
+    pub fn is_virtual_host(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
+        host.is_some_and(|h| self.bucket_of(h).is_some())
+    }
+
+    /// The bucket that a Host header names, if it is below one of our domains.
+    fn bucket_of<'h>(&self, host: &'h str) -> Option<&'h str> {
+        if self.domains.is_empty() {
+            return None;
+        }
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+            _ => host,
+        };
+        self.domains.iter().find_map(|domain| {
+            let cut = name.len().checked_sub(domain.len() + 1)?;
+            let (bucket, rest) = (name.get(..cut)?, name.get(cut..)?);
+            (rest.starts_with('.') && rest[1..].eq_ignore_ascii_case(domain) && !bucket.is_empty())
+                .then_some(bucket)
+        })
+    }
+
+    /// Verifies the signature, finds the operation, and prepares the body.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn admit(
+        &self,
+        parts: &mut Parts,
+        source: Source,
+        head: Head,
+        tls: bool,
+        seen: &mut Seen,
+    ) -> Result<(Call, Operation), (Fault, Option<Source>)> {
+        let Head { target, host } = head;
+        let admitted = self.verify(parts, &target, seen);
+        let (mut verified, op, headers) = match admitted {
+            Ok(admitted) => admitted,
+            Err(fault) => return Err((fault, Some(source))),
+        };
+        seen.op = op;
+        let intake =
+            Intake::new(source, &headers, &mut verified).map_err(|(fault, source)| (fault, Some(source)))?;
+        let call = Call {
+            method: parts.method.clone(),
+            bucket: target.bucket.unwrap_or_default(),
+            key: target.key.unwrap_or_default(),
+            query: target.query,
+            headers,
+            intake,
+            verified,
+            host,
+            tls,
+        };
+        Ok((call, op))
+    }
+
+    fn verify(
+        &self,
+        parts: &mut Parts,
+        target: &Target,
+        seen: &mut Seen,
+    ) -> Outcome<(Verified, Operation, HeaderMap)> {
+        let now = (self.context.clock)().div_euclid(1000);
+        let request =
+            auth::Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
+        let verified = self.verifier.verify(&request, now)?;
+        seen.verified = true;
+        let copy = parts.headers.contains_key("x-amz-copy-source");
+        let op = classify(&parts.method, target, copy, false)?;
+        if let Some(bucket) = target.bucket.as_deref().filter(|b| !is_bucket_name(b)) {
+            return Err(Fault::new(Code::INVALID_BUCKET_NAME)
+                .element("BucketName", bucket.chars().take(128).collect::<String>()));
+        }
+        let mut headers = std::mem::take(&mut parts.headers);
+        if verified.scheme() == Scheme::QueryV4 {
+            hoist(target, &mut headers)?;
+        }
+        Ok((verified, op, headers))
+    }
+}
+
+/// The boundary, if this is a form posted to a bucket.
+pub(crate) fn posted_form(parts: &Parts, target: &Target) -> Option<String> {
+    let at_bucket = target.bucket.is_some() && target.key.is_none() && !target.query.has("delete");
+    (parts.method == Method::POST && at_bucket).then(|| form::boundary(&parts.headers)).flatten()
+}
+
+/// SDKs move `x-amz-*` headers of presigned requests into the query; they are signed there. A
+/// header of the same name must not say something else.
+fn hoist(target: &Target, headers: &mut HeaderMap) -> Outcome<()> {
+    const OF_THE_SIGNATURE: [&str; 8] = [
+        "x-amz-algorithm",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-expires",
+        "x-amz-signedheaders",
+        "x-amz-signature",
+        "x-amz-content-sha256",
+        "x-amz-user-agent",
+    ];
+    for (name, value) in target.query.iter() {
+        let lower = name.to_ascii_lowercase();
+        if !lower.starts_with("x-amz-") || OF_THE_SIGNATURE.contains(&lower.as_str()) {
+            continue;
+        }
+        let bad = || {
+            Fault::with(
+                Code::INVALID_ARGUMENT,
+                format!("The query parameter {lower} cannot stand for a header."),
+            )
+        };
+        let name = HeaderName::from_bytes(lower.as_bytes()).map_err(|_| bad())?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad())?;
+        if headers.get(&name).is_some_and(|v| *v != value) {
+            return Err(bad());
+        }
+        headers.insert(name, value);
+    }
+    Ok(())
+}
