@@ -42,7 +42,7 @@ class Writer(threading.Thread):
     def __init__(self, s3, bucket, name, state):
         super().__init__()
         self.s3, self.bucket, self.who, self.state = s3, bucket, name, state
-        self.going = True
+        self.going, self.acknowledged = True, 0
         self.rng = random.Random(f"{name}/{len(state)}/{time.time_ns()}")
 
     def run(self):
@@ -61,6 +61,7 @@ class Writer(threading.Thread):
             except (BotoCoreError, ClientError, http.client.HTTPException, OSError):
                 return
             self.state[key] = (wanted, [])
+            self.acknowledged += 1
 
 
 def look(s3, bucket, key):

@@ -1,6 +1,6 @@
 """T4: SIGKILL under load. T9, T10 and T15 in part: drives emptied, replaced, damaged and moved.
 
-`ASHLAR_CRASH_CYCLES` sets the number of kills (20 unless told otherwise), `ASHLAR_SEED` the times.
+`ASHLAR_KILL_CYCLES` sets the number of kills (20 unless told otherwise), `ASHLAR_SEED` the times.
 """
 
 import os
@@ -19,7 +19,7 @@ from conftest import Server
 from histories import SIZES, Writer, check, client, content
 from signing import admin
 
-CYCLES = int(os.environ.get("ASHLAR_CRASH_CYCLES", "20"))
+CYCLES = int(os.environ.get("ASHLAR_KILL_CYCLES", "20"))
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def own():
 def test_killed_under_load(own):
     server = own()
     client(server).create_bucket(Bucket="crash")
-    state, slowest = {}, 0.0
+    state, slowest, acknowledged = {}, 0.0, 0
     rng = random.Random(os.environ.get("ASHLAR_SEED", "crash"))
     for cycle in range(CYCLES):
         writers = [Writer(client(server), "crash", f"w{i}", state) for i in range(4)]
@@ -59,7 +59,11 @@ def test_killed_under_load(own):
         server.start()
         slowest = max(slowest, time.monotonic() - begin)
         check(client(server, 3), "crash", state)
-        print(f"cycle {cycle}: {len(state)} keys are right")
+        acknowledged += sum(w.acknowledged for w in writers)
+        print(
+            f"cycle {cycle}: {len(state)} keys are right, {acknowledged} writes acknowledged so far, "
+            f"slowest restart {slowest:.2f} s", flush=True,
+        )
     assert slowest < 5, f"a restart took {slowest:.1f} s"
 
 

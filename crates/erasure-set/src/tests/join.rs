@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The layout in which the given slots have their second drive.
-fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
+pub(crate) fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
     let mut layout = rig.layout.clone();
     layout.epoch += 1;
     for g in &mut layout.groups {

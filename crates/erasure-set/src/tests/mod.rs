@@ -2,11 +2,13 @@
 
 mod basic;
 mod faults;
+mod flaws;
 mod half;
 mod history;
 mod join;
 mod losses;
 mod race;
+mod singles;
 mod torn;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};

@@ -7,9 +7,11 @@
 //! | `interleave` | every order of steps of concurrent calls, and crashes between any two |
 //! | `upload` | multipart: the table of errors, checksums, retries, interleavings (T14) |
 //! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
+//! | `flaws` | F7, F8, F12 of PROTOCOL.md 4: clocks, slow clients, folders |
 //! | `basic` | what S3 promises of single operations |
 
 mod basic;
+mod flaws;
 mod interleave;
 mod race;
 mod random;

@@ -93,7 +93,8 @@ async fn conditional_writes_over_drives() {
     for k in 0..10 {
         store.delete("bucket", &format!("race-{k}"), None, &Conditions::NONE).await.unwrap();
     }
-    one_winner(&[store, second, third], 30, 99).await;
+    // T13: a hundred racers on each of a hundred keys, over three gateways.
+    one_winner(&[store, second, third], 100, 100).await;
     sets2.stop().await;
     sets3.stop().await;
     pool.close().await;
