@@ -47,7 +47,7 @@ pub use extent::ShardWriter;
 pub use probe::{format, probe};
 #[doc(hidden)]
 pub use probe::{format_folder, probe_folder};
-pub use reader::ShardReader;
+pub use reader::{Frames, ShardReader};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
     Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen, ShardInfo,

@@ -11,11 +11,12 @@ use crate::index::must;
 use crate::run::{Halt, Look, Mode};
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
-use ashlar_format::frame::{self, Layout, ShardId};
+use ashlar_format::frame::{self, Layout, PAGE, ShardId};
 use ashlar_format::journal::{self, Entry, RECORD_HEADER};
 use ashlar_machine::{Buf, DiskFile};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -261,6 +262,17 @@ struct InExtent {
     table: Mutex<Option<Arc<[u8]>>>,
 }
 
+/// Verified frames that were read together.
+pub type Frames = SmallVec<[Bytes; 2]>;
+
+/// Frames that are read together; `table`: they are the last ones, and the table behind them too.
+#[derive(Clone, Copy)]
+struct Run {
+    first: u32,
+    count: u32,
+    table: bool,
+}
+
 impl Drop for InExtent {
     fn drop(&mut self) {
         let id = (self.region.segment, self.region.offset);
@@ -303,33 +315,51 @@ impl ShardReader {
         }
     }
 
+    /// Whether frames come from the device, past the page cache: then several at a time are cheaper.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        match &self.body {
+            Body::Inline(_) => false,
+            Body::Extent(e) => e.is_direct(0),
+        }
+    }
+
     /// Frame `n`, verified. Waits for memory from the pool and for the device.
     ///
     /// # Errors
     /// `Corrupt` when it does not verify, `Io` when it cannot be read, `Malformed` past the end.
     pub async fn read(&self, n: u32) -> Result<Bytes> {
-        if let Some(r) = self.read_now(n) {
-            return r;
+        match self.read_now(n) {
+            Some(r) => r,
+            None => Ok(self.read_run(n, 1).await?.swap_remove(0)),
         }
-        let Body::Extent(e) = &self.body else { return Err(Error::Malformed("frame number")) };
-        let buf = e.shared.options.pool.get(e.padded(n)).await;
-        let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
+    }
+
+    /// The `count` frames from `n` on, verified, with one call to the device; they share one buffer.
+    ///
+    /// # Errors
+    /// As [`ShardReader::read`]; of the whole run if one frame fails.
+    pub async fn read_run(&self, n: u32, count: u32) -> Result<Frames> {
+        if count == 0 || n.checked_add(count).is_none_or(|end| end > self.frames()) {
+            return Err(Error::Malformed("frame number"));
+        }
+        let e = match &self.body {
+            Body::Inline(b) => return Ok([b.clone()].into_iter().collect()),
+            Body::Extent(e) => e,
+        };
         let table = e.table.lock().clone();
-        let (bytes, table) = e
+        let run = Run { first: n, count, table: table.is_none() && n + count == self.frames() };
+        let buf = e.shared.options.pool.get(run.bytes(e.layout)).await;
+        let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
+        let (frames, table) = e
             .shared
             .on_io(move |s| {
                 s.readable()?;
-                let table = match table {
-                    Some(t) => t,
-                    None => s.read_table(&file, region, layout, id, Mode::Wait).map_err(must)?,
-                };
-                let bytes =
-                    s.read_frame(&file, region, layout, id, n, &table, buf, Mode::Wait).map_err(must)?;
-                Ok((bytes, table))
+                s.read_run(&file, region, layout, id, run, table, buf).map_err(must)
             })
             .await?;
         *e.table.lock() = Some(table);
-        Ok(bytes)
+        Ok(frames)
     }
 
     /// As [`ShardReader::read`] when neither memory nor a device has to be waited for.
@@ -353,13 +383,32 @@ impl ShardReader {
     }
 }
 
+impl Run {
+    /// What is read at once: frames with the padding between them, and the table.
+    fn bytes(&self, layout: Layout) -> usize {
+        let last = u64::from(self.first + self.count - 1);
+        let end = layout.frame_at(last) + (layout.frame_len(last) as u64).next_multiple_of(PAGE);
+        let table = if self.table { layout.table_len() } else { 0 };
+        (end - layout.frame_at(u64::from(self.first)) + table) as usize
+    }
+}
+
 impl InExtent {
+    fn is_direct(&self, n: u32) -> bool {
+        self.file.is_direct() && self.layout.frame_len(u64::from(n)) >= DIRECT_FRAME
+    }
+
     fn padded(&self, n: u32) -> usize {
         self.layout.frame_len(u64::from(n)).next_multiple_of(ashlar_machine::ALIGN)
     }
 
     fn read_now(&self, n: u32) -> Look<Bytes> {
         let s = &self.shared;
+        if self.is_direct(n) {
+            // Its bytes were written past the page cache and are read past it: looking there would
+            // start a read-ahead of pages that nobody reads.
+            return Err(Halt::WouldBlock);
+        }
         let known = self.table.lock().clone();
         let table = match known {
             Some(t) => t,
@@ -386,10 +435,51 @@ impl Shared {
         let len = layout.table_len() as usize;
         let mut buf = self.options.pool.get_reserved(len);
         self.read_region(file, region, layout.table_at(), &mut buf, mode, len >= DIRECT_FRAME)?;
-        match id.check_table(&buf, layout.frames()) {
+        self.check_table(id, layout, &buf)
+    }
+
+    fn check_table(&self, id: ShardId, layout: Layout, bytes: &[u8]) -> Look<Arc<[u8]>> {
+        match id.check_table(bytes, layout.frames()) {
             Ok(t) => Ok(t.into()),
             Err(e) => Err(self.corrupt(format!("{e} of shard {:?}.{}", id.write_id, id.index))),
         }
+    }
+
+    /// Reads and checks a run of frames; `table`: the hashes, if they are known.
+    #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
+    fn read_run(
+        &self,
+        file: &DiskFile,
+        region: Region,
+        layout: Layout,
+        id: ShardId,
+        run: Run,
+        table: Option<Arc<[u8]>>,
+        mut buf: Buf,
+    ) -> Look<(Frames, Arc<[u8]>)> {
+        let first = layout.frame_at(u64::from(run.first));
+        let direct = layout.frame_len(u64::from(run.first)) >= DIRECT_FRAME;
+        self.read_region(file, region, first, &mut buf, Mode::Wait, direct)?;
+        let table = match table {
+            Some(t) => t,
+            None if run.table => {
+                self.check_table(id, layout, &buf[(layout.table_at() - first) as usize..])?
+            }
+            None => self.read_table(file, region, layout, id, Mode::Wait)?,
+        };
+        let place = |n: u32| {
+            let at = (layout.frame_at(u64::from(n)) - first) as usize;
+            at..at + layout.frame_len(u64::from(n))
+        };
+        for n in run.first..run.first + run.count {
+            let at = n as usize * 32;
+            if id.frame_hash(n, &buf[place(n)]) != table[at..at + 32] {
+                let what = format!("frame {n} of shard {:?}.{}", id.write_id, id.index);
+                return Err(self.corrupt(what));
+            }
+        }
+        let all = buf.freeze();
+        Ok(((run.first..run.first + run.count).map(|n| all.slice(place(n))).collect(), table))
     }
 
     #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread

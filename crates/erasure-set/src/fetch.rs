@@ -8,8 +8,7 @@ use crate::read::{ObjectReader, Shard};
 use crate::sets::READ_UNIT;
 use crate::table::Member;
 use crate::{Error, Result};
-use ashlar_drive::{Error as DriveError, ShardReader};
-use bytes::Bytes;
+use ashlar_drive::{Error as DriveError, Frames, ShardReader};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use smallvec::SmallVec;
@@ -19,31 +18,34 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Stripes under way at once when drives have to be waited for.
-const DEPTH: usize = 3;
+/// Stripes read together from drives that have to be waited for: one call and one wake-up for all.
+const RUN: u64 = 2;
+/// Such runs under way at once.
+const DEPTH: usize = 2;
 /// How long a stripe is waited for when no other shard is left to ask.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 type RowFuture = Pin<Box<dyn Future<Output = Row> + Send>>;
 
-/// The answer to a fetch of one row.
+/// The answer to a fetch of one row, or of the rows of a run.
 pub(crate) struct Row {
     shard: u8,
     reader: Option<Arc<ShardReader>>,
-    bytes: Result<Bytes, DriveError>,
+    bytes: Result<Frames, DriveError>,
     took: Duration,
 }
 
-/// One stripe under way.
+/// One stripe, or a run of them, under way.
 pub(crate) struct Fetch {
     pub(crate) stripe: u64,
-    pub(crate) row: usize,
-    /// Data rows wanted.
+    /// Stripes of the run, all of which want the same rows.
+    pub(crate) count: u64,
+    /// Data rows wanted of each.
     pub(crate) want: u64,
     /// Shards asked, those that answered with bytes, and those that let us wait.
     pub(crate) asked: u64,
     pub(crate) have: u64,
-    pub(crate) rows: SmallVec<[(u8, Bytes); 4]>,
+    pub(crate) rows: SmallVec<[(u8, Frames); 4]>,
     /// `None` until something has to be waited for.
     pub(crate) waiting: Option<FuturesUnordered<RowFuture>>,
     pub(crate) late: u64,
@@ -53,25 +55,26 @@ pub(crate) struct Fetch {
 }
 
 impl ObjectReader {
-    /// What a stripe may hold in memory, in units of the readers' budget: its rows, and a few made
+    /// What a run may hold in memory, in units of the readers' budget: its rows, and a few made
     /// from others.
     pub(crate) fn units(&self) -> u32 {
         if self.data.inline {
             return 0;
         }
         let row = self.data.row_len(u64::from(self.data.stripe).min(self.size)) as usize;
-        let bytes = row * (usize::from(self.data.k) + 1);
+        let stripes = (self.end - self.next).clamp(1, RUN) as usize;
+        let bytes = row * (usize::from(self.data.k) + 1) * stripes;
         (bytes.div_ceil(READ_UNIT) as u32).clamp(1, self.inner.read_units)
     }
 
     pub(crate) fn start_stripe(&mut self, room: Option<OwnedSemaphorePermit>) {
         let stripe = self.next;
-        self.next += 1;
-        let row = self.data.row_len(self.extent(stripe).1) as usize;
         let want = self.rows(stripe);
+        let count = self.run_length(stripe, want);
+        self.next += count;
         let mut fetch = Fetch {
             stripe,
-            row,
+            count,
             want,
             asked: 0,
             have: 0,
@@ -96,6 +99,22 @@ impl ObjectReader {
             self.ask_more(&mut fetch);
         }
         self.fetches.push_back(fetch);
+    }
+
+    /// How many stripes to read together, from `stripe` on: several only where every drive that is
+    /// asked has to be waited for anyway.
+    fn run_length(&self, stripe: u64, want: u64) -> u64 {
+        let direct = |i: u8| matches!(&self.shards[usize::from(i)], Shard::Open(r) if r.is_direct());
+        if !(0..self.data.k).all(|i| want >> i & 1 == 0 || direct(i)) {
+            return 1;
+        }
+        let end = self.end.min(stripe + RUN);
+        (stripe..end).take_while(|s| self.rows(*s) == want).count() as u64
+    }
+
+    /// Bytes of a row of a stripe.
+    pub(crate) fn row(&self, stripe: u64) -> usize {
+        self.data.row_len(self.extent(stripe).1) as usize
     }
 
     /// The data rows of a stripe that overlap the range.
@@ -132,11 +151,12 @@ impl ObjectReader {
             Shard::Closed => None,
             Shard::Away | Shard::Bad => return,
         };
-        let frame = fetch.stripe as u32;
+        let (frame, count) = (fetch.stripe as u32, fetch.count as u32);
         if let Some(r) = &open
+            && count == 1
             && let Some(bytes) = r.read_now(frame)
         {
-            return self.took(fetch, shard, bytes);
+            return self.took(fetch, shard, bytes.map(|b| [b].into_iter().collect()));
         }
         let began = Instant::now();
         let future: RowFuture = Box::pin(async move {
@@ -150,7 +170,10 @@ impl ObjectReader {
                         r
                     }
                 };
-                r.read(frame).await
+                match count {
+                    1 => r.read(frame).await.map(|b| [b].into_iter().collect()),
+                    _ => r.read_run(frame, count).await,
+                }
             }
             .await;
             let took = began.elapsed();
@@ -187,9 +210,13 @@ impl ObjectReader {
         Ok(r)
     }
 
-    fn took(&mut self, fetch: &mut Fetch, shard: u8, bytes: Result<Bytes, DriveError>) {
+    fn took(&mut self, fetch: &mut Fetch, shard: u8, bytes: Result<Frames, DriveError>) {
+        let fits = |b: &Frames| {
+            b.len() as u64 == fetch.count
+                && (fetch.stripe..).zip(b.iter()).all(|(s, b)| b.len() == self.row(s))
+        };
         match bytes {
-            Ok(b) if b.len() == fetch.row => {
+            Ok(b) if fits(&b) => {
                 if fetch.have >> shard & 1 == 0 {
                     fetch.have |= 1 << shard;
                     fetch.rows.push((shard, b));

@@ -5,7 +5,7 @@
 //!
 //! Invariants: every byte that leaves was verified by its drive against its identity, or computed
 //! from rows that were; a shortage is an error before wrong bytes; memory is bounded by the readers'
-//! budget, of which a reader whose client is slow holds one stripe; damage is reported and queued,
+//! budget, of which a reader whose client is slow holds one run of stripes; damage is reported and queued,
 //! never waited for.
 
 use crate::fetch::Fetch;
@@ -13,7 +13,7 @@ use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::ShardReader;
+use ashlar_drive::{Frames, ShardReader};
 use ashlar_format::{Data, RegisterKey, WriteId};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -211,26 +211,27 @@ impl ObjectReader {
         if bad > usize::from(self.data.m) { Error::Corrupt(what) } else { Error::Unavailable(what) }
     }
 
-    /// Puts the wanted bytes of a complete stripe in the queue, reconstructing what is short.
+    /// Puts the wanted bytes of a complete run in the queue, reconstructing what is short.
     async fn emit(&mut self, mut fetch: Fetch) -> Result<()> {
         let missing = fetch.want & !fetch.have;
         if missing != 0 {
             self.reconstruct(&mut fetch, missing).await?;
         }
-        let (at, bytes) = self.extent(fetch.stripe);
-        let from = self.range.start.max(at) - at;
-        let to = self.range.end.min(at + bytes) - at;
-        let row = fetch.row as u64;
         self.held = fetch.room.take();
         fetch.rows.sort_unstable_by_key(|r| r.0);
-        for (i, b) in fetch.rows.drain(..) {
-            if fetch.want >> i & 1 == 0 {
-                continue;
-            }
-            let begin = u64::from(i) * row;
-            let (a, z) = (from.max(begin), to.min(begin + row));
-            if a < z {
-                self.ready.push_back(b.slice((a - begin) as usize..(z - begin) as usize));
+        for j in 0..fetch.count {
+            let stripe = fetch.stripe + j;
+            let (at, bytes) = self.extent(stripe);
+            let from = self.range.start.max(at) - at;
+            let to = self.range.end.min(at + bytes) - at;
+            let row = self.row(stripe) as u64;
+            for (i, frames) in fetch.rows.iter().filter(|(i, _)| fetch.want >> i & 1 == 1) {
+                let begin = u64::from(*i) * row;
+                let (a, z) = (from.max(begin), to.min(begin + row));
+                if a < z {
+                    let b = &frames[j as usize];
+                    self.ready.push_back(b.slice((a - begin) as usize..(z - begin) as usize));
+                }
             }
         }
         Ok(())
@@ -240,19 +241,23 @@ impl ObjectReader {
         let wanted: SmallVec<[usize; 8]> =
             (0..usize::from(self.data.k)).filter(|i| missing >> i & 1 == 1).collect();
         let code = self.inner.code(&self.data)?;
-        let row = fetch.row;
-        let mut buf = self.inner.options.pool.get((wanted.len() * row).max(1)).await;
-        {
-            let present: SmallVec<[(usize, &[u8]); 16]> =
-                fetch.rows.iter().map(|(i, b)| (usize::from(*i), &b[..])).collect();
-            let mut out: SmallVec<[&mut [u8]; 8]> = buf.chunks_exact_mut(row).collect();
-            code.reconstruct(&present, &wanted, &mut out)
-                .map_err(|e| Error::Corrupt(format!("reconstruction: {e}")))?;
+        let mut all: SmallVec<[Frames; 8]> = wanted.iter().map(|_| Frames::new()).collect();
+        for j in 0..fetch.count {
+            let row = self.row(fetch.stripe + j);
+            let mut buf = self.inner.options.pool.get((wanted.len() * row).max(1)).await;
+            {
+                let present: SmallVec<[(usize, &[u8]); 16]> =
+                    fetch.rows.iter().map(|(i, b)| (usize::from(*i), &b[j as usize][..])).collect();
+                let mut out: SmallVec<[&mut [u8]; 8]> = buf.chunks_exact_mut(row).collect();
+                code.reconstruct(&present, &wanted, &mut out)
+                    .map_err(|e| Error::Corrupt(format!("reconstruction: {e}")))?;
+            }
+            let made = buf.freeze();
+            for (i, frames) in all.iter_mut().enumerate() {
+                frames.push(made.slice(i * row..(i + 1) * row));
+            }
         }
-        let made = buf.freeze();
-        for (j, i) in wanted.iter().enumerate() {
-            fetch.rows.push((*i as u8, made.slice(j * row..(j + 1) * row)));
-        }
+        fetch.rows.extend(wanted.iter().map(|i| *i as u8).zip(all));
         Ok(())
     }
 }
