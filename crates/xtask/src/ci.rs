@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Outcome {
     }
 }
 
-fn clock(time: Duration) -> String {
+pub fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
 

@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | bench | loopdrives | fuzz | model`.
+//! The repository's own tool: `cargo xtask ci | tidy | bench | loopdrives | fuzz | sim | model`.
 //!
 //! Invariants: it builds with the same profile as everything else, so that nothing is built twice;
 //! it ends only processes that it started; it removes only what it made.
@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod loopdrives;
 mod shell;
+mod sim;
 mod size;
 mod tidy;
 
@@ -36,6 +37,8 @@ enum Task {
     Loopdrives(loopdrives::Options),
     /// Fuzzes every decoder: `--seconds N --seed S TARGET...` are passed on
     Fuzz(PassedOn),
+    /// The random tests at a multiple of their usual size
+    Sim(sim::Options),
     /// Checks the model of the commit protocol: `small|large|mutants TRANSITIONS NAME` are passed on
     Model(PassedOn),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Loopdrives(options) => loopdrives::run(&options),
         Task::Fuzz(rest) => rest.to("ashlar-fuzz"),
+        Task::Sim(options) => sim::run(&options),
         Task::Model(rest) => rest.to("ashlar-model"),
     };
     match outcome {

@@ -289,6 +289,11 @@ pub(crate) async fn read_all(sets: &Sets, key: &RegisterKey, v: &Version) -> Res
     Ok(out)
 }
 
+/// `ASHLAR_TIMES` (see `cargo xtask sim`): so many times the usual number of random cases.
+pub(crate) fn times() -> u64 {
+    std::env::var("ASHLAR_TIMES").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
+}
+
 /// Reproducible bytes.
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -140,7 +140,7 @@ async fn one_history(seed: u64, coordinators: usize, disturb: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_are_linearizable() {
-    for seed in 1..=24 {
+    for seed in 1..=24 * times() {
         one_history(seed, 1 + seed as usize % 2, seed % 3 == 0).await;
     }
 }

@@ -45,9 +45,7 @@ async fn listed(store: &Store, key: &str, page: usize) -> Vec<(VersionId, bool, 
             ..VersionListSpec::default()
         };
         let p = store.list_versions("bucket", &spec).await.unwrap();
-        out.extend(
-            p.entries.iter().map(|e| (e.version_id, e.delete_marker, e.latest, e.entry.modified_ms)),
-        );
+        out.extend(p.entries.iter().map(|e| (e.version_id, e.delete_marker, e.latest, e.entry.modified_ms)));
         match p.next_key.filter(|_| p.truncated) {
             Some(k) => (after, version) = (k, p.next_version),
             None => return out,
@@ -95,7 +93,9 @@ async fn f7_clocks_order_nothing() {
             }
             let reader = &nodes[rng.below(3) as usize];
             match &history[0].1 {
-                Some(body) => assert_eq!(get(reader, "bucket", key, None).await.unwrap(), body, "{key} {step}"),
+                Some(body) => {
+                    assert_eq!(get(reader, "bucket", key, None).await.unwrap(), body, "{key} {step}")
+                }
                 None => assert!(get(reader, "bucket", key, None).await.is_err(), "{key} {step}"),
             }
             if step % 8 != 7 {
@@ -117,8 +117,7 @@ async fn f7_clocks_order_nothing() {
             }
         }
         // The page marker's own version goes away between two pages: nothing older is left out.
-        let spec =
-            VersionListSpec { prefix: key, max_keys: history.len() / 2, ..VersionListSpec::default() };
+        let spec = VersionListSpec { prefix: key, max_keys: history.len() / 2, ..VersionListSpec::default() };
         let p = first.list_versions("bucket", &spec).await.unwrap();
         let (at, marker) = (p.next_key.unwrap(), p.next_version.unwrap());
         first.delete("bucket", key, Some(marker), &Conditions::NONE).await.unwrap();
@@ -210,9 +209,10 @@ async fn f8_nobody_holds_a_key_while_a_body_moves() {
 }
 
 fn files(path: &std::path::Path) -> usize {
-    std::fs::read_dir(path).unwrap().map(Result::unwrap).fold(0, |n, e| {
-        n + 1 + if e.file_type().unwrap().is_dir() { files(&e.path()) } else { 0 }
-    })
+    std::fs::read_dir(path)
+        .unwrap()
+        .map(Result::unwrap)
+        .fold(0, |n, e| n + 1 + if e.file_type().unwrap().is_dir() { files(&e.path()) } else { 0 })
 }
 
 /// F12: a drive has as many files after thousands of keys as before.

@@ -226,14 +226,14 @@ fn orphans(answers: &[Option<Told>], cut: bool) -> usize {
 
 #[tokio::test]
 async fn every_order() {
-    for seed in 1..=1500u64 {
+    for seed in 1..=1500 * super::times() {
         one(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), usize::MAX >> 1).await;
     }
 }
 
 #[tokio::test]
 async fn a_crash_at_any_point() {
-    for seed in 1..=60u64 {
+    for seed in 1..=60 * super::times() {
         for stop in 1..60 {
             one(seed.wrapping_mul(0xd134_2543_de82_ef95), stop).await;
         }

@@ -214,6 +214,11 @@ pub(crate) async fn get(s: &Store, bucket: &str, key: &str, v: Option<VersionId>
     read(&o).await
 }
 
+/// `ASHLAR_TIMES` (see `cargo xtask sim`): so many times the usual number of random cases.
+pub(crate) fn times() -> u64 {
+    std::env::var("ASHLAR_TIMES").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
+}
+
 pub(crate) async fn read(o: &Object) -> Result<Vec<u8>> {
     let mut body = o.read(0..o.size()).await?;
     let mut out = Vec::new();

@@ -379,7 +379,7 @@ async fn pair(store: Store, seed: u64, max_body: usize) -> Pair {
 
 #[tokio::test]
 async fn in_memory() {
-    for seed in 1..=40u64 {
+    for seed in 1..=40 * super::times() {
         let (store, memory, control) = memory().await;
         let mut p = pair(store, seed * 0x9e37_79b9, 3000).await;
         p.run(500).await;
