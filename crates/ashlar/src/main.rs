@@ -19,6 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// S3 object storage on erasure-coded drives.
 #[derive(Parser)]
 #[command(name = "ashlar", version, about, propagate_version = true, disable_help_subcommand = true)]
+#[command(after_long_help = client::failure::EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     globals: Globals,

@@ -93,6 +93,15 @@ impl Copy {
         out
     }
 
+    /// Whether these are sound bytes of a newer release. Such a copy must not count as never written:
+    /// an old release would start the store anew over it.
+    pub(crate) fn is_newer(bytes: &[u8]) -> bool {
+        let Some((body, hash)) = bytes.len().checked_sub(32).and_then(|n| bytes.split_at_checked(n)) else {
+            return false;
+        };
+        body.first().is_some_and(|f| *f > FORMAT) && frame_hash(&KEY, &[body]) == *hash
+    }
+
     /// The inverse of [`Copy::encode`]; `None` for anything that is not a sound copy of this drive.
     pub(crate) fn decode(bytes: &[u8], deployment: DeploymentId, drive: DriveId) -> Option<Copy> {
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
@@ -213,6 +222,21 @@ mod tests {
             bad[i] ^= 1;
             assert_eq!(Copy::decode(&bad, deployment, drive), None, "byte {i}");
             assert_eq!(Copy::decode(&bytes[..i], deployment, drive), None, "cut at {i}");
+        }
+    }
+
+    #[test]
+    fn newer_copies_are_known_as_such() {
+        let mut bytes = sample().encode(DeploymentId([9; 16]), DriveId([1; 16]));
+        assert!(!Copy::is_newer(&bytes));
+        bytes[0] = FORMAT + 1;
+        assert!(!Copy::is_newer(&bytes), "damage");
+        let n = bytes.len() - 32;
+        let sum = frame_hash(&KEY, &[&bytes[..n]]);
+        bytes[n..].copy_from_slice(&sum);
+        assert!(Copy::is_newer(&bytes));
+        for cut in [0, 1, 31, 32, 33] {
+            assert!(!Copy::is_newer(&bytes[..cut]));
         }
     }
 

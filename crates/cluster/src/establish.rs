@@ -205,6 +205,9 @@ fn read_site(deployment: DeploymentId, id: DriveId, medium: Arc<dyn Medium>) -> 
     let mut slot = 0;
     for s in 0..2 {
         let Some(bytes) = medium.read(s)? else { continue };
+        if Copy::is_newer(&bytes) {
+            return Err(std::io::Error::other("the copy was written by a newer release"));
+        }
         let Some(copy) = Copy::decode(&bytes, deployment, id) else { continue };
         let order = |c: &Copy| (c.snapshot.position(), c.promised);
         if order(&copy) >= order(&found) {

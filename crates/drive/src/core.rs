@@ -316,6 +316,24 @@ impl Shared {
         err
     }
 
+    /// After a flush, before anything is answered: a file without a name is not durable, however
+    /// well it was flushed. This is how a folder that was emptied is noticed before anything in it
+    /// is acknowledged (one `fstat`, 0.4 us of CPU); [`Shared::tick`] notices it when nothing is written.
+    pub fn still_linked(&self, file: &DiskFile, what: &str) -> Result<()> {
+        match file.linked() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                tracing::error!(drive = %self.label.drive, what, "the file has no name any more");
+                self.fence("emptied");
+                Err(Error::Fenced("emptied".into()))
+            }
+            Err(e) => {
+                self.fence(&format!("{what} cannot be looked at: {e}"));
+                Err(Error::io("looking at a flushed file", &e))
+            }
+        }
+    }
+
     pub fn role(core: &Core) -> Role {
         match core.acceptor.role() {
             ashlar_commit::Role::Voter => Role::Voter,

@@ -215,7 +215,8 @@ impl Shared {
         file.sync_data().map_err(|e| {
             self.fence(&format!("extent flush failed: {e}"));
             Error::io("flushing an extent", &e)
-        })
+        })?;
+        self.still_linked(&file, "an extent segment")
     }
 
     /// A region that no record names is not needed any more.

@@ -279,6 +279,7 @@ impl Shared {
                 return Err(Error::io("flushing the journal", &e));
             }
         }
+        self.still_linked(file, "a journal segment")?;
         w.position = Position { segment: at.segment, at: at.at + done.len, seq: done.seq, chain: done.chain };
         Ok(())
     }

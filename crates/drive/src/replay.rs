@@ -2,7 +2,8 @@
 //!
 //! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently, anything
 //! else that does not verify is *damage*: the drive then has forgotten something and must join
-//! again (PROTOCOL.md 2.7). Recovery can be interrupted and repeated at any point.
+//! again (PROTOCOL.md 2.7). What a newer release wrote is neither: the drive is refused and nothing
+//! on it changes. Recovery can be interrupted and repeated at any point.
 
 use crate::core::{Position, Segment, Shared};
 use crate::entry::Loc;
@@ -207,8 +208,11 @@ impl Replay<'_> {
 
     fn header_ok(&self, w: &mut Window, n: u32) -> Result<bool> {
         let page = w.get(0, PAGE).map_err(|e| Error::io(segment_name(n), &e))?;
-        let h = SegmentHeader::decode(page, &self.shared.key, n);
-        Ok(h.is_ok_and(|h| h.bytes == w.bytes))
+        match SegmentHeader::decode(page, &self.shared.key, n) {
+            Ok(h) => Ok(h.bytes == w.bytes),
+            Err(e @ ashlar_format::Error::Version { .. }) => Err(newer(&e)),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Does the first batch of a segment verify? Enough to tell a used segment from a prepared one.
@@ -315,6 +319,7 @@ impl Replay<'_> {
                     core.overlay.resolve_register(&key);
                 }
             }
+            Err(e @ ashlar_format::Error::Version { .. }) => return Err(newer(&e)),
             Ok(Entry::Discard { write_id, index, .. }) => {
                 let name = (write_id, index);
                 let known = self.shared.core.lock().overlay.shard(&name).is_some();
@@ -379,6 +384,11 @@ impl Replay<'_> {
             }
         }
     }
+}
+
+/// Written by a newer release: refused as a whole and left as it is, never repaired as damage.
+fn newer(e: &ashlar_format::Error) -> Error {
+    Error::Unsuitable(e.to_string())
 }
 
 enum Step {

@@ -340,6 +340,18 @@ impl DiskFile {
         }
     }
 
+    /// Whether any name still leads to this file. One that was unlinked takes writes and flushes as
+    /// before, and nobody will ever read them.
+    ///
+    /// # Errors
+    /// Whatever `fstat` says.
+    pub fn linked(&self) -> io::Result<bool> {
+        match &self.medium {
+            Medium::Real { buffered, .. } => Ok(rustix::fs::fstat(buffered)?.st_nlink > 0),
+            Medium::Simulated(f) => Ok(f.linked()),
+        }
+    }
+
     /// Device and inode numbers: tells whether a path still names this file.
     ///
     /// # Errors

@@ -185,6 +185,9 @@ impl SimFile {
     pub(crate) fn number(&self) -> u64 {
         self.file
     }
+    pub(crate) fn linked(&self) -> bool {
+        self.disk.state.lock().names.values().any(|f| *f == self.file)
+    }
     pub(crate) fn len(&self) -> u64 {
         self.content.lock().len() as u64
     }

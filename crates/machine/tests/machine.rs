@@ -192,3 +192,22 @@ fn clocks() {
     let s = ashlar_machine::SystemClock::default();
     assert!(s.wall_ms() > 1_600_000_000_000 && s.elapsed() < Duration::from_secs(60));
 }
+
+/// A file without a name takes writes and flushes as if nothing had happened; `linked` tells.
+#[test]
+fn a_file_without_a_name_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SimDisk::new(1 << 20);
+    for folder in [Folder::real(dir.path(), None), Folder::simulated(&disk, None)] {
+        let f = folder.create("f", false).unwrap();
+        assert!(f.linked().unwrap());
+        folder.rename("f", "g").unwrap();
+        assert!(f.linked().unwrap(), "another name will do");
+        folder.remove("g").unwrap();
+        f.write_at(b"into the void", 0).unwrap();
+        f.sync_data().unwrap();
+        assert!(!f.linked().unwrap());
+        folder.create("g", false).unwrap();
+        assert!(!f.linked().unwrap(), "the name leads to another file now");
+    }
+}

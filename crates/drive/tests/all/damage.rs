@@ -333,3 +333,43 @@ fn files_that_are_not_what_they_should_be() {
         assert!(noticed, "{what}: not noticed without the index: {:?}", d.stats());
     }
 }
+
+/// What a newer release wrote is refused as a whole: it is not damage, and the drive keeps its vote
+/// and its files for the release that knows them.
+#[test]
+fn a_newer_release_is_not_damage() {
+    use ashlar_format::codec;
+    use ashlar_format::journal::{self, BatchWriter, DriveState, PAGE, SegmentHeader, kind};
+    let name = "journal/00000001.seg";
+    let files = filled(3, 1, 1, false);
+    let hash_key = label(1).hash_key();
+    // A header of the next format, in a segment that is otherwise as it was.
+    let mut newer_header = files.clone();
+    let segment = newer_header.get_mut(name).unwrap();
+    segment[8] += 1;
+    let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
+    segment[PAGE - 32..PAGE].copy_from_slice(&sum);
+    // A batch with a record of a kind that is not known.
+    let mut newer_kind = files.clone();
+    let bytes = files[name].len();
+    let mut segment = SegmentHeader { number: 1, bytes: bytes as u64 }.encode(&hash_key);
+    segment.resize(bytes, 0);
+    let mut list = codec::Writer::default();
+    journal::segments(&mut list, &[]);
+    let mut w = BatchWriter::new(hash_key, 1, PAGE as u32, PAGE);
+    let state = DriveState { voter: true, ..DriveState::default() };
+    w.push(&mut segment[PAGE..], kind::SEGMENTS, &[&list.into_vec()]);
+    w.push(&mut segment[PAGE..], kind::STATE, &[&state.encode()]);
+    w.push(&mut segment[PAGE..], 99, &[b"of another time"]);
+    w.close(&mut segment[PAGE..], 1, &[0; 16]);
+    newer_kind.insert(name.into(), segment);
+    for (what, files) in [("header", newer_header), ("kind", newer_kind)] {
+        let files = without_index(&files);
+        let disk = disk_of(&files);
+        match open(&disk).err() {
+            Some(Error::Unsuitable(why)) => assert!(why.contains("does not know"), "{what}: {why}"),
+            e => panic!("{what}: {e:?}"),
+        }
+        assert_eq!(without_index(&disk.dump()), files, "{what}: nothing changed");
+    }
+}

@@ -56,6 +56,75 @@ fn a_failed_extent_write_or_flush_fences_too() {
     }
 }
 
+/// Removes every file below `prefix` behind the drive's back.
+fn unlink(disk: &SimDisk, prefix: &str) {
+    let names: Vec<String> = disk.dump().into_keys().filter(|n| n.starts_with(prefix)).collect();
+    assert!(!names.is_empty());
+    for n in names {
+        disk.put(&n, None);
+    }
+}
+
+/// The files of a drive are unlinked under it: flushing them still works, and means nothing.
+#[test]
+fn what_has_no_name_is_not_acknowledged() {
+    type Act = fn(&Drive) -> Result<(), Error>;
+    let accept: Act = |d| told_of(one(d, |d, c| d.accept(accept_of(5, ballot(5), b"void"), c)));
+    let stage: Act = |d| told_of(one(d, |d, c| d.stage(stage_of(5, 5, &[5; 3000]), c)));
+    let large: Act = |d| write_large(d, 6, 6, &[7; 9000], 4096);
+    let state: Act = |d| run(d, d.fence_epoch(1));
+    for (prefix, act) in [
+        ("journal/", accept),
+        ("journal/", stage),
+        ("journal/", state),
+        ("journal/", large),
+        ("extents/", large),
+    ] {
+        for strict in [true, false] {
+            if prefix == "extents/" && !strict {
+                continue;
+            }
+            let mut o = small_options();
+            o.strict = strict;
+            let (disk, _, d) = sim_drive(&o);
+            write_large(&d, 1, 1, &[7; 9000], 4096).unwrap();
+            unlink(&disk, prefix);
+            assert_eq!(act(&d), Err(Error::Fenced("emptied".into())), "{prefix} strict {strict}");
+            assert_eq!(d.state(), State::Fenced("emptied".into()));
+        }
+    }
+}
+
+fn told_of((o, e): (ashlar_drive::Outcome, Option<Error>)) -> Result<(), Error> {
+    if o.ok == 1 { Ok(()) } else { Err(e.expect("a failure has a reason")) }
+}
+
+/// The same on a real file system, with the drive's own threads, long before its next tick.
+#[test]
+fn an_emptied_folder_acknowledges_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d");
+    std::fs::create_dir(&path).unwrap();
+    ashlar_drive::format(&path, &label(1), Role::Voter).unwrap();
+    let mut o = small_options();
+    o.tick = Duration::from_secs(600);
+    let d = Drive::open(&path, &o).unwrap();
+    block(async {
+        let t = Tally::new(1);
+        d.accept(accept_of(1, ballot(1), b"kept"), t.completion(0));
+        assert_eq!(t.wait(1).await.ok, 1);
+        for sub in ["label", "journal", "extents", "index"] {
+            let p = path.join(sub);
+            if p.is_dir() { std::fs::remove_dir_all(p).unwrap() } else { std::fs::remove_file(p).unwrap() }
+        }
+        let t = Tally::new(1);
+        d.accept(accept_of(2, ballot(2), b"void"), t.completion(0));
+        assert_eq!(t.wait_all().await.ok, 0);
+        assert_eq!(d.state(), State::Fenced("emptied".into()));
+        d.close().await;
+    });
+}
+
 #[test]
 fn no_space_is_not_a_fence() {
     let (mut o, f) = with_faults();
