@@ -330,4 +330,23 @@ mod tests {
         let a = plan(&drives(19), None).unwrap();
         assert_eq!(a, plan(&drives(19), None).unwrap());
     }
+
+    /// F11 of PROTOCOL.md 4: which drives hold a group follows from their ids and weights alone, not from
+    /// the order in which they were found. (A single group takes its slots in the order given, once; after
+    /// that the map says.)
+    #[test]
+    fn f11_placement_does_not_follow_the_order_of_drives() {
+        for (n, code) in [(19, None), (24, None), (32, None), (60, None), (10, CodeSpec::parse("3+1").ok())] {
+            let mut d = drives(n);
+            for weights in 0..2 {
+                let want = plan(&d, code).unwrap();
+                for turn in 1..n {
+                    d.rotate_left(1);
+                    d.swap(turn, 0);
+                    assert_eq!(plan(&d, code).unwrap(), want, "{n} drives, weights {weights}, turn {turn}");
+                }
+                d.iter_mut().for_each(|(id, w)| *w = 500 + u64::from(id.0[0]) * 40);
+            }
+        }
+    }
 }

@@ -9,14 +9,12 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::listing::{Item, Walk, group, start, walk};
 use crate::store::Inner;
-use crate::types::{ETag, UploadId, id_ms, number_algorithm, storage_class};
+use crate::types::{ETag, UploadId, number_algorithm, storage_class};
 use crate::upload::split;
 use crate::{MAX_PAGE, Result, Store, summary, versions};
 
 /// Records read at the same time by a list of versions.
 const AT_ONCE: usize = 16;
-/// How much later than a version that is gone another must be to count as newer than it.
-const SLACK_MS: i64 = 60_000;
 
 /// Which keys to list. Limits above 1,000 count as 1,000; 0 gives an empty page that is not
 /// truncated.
@@ -269,14 +267,9 @@ impl Store {
         }
         let record = self.inner.read_object(bucket, key.as_bytes()).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
-        let skip = match list.iter().position(|v| v.id == marker) {
-            Some(at) => at + 1,
-            // Gone meanwhile: leave out what is surely newer, show what may be older.
-            None if marker != VersionId::ZERO => {
-                list.iter().take_while(|v| v.modified_ms > id_ms(&marker.0) + SLACK_MS).count()
-            }
-            None => 0,
-        };
+        // Gone meanwhile: nothing tells where it stood (times order nothing: a clock may have been
+        // behind), so all are shown again rather than an older one left out.
+        let skip = list.iter().position(|v| v.id == marker).map_or(0, |at| at + 1);
         page.push_versions(key, record.as_deref(), skip);
         Ok(())
     }

@@ -150,13 +150,6 @@ pub(crate) fn fresh_id(now_ms: i64) -> crate::Result<[u8; 16]> {
     Ok(id)
 }
 
-/// The time inside an id of [`fresh_id`].
-pub(crate) fn id_ms(id: &[u8; 16]) -> i64 {
-    let mut b = [0; 8];
-    b[2..].copy_from_slice(&id[..6]);
-    i64::from_be_bytes(b)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,7 +168,7 @@ mod tests {
     #[test]
     fn ids() {
         let id = fresh_id(1_700_000_000_123).unwrap();
-        assert_eq!(id_ms(&id), 1_700_000_000_123);
+        assert_eq!(id[..6], 1_700_000_000_123u64.to_be_bytes()[2..]);
         assert_eq!(parse_version("null"), Some(VersionId::ZERO));
         assert_eq!(parse_version(&VersionId::ZERO.to_hex()), None);
         assert_eq!(parse_version(&version_text(VersionId(id))), Some(VersionId(id)));

@@ -299,3 +299,26 @@ fn a_slow_drive_blocks_nobody() {
         d.close().await;
     });
 }
+
+/// A shard is begun on a slow drive whose extent segment is full: the next one is made, with its flushes,
+/// before `begin_shard` returns, on the caller's thread.
+#[test]
+#[ignore = "known: extent segments are not made ahead of need as journal segments are"]
+fn a_new_extent_segment_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    let (o, f) = with_faults();
+    let d = Drive::open(dir.path(), &o).unwrap();
+    f.set(Operation::Sync, Fault::Delay(Duration::from_millis(200)));
+    let slowest = (0..8)
+        .map(|id| {
+            let began = Instant::now();
+            drop(d.begin_shard(&key(1), write_id(id), 3, ballot(1), 400_000, 65_536).unwrap());
+            began.elapsed()
+        })
+        .max()
+        .unwrap();
+    f.clear();
+    block(d.close());
+    assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+}

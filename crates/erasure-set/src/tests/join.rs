@@ -22,7 +22,7 @@ pub(crate) fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
 /// Looks at the drives themselves: every record on every drive under one ballot, every shard that a
 /// record names on its slot and sound, and nothing else. Returns records and shards. Purges and
 /// discards are lazy, so what does not fit gets a while.
-async fn census(sets: &Sets) -> (usize, usize) {
+pub(crate) async fn census(sets: &Sets) -> (usize, usize) {
     let mut result = count(sets).await;
     for _ in 0..60 {
         if result.is_ok() {

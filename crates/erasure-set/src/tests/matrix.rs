@@ -1,0 +1,156 @@
+//! T9 across drives: files of one drive that are lost, stale, truncated, emptied, swapped or another
+//! drive's. No read is wrong before anything is healed, and one scrub (after the drive has joined again,
+//! where it noticed by itself) leaves every record and every shard on every drive right.
+//!
+//! The drive's own share of this, file by file, is `ashlar-drive`'s `damage`; here are also the cases that
+//! one drive cannot see: a consistent state of yesterday, a shard that was never written.
+
+use super::join::census;
+use super::*;
+use std::path::Path;
+
+const KEYS: u64 = 24;
+
+fn size_of(i: u64, generation: u64) -> usize {
+    [100, 5000, 200_000, 1_200_000][(i + generation) as usize % 4]
+}
+
+async fn write_all(rig: &Rig, generation: u64) {
+    for i in 0..KEYS {
+        let bytes = noise(i * 10 + generation, size_of(i, generation));
+        rig.put(&format!("m{i}"), &bytes).await.unwrap();
+    }
+    rig.put(&format!("gone{generation}"), b"x").await.unwrap();
+    rig.delete(&format!("gone{generation}")).await.unwrap();
+    basic::quiet(&rig.sets).await;
+}
+
+async fn read_all_right(rig: &Rig, what: &str) {
+    for i in 0..KEYS {
+        let got = rig.get(&format!("m{i}")).await;
+        let got = got.unwrap_or_else(|e| panic!("{what}: m{i}: {e}"));
+        assert!(got.as_deref() == Some(&noise(i * 10 + 2, size_of(i, 2))), "{what}: m{i} is wrong");
+    }
+    for name in ["gone1", "gone2", "never"] {
+        assert_eq!(rig.get(name).await.unwrap(), None, "{what}: {name}");
+    }
+    let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await.unwrap();
+    assert_eq!(page.entries.len() as u64, KEYS, "{what}");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for e in std::fs::read_dir(from).unwrap().map(|e| e.unwrap()) {
+        let to = to.join(e.file_name());
+        if e.file_type().unwrap().is_dir() { copy(&e.path(), &to) } else { drop(std::fs::copy(e.path(), to)) }
+    }
+}
+
+/// The files of a folder that hold something.
+fn filled(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut all: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    all.retain(|p| std::fs::read(p).unwrap().iter().skip(4096).any(|b| *b != 0));
+    all.sort();
+    all
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wrong {
+    Lost,
+    Truncated,
+    Emptied,
+    Stale,
+    OfAnotherDrive,
+    Swapped,
+    /// The whole drive as it was before the last writes.
+    Yesterday,
+    /// One shard of every body was reported as written and is not there.
+    NeverWritten,
+}
+
+/// Does it to the files in `folder` of the drive at `path`; `old`: the drive as it was, `other`: another.
+fn tamper(wrong: Wrong, path: &Path, folder: &str, old: &Path, other: &Path) {
+    let files = filled(&path.join(folder));
+    assert!(!files.is_empty(), "{wrong:?} {folder}: nothing to tamper with");
+    let name = files[0].file_name().unwrap().to_owned();
+    let bytes = std::fs::read(&files[0]).unwrap();
+    match wrong {
+        Wrong::Lost => std::fs::remove_file(&files[0]).unwrap(),
+        Wrong::Truncated => std::fs::write(&files[0], &bytes[..bytes.len() / 3 / 4096 * 4096]).unwrap(),
+        Wrong::Emptied => std::fs::write(&files[0], vec![0; bytes.len()]).unwrap(),
+        Wrong::Stale => drop(std::fs::copy(old.join(folder).join(name), &files[0]).unwrap()),
+        Wrong::OfAnotherDrive => drop(std::fs::copy(other.join(folder).join(name), &files[0]).unwrap()),
+        Wrong::Swapped => {
+            let last = files.last().unwrap();
+            assert_ne!(last, &files[0], "two files are needed");
+            std::fs::write(&files[0], std::fs::read(last).unwrap()).unwrap();
+            std::fs::write(last, bytes).unwrap();
+        }
+        Wrong::Yesterday => {
+            std::fs::remove_dir_all(path).unwrap();
+            copy(old, path);
+        }
+        Wrong::NeverWritten => {}
+    }
+}
+
+async fn one(wrong: Wrong, folder: &str) {
+    let what = format!("{wrong:?} {folder}");
+    let rig = Rig::with(2, 2, 1, |o| (o.sole, o.one_sync) = (false, true)).await;
+    write_all(&rig, 1).await;
+    let slot = 2u8;
+    let (path, old, other) = (rig.path(slot, 0), rig.path(slot, 200), rig.path(3, 0));
+    rig.unplug(slot, 0).await;
+    copy(&path, &old);
+    rig.plug(slot, 0).await;
+    write_all(&rig, 2).await;
+    if wrong == Wrong::NeverWritten {
+        let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
+        let all: Vec<_> = d.shards(None, 1000).await.unwrap().iter().map(|s| (s.write_id, s.index)).collect();
+        d.discard(&all);
+        d.flush().await.unwrap();
+    }
+    rig.unplug(slot, 0).await;
+    tamper(wrong, &path, folder, &old, &other);
+    let d = rig.plug(slot, 0).await;
+    read_all_right(&rig, &what).await;
+    if d.role() == Role::Joining {
+        let done = rig.sets.rebuild(drive_id(slot, 0)).await;
+        let done = done.unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(done.missing, 0, "{what}: {done:?}");
+    }
+    drop(d);
+    let found = rig.sets.scrub(true).await.unwrap();
+    rig.sets.heal_queued().await;
+    assert_eq!(found.healed.lost, 0, "{what}: {found:?}");
+    // Bodies that came back with yesterday's drive belong to nobody; they are dropped when old enough.
+    if wrong != Wrong::Yesterday && wrong != Wrong::Stale {
+        let (_, shards) = census(&rig.sets).await;
+        assert_eq!(shards as u64, KEYS * 4, "{what}");
+    }
+    read_all_right(&rig, &what).await;
+    // The tampered drive and one other are enough now.
+    for slot in [0, 1] {
+        rig.sets.detach(drive_id(slot, 0));
+    }
+    for i in 0..KEYS {
+        let got = rig.get(&format!("m{i}")).await.unwrap_or_else(|e| panic!("{what}: m{i} from two: {e}"));
+        assert!(got.as_deref() == Some(&noise(i * 10 + 2, size_of(i, 2))), "{what}: m{i} from two");
+    }
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_one_drive_are_not_what_they_should_be() {
+    use Wrong::*;
+    for wrong in [Lost, Truncated, Emptied, Stale, OfAnotherDrive, Swapped] {
+        one(wrong, "extents").await;
+        one(wrong, "journal").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_drive_cannot_see() {
+    one(Wrong::Yesterday, "journal").await;
+    one(Wrong::NeverWritten, "journal").await;
+}
