@@ -268,12 +268,34 @@ impl ShardWriter {
     /// # Errors
     /// `Malformed` for a frame of the wrong length, else what writing earlier frames ended with.
     pub async fn write(&mut self, frame: Bytes) -> Result<()> {
+        let hash = match self.id() {
+            Some(id) => id.frame_hash(self.next as u32, &frame),
+            None => return Err(Error::Malformed("finished")),
+        };
+        self.write_hashed(frame, hash).await
+    }
+
+    /// Whose hashes this shard has, and the number of the next frame; `None` when it is finished.
+    #[must_use]
+    pub fn next_frame(&self) -> Option<(ShardId, u32)> {
+        Some((self.id()?, self.next as u32))
+    }
+
+    fn id(&self) -> Option<ShardId> {
+        let job = self.job.as_ref()?;
+        Some(ShardId { deployment: job.shared.label.deployment, write_id: job.name.0, index: job.name.1 })
+    }
+
+    /// As [`ShardWriter::write`], with the hash of the frame at hand (see [`ShardId::frame_hash`]).
+    ///
+    /// # Errors
+    /// As [`ShardWriter::write`].
+    pub async fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Result<()> {
         let Some(job) = self.job.clone() else { return Err(Error::Malformed("finished")) };
         if frame.is_empty() || frame.len() != job.layout.frame_len(self.next) {
             return Err(Error::Malformed("frame length"));
         }
-        let id = ShardId { deployment: job.shared.label.deployment, write_id: job.name.0, index: job.name.1 };
-        self.hashes.push(id.frame_hash(self.next as u32, &frame));
+        self.hashes.push(hash);
         self.next += 1;
         let len = frame.len();
         poll_fn(|cx| {

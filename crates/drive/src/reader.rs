@@ -471,15 +471,22 @@ impl Shared {
             let at = (layout.frame_at(u64::from(n)) - first) as usize;
             at..at + layout.frame_len(u64::from(n))
         };
-        for n in run.first..run.first + run.count {
+        let frames = run.first..run.first + run.count;
+        let mut hashes: SmallVec<[[u8; 32]; 2]> = SmallVec::from_elem([0; 32], frames.len());
+        {
+            let item = |n| (id.frame_place(n, layout.frame_len(u64::from(n))), &buf[place(n)]);
+            let items: SmallVec<[([u8; 32], &[u8]); 2]> = frames.clone().map(item).collect();
+            ashlar_checksum::frame_hashes(&id.key(), &items, &mut hashes);
+        }
+        for (n, hash) in frames.clone().zip(&hashes) {
             let at = n as usize * 32;
-            if id.frame_hash(n, &buf[place(n)]) != table[at..at + 32] {
+            if hash[..] != table[at..at + 32] {
                 let what = format!("frame {n} of shard {:?}.{}", id.write_id, id.index);
                 return Err(self.corrupt(what));
             }
         }
         let all = buf.freeze();
-        Ok(((run.first..run.first + run.count).map(|n| all.slice(place(n))).collect(), table))
+        Ok((frames.map(|n| all.slice(place(n))).collect(), table))
     }
 
     #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -382,12 +383,20 @@ impl DataWriter {
         {
             let mut waiting = FuturesUnordered::new();
             let mut count = 0u8;
+            let mut hashes = row_hashes(writers, &self.data, rows, row).into_iter();
             for (slot, w) in writers.iter_mut().enumerate() {
                 let Some(w) = w else { continue };
                 let slot = slot as u8;
                 let at = usize::from(self.data.shard_of(slot)) * row;
                 let frame = rows.slice(at..at + row);
-                waiting.push(async move { (slot, w.write(frame).await) });
+                let hash = hashes.next().flatten();
+                waiting.push(async move {
+                    let done = match hash {
+                        Some(hash) => w.write_hashed(frame, hash).await,
+                        None => w.write(frame).await,
+                    };
+                    (slot, done)
+                });
                 count += 1;
             }
             while taken.len() + gone.len() < count {
@@ -477,4 +486,30 @@ impl DataWriter {
     pub fn code(&self) -> (u8, u8) {
         (self.data.k, self.data.m)
     }
+}
+
+/// The hashes of the rows that go to `writers`, in their order, made side by side. `None` for a writer
+/// that is finished, which says so itself.
+fn row_hashes(
+    writers: &[Option<ShardWriter>],
+    data: &Data,
+    rows: &Bytes,
+    row: usize,
+) -> SmallVec<[Option<[u8; 32]>; 16]> {
+    let next: SmallVec<[_; 16]> =
+        (0u8..).zip(writers).filter_map(|(slot, w)| Some((slot, w.as_ref()?.next_frame()))).collect();
+    let Some(key) = next.iter().find_map(|(_, f)| f.map(|(id, _)| id.key())) else {
+        return SmallVec::from_elem(None, next.len());
+    };
+    let items: SmallVec<[([u8; 32], &[u8]); 16]> = next
+        .iter()
+        .map(|(slot, f)| {
+            let at = usize::from(data.shard_of(*slot)) * row;
+            let place = f.map_or([0; 32], |(id, n)| id.frame_place(n, row));
+            (place, &rows[at..at + row])
+        })
+        .collect();
+    let mut hashes: SmallVec<[[u8; 32]; 16]> = SmallVec::from_elem([0; 32], items.len());
+    ashlar_checksum::frame_hashes(&key, &items, &mut hashes);
+    hashes.into_iter().zip(next).map(|(hash, (_, f))| f.map(|_| hash)).collect()
 }

@@ -77,7 +77,9 @@ pub struct ShardId {
 }
 
 impl ShardId {
-    fn key(&self) -> HashKey {
+    /// The key of every hash of the shard; the same for all shards of a write.
+    #[must_use]
+    pub fn key(&self) -> HashKey {
         let mut key = [0; 4];
         let ids = [self.deployment.0, self.write_id.0].concat();
         for (k, b) in key.iter_mut().zip(ids.chunks_exact(8)) {
@@ -88,15 +90,21 @@ impl ShardId {
         key
     }
 
-    /// The hash of frame `n`.
+    /// The hash of frame `n`: HighwayHash-256 under [`ShardId::key`] of its place and its bytes.
     #[must_use]
     pub fn frame_hash(&self, n: u32, bytes: &[u8]) -> [u8; 32] {
+        self.hash(&self.frame_place(n, bytes.len()), bytes)
+    }
+
+    /// What is hashed before the `len` bytes of frame `n`.
+    #[must_use]
+    pub fn frame_place(&self, n: u32, len: usize) -> [u8; 32] {
         let mut place = [0; 32];
         place[0] = b'f';
         place[1] = self.index;
         place[4..8].copy_from_slice(&n.to_le_bytes());
-        place[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        self.hash(&place, bytes)
+        place[8..16].copy_from_slice(&(len as u64).to_le_bytes());
+        place
     }
 
     fn table_hash(&self, table: &[u8]) -> [u8; 32] {

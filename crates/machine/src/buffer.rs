@@ -113,8 +113,8 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A pool that hands out at most `ceiling` bytes at a time (at least 8 MiB) and keeps at most a
-    /// quarter of that idle.
+    /// A pool that hands out at most `ceiling` bytes at a time (at least 8 MiB) and keeps at most half
+    /// of that idle, less while more than half is handed out.
     #[must_use]
     pub fn new(ceiling: usize) -> BufferPool {
         let ceiling = ceiling.max(8 << 20);
@@ -128,7 +128,7 @@ impl BufferPool {
                 }),
                 used: AtomicUsize::new(0),
                 ceiling,
-                keep: ceiling / 4,
+                keep: ceiling / 2,
             }),
         }
     }
@@ -366,6 +366,7 @@ impl Drop for Buf {
         let mut extra = Some(raw);
         if let (Some(class), cap) = class_of(cap)
             && inner.idle + cap <= self.pool.keep
+            && self.pool.used.load(Ordering::Relaxed) + inner.idle + cap <= self.pool.ceiling
             && let Some(raw) = extra.take()
         {
             inner.shelves[class].free.push((raw, Instant::now()));

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use ashlar_checksum::Sha256;
+use ashlar_checksum::{INLINE_BELOW, Sha256, Sha256Stream};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Body as _;
@@ -132,8 +132,37 @@ enum Form {
 }
 
 struct Check {
-    hash: Sha256,
+    hash: Hash,
     want: [u8; 32],
+}
+
+enum Hash {
+    Small(Sha256),
+    /// A larger body: beside another one, as far as there is one.
+    Large(Sha256Stream),
+}
+
+impl Hash {
+    fn new(size: Option<u64>) -> Hash {
+        match size {
+            Some(size) if size < INLINE_BELOW as u64 => Hash::Small(Sha256::new()),
+            _ => Hash::Large(Sha256Stream::new()),
+        }
+    }
+
+    fn update(&mut self, data: &Bytes) {
+        match self {
+            Hash::Small(hash) => hash.update(data),
+            Hash::Large(hash) => hash.update(data),
+        }
+    }
+
+    async fn finish(self) -> [u8; 32] {
+        match self {
+            Hash::Small(hash) => hash.finish(),
+            Hash::Large(hash) => hash.finish().await,
+        }
+    }
 }
 
 /// A request body being read.
@@ -172,7 +201,9 @@ impl Intake {
         let chain = verified.take_chain();
         let length = length(headers, "content-length")?;
         let (form, size) = match verified.payload() {
-            Payload::Single(want) => (Form::Plain(Some(Check { hash: Sha256::new(), want: *want })), length),
+            Payload::Single(want) => {
+                (Form::Plain(Some(Check { hash: Hash::new(length), want: *want })), length)
+            }
             Payload::Unsigned => (Form::Plain(None), length),
             Payload::Reserved(name) => return Err(Fault::not_implemented(name)),
             mode @ (Payload::Signed | Payload::SignedTrailer | Payload::UnsignedTrailer) => {
@@ -245,7 +276,7 @@ impl Intake {
                 match self.source.frame(&mut self.pace).await? {
                     Some(frame) => self.rest = frame,
                     None => {
-                        self.end()?;
+                        self.end().await?;
                         return Ok(None);
                     }
                 }
@@ -269,14 +300,16 @@ impl Intake {
         }
     }
 
-    fn end(&mut self) -> Outcome<()> {
+    async fn end(&mut self) -> Outcome<()> {
         if self.size.is_some_and(|size| size != self.seen) {
             return Err(Fault::new(Code::INCOMPLETE_BODY).closing());
         }
         match &mut self.form {
             Form::Plain(None) => {}
             Form::Plain(Some(check)) => {
-                let sum = std::mem::take(&mut check.hash).finish();
+                // Asked again after a mismatch, the body matches nothing.
+                let hash = std::mem::replace(&mut check.hash, Hash::Small(Sha256::new()));
+                let sum = hash.finish().await;
                 if sum != check.want {
                     return Err(Fault::new(Code::CONTENT_SHA256_MISMATCH)
                         .element("ClientComputedContentSHA256", hex::encode(check.want))

@@ -53,8 +53,8 @@ impl Default for Tuning {
         let cores = thread::available_parallelism().map_or(1, |n| n.get());
         Tuning {
             gather: Duration::from_millis(1),
-            patience: 4,
-            recent: Duration::from_millis(5),
+            patience: 8,
+            recent: Duration::from_millis(20),
             enough: LANES,
             workers: (cores / 4).clamp(1, 4),
             decline: 2,

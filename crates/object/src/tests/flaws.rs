@@ -45,9 +45,7 @@ async fn listed(store: &Store, key: &str, page: usize) -> Vec<(VersionId, bool, 
             ..VersionListSpec::default()
         };
         let p = store.list_versions("bucket", &spec).await.unwrap();
-        out.extend(
-            p.entries.iter().map(|e| (e.version_id, e.delete_marker, e.latest, e.entry.modified_ms)),
-        );
+        out.extend(p.entries.iter().map(|e| (e.version_id, e.delete_marker, e.latest, e.entry.modified_ms)));
         match p.next_key.filter(|_| p.truncated) {
             Some(k) => (after, version) = (k, p.next_version),
             None => return out,
@@ -95,7 +93,9 @@ async fn f7_clocks_order_nothing() {
             }
             let reader = &nodes[rng.below(3) as usize];
             match &history[0].1 {
-                Some(body) => assert_eq!(get(reader, "bucket", key, None).await.unwrap(), *body, "{key} {step}"),
+                Some(body) => {
+                    assert_eq!(get(reader, "bucket", key, None).await.unwrap(), *body, "{key} {step}")
+                }
                 None => assert!(get(reader, "bucket", key, None).await.is_err(), "{key} {step}"),
             }
             if step % 8 != 7 {
