@@ -20,6 +20,9 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// How often a key that changes meanwhile is looked at before its changes are made to wait.
+const LOOKS: u32 = 3;
+
 /// One key of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -219,10 +222,22 @@ impl Inner {
         seen: &[(u8, Entry)],
     ) -> Result<Option<(RegisterKey, Bytes)>> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let Some(now) = self.read_slowly(&key, hash).await? else { return Ok(None) };
-        if let Some((_, e)) = seen.iter().find(|(_, e)| e.ballot == now.ballot) {
-            return Ok(Some((key, e.summary.clone())));
+        for _ in 0..LOOKS {
+            let Some(now) = self.read_slowly(&key, hash).await? else { return Ok(None) };
+            if let Some((_, e)) = seen.iter().find(|(_, e)| e.ballot == now.ballot) {
+                return Ok(Some((key, e.summary.clone())));
+            }
+            if let Some(s) = self.summary(view, &key, now.ballot).await {
+                return Ok(Some((key, s)));
+            }
         }
+        // It changes between the two questions every time: the next change of this process waits.
+        let _turn = self.locks.lock(hash).await;
+        let now = match self.ask_all_again(&key, hash).await? {
+            Some(now) => now,
+            None => self.settle(&key, hash).await?,
+        };
+        let Some(now) = now else { return Ok(None) };
         match self.summary(view, &key, now.ballot).await {
             Some(s) => Ok(Some((key, s))),
             None => Err(Error::Unavailable("a key keeps changing".into())),

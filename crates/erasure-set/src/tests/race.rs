@@ -144,3 +144,42 @@ async fn histories_are_linearizable() {
         one_history(seed, 1 + seed as usize % 2, seed % 3 == 0).await;
     }
 }
+
+/// A key that is overwritten and deleted all the time is no reason for a list to fail, with all drives
+/// and with one away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_keeps_changing_is_listed() {
+    for away in [false, true] {
+        let rig = Rig::new(2, 2).await;
+        rig.put("a", b"still").await.unwrap();
+        if away {
+            rig.unplug(1, 0).await;
+        }
+        let stop = Arc::new(AtomicU32::new(0));
+        let mut writers = Vec::new();
+        for key in ["busy", "busier"] {
+            let (sets, stop) = (rig.sets.clone(), stop.clone());
+            writers.push(tokio::spawn(async move {
+                let mut n = 0u64;
+                while stop.load(Ordering::SeqCst) == 0 {
+                    put(&sets, key, &n.to_le_bytes()).await.unwrap();
+                    if n % 5 == 4 {
+                        delete(&sets, key).await.unwrap();
+                    }
+                    n += 1;
+                }
+                n
+            }));
+        }
+        for i in 0..400 {
+            let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await;
+            let page = page.unwrap_or_else(|e| panic!("list {i}, one away {away}: {e}"));
+            assert!(page.entries.iter().any(|e| e.key == "a") && page.entries.len() <= 3);
+        }
+        stop.store(1, Ordering::SeqCst);
+        for w in writers {
+            assert!(w.await.unwrap() > 0);
+        }
+        rig.close().await;
+    }
+}
