@@ -188,8 +188,8 @@ impl Inner {
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let register = self.read(key, hash).await?;
-        let mut healed =
-            Healed { records: self.heal_records(key, hash, register.as_ref()).await?, ..Healed::default() };
+        let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
+        let mut healed = Healed { records, ..Healed::default() };
         if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
@@ -203,10 +203,17 @@ impl Inner {
         Ok(healed)
     }
 
-    /// Brings slots that show another record, or none, to the chosen one.
-    async fn heal_records(&self, key: &RegisterKey, hash: u64, want: Option<&Register>) -> Result<u32> {
+    /// Brings slots that show another record, or none, to the chosen one; `deep`: those too whose record
+    /// cannot be read.
+    async fn heal_records(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        want: Option<&Register>,
+        deep: bool,
+    ) -> Result<u32> {
         let view = self.view(key.group())?;
-        let behind = self.behind(&view, key, want.map(|r| r.ballot)).await;
+        let behind = self.behind(&view, key, want.map(|r| r.ballot), deep).await;
         if behind.is_empty() {
             if let Some(r) = want
                 && matches!(r.record.body, Body::Tombstone)
@@ -221,7 +228,7 @@ impl Inner {
             Some(r) => r,
             None => return self.renew(key, hash).await.map(|()| behind.len().into()),
         };
-        let behind = self.behind(&view, key, now.as_ref().map(|r| r.ballot)).await;
+        let behind = self.behind(&view, key, now.as_ref().map(|r| r.ballot), deep).await;
         let Some(now) = now else {
             // Nothing is chosen, yet a slot shows something: a tombstone whose purge it lost, or an
             // update that never came through. A round decides.
@@ -238,10 +245,15 @@ impl Inner {
         Ok(behind.len().into())
     }
 
-    /// Slots with a drive that answers and does not show the record of `ballot`.
-    async fn behind(&self, view: &View, key: &RegisterKey, ballot: Option<Ballot>) -> SlotSet {
+    /// Slots with a drive that answers and does not show the record of `ballot`. `deep`: the record
+    /// itself is read, not only what the index says of it.
+    async fn behind(&self, view: &View, key: &RegisterKey, ballot: Option<Ballot>, deep: bool) -> SlotSet {
         let mut behind = SlotSet::EMPTY;
         for (slot, m) in view.members() {
+            if deep && matches!(m.drive.verify_register(key).await, Err(DriveError::Corrupt(_))) {
+                behind.insert(slot);
+                continue;
+            }
             match m.read(key, false, view.epoch).await {
                 Ok(r) if r.accepted.as_ref().map(|s| s.ballot) == ballot => {
                     // It is chosen: half the drives can be read only if they know.

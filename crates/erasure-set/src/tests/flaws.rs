@@ -484,7 +484,7 @@ async fn f10_a_corrupt_record_drops_no_version() {
             rig.unplug(*slot, 0).await;
             assert!(spoil(&rig.path(*slot, 0), b"version-number-2") > 0, "{what}");
             let d = rig.plug(*slot, 0).await;
-            let r = d.read(&key, true, 1).await;
+            let r = d.read(&key, true, u32::MAX).await;
             assert!(matches!(r, Err(DriveError::Corrupt(_))), "{what}: the test must damage it: {r:?}");
         }
         let added = add_version(&rig.sets, &key, "version-number-3").await;
@@ -504,7 +504,7 @@ async fn f10_a_corrupt_record_drops_no_version() {
             rig.sets.heal_register(&key, true).await.unwrap();
             basic::quiet(&rig.sets).await;
             for d in rig.sets.drives() {
-                let seen = d.read(&key, true, 1).await.unwrap().accepted.unwrap();
+                let seen = d.read(&key, true, u32::MAX).await.unwrap().accepted.unwrap();
                 let stored = crate::stored::Stored::parse(&seen.record.unwrap()).unwrap();
                 assert_eq!(names_of(&stored.decode().unwrap()), want, "{what}: {:?}", d.label().drive);
             }
@@ -539,7 +539,7 @@ async fn f11_one_home_per_key() {
         for group in 0..5 {
             let there = RegisterKey::new(group, Space::Object, BUCKET, name.as_bytes());
             for d in rig.sets.drives() {
-                let seen = d.read(&there, false, 1).await.unwrap();
+                let seen = d.read(&there, false, u32::MAX).await.unwrap();
                 assert_eq!(seen.accepted.is_some(), group == home, "{name} in group {group}");
             }
         }

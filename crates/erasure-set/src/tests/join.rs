@@ -48,7 +48,8 @@ async fn count(sets: &Sets) -> Result<(usize, usize), String> {
             assert_eq!(d.role(), Role::Voter);
             let entries = d.scan(&from, &to, 1_000_000, u32::MAX).await.unwrap();
             for e in &entries {
-                let seen = d.read(&e.key, true, u32::MAX).await.unwrap().accepted;
+                let seen = d.read(&e.key, true, u32::MAX).await;
+                let seen = seen.map_err(|x| format!("{:?} on slot {slot}: {x}", e.key))?.accepted;
                 let seen = seen.ok_or_else(|| format!("{:?} just went", e.key))?;
                 let stored = crate::stored::Stored::parse(&seen.record.unwrap()).unwrap();
                 for p in stored.decode().unwrap().data() {

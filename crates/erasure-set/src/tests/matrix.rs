@@ -94,9 +94,17 @@ fn tamper(wrong: Wrong, path: &Path, folder: &str, old: &Path, other: &Path) {
     }
 }
 
-async fn one(wrong: Wrong, folder: &str) {
-    let what = format!("{wrong:?} {folder}");
-    let rig = Rig::with(2, 2, 1, |o| (o.sole, o.orphan_age) = (false, Duration::ZERO)).await;
+async fn both(wrong: Wrong, folder: &str) {
+    one(wrong, folder, false).await;
+    one(wrong, folder, true).await;
+}
+
+async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
+    let what = format!("{wrong:?} {folder} one_sync {one_sync}");
+    let rig = Rig::with(2, 2, 1, |o| {
+        (o.sole, o.one_sync, o.orphan_age) = (false, one_sync, Duration::ZERO);
+    })
+    .await;
     write_all(&rig, 1).await;
     let slot = 2u8;
     let (path, old, other) = (rig.path(slot, 0), rig.path(slot, 200), rig.path(3, 0));
@@ -125,11 +133,13 @@ async fn one(wrong: Wrong, folder: &str) {
     assert_eq!(found.healed.lost, 0, "{what}: {found:?}");
     read_all_right(&rig, &what).await;
     // Bodies that the drive had dropped already, and that came back with its older files, belong to
-    // nobody: this pass drops them. Then every drive holds what it should and nothing else.
+    // nobody: this pass drops them. Then every drive holds what it should and nothing else. (A record
+    // that was written with one flush carries its parent, whose data is kept until the next change.)
     rig.sets.scrub(true).await.unwrap();
-    println!("{what}: {found:?}");
-    let (_, shards) = census(&rig.sets).await;
-    assert_eq!(shards as u64, KEYS * 4, "{what}");
+    if !one_sync {
+        let (_, shards) = census(&rig.sets).await;
+        assert_eq!(shards as u64, KEYS * 4, "{what}");
+    }
     read_all_right(&rig, &what).await;
     // The tampered drive and one other are enough now.
     for slot in [0, 1] {
@@ -146,13 +156,13 @@ async fn one(wrong: Wrong, folder: &str) {
 async fn files_of_one_drive_are_not_what_they_should_be() {
     use Wrong::*;
     for wrong in [Lost, Truncated, Emptied, Stale, OfAnotherDrive, Swapped] {
-        one(wrong, "extents").await;
-        one(wrong, "journal").await;
+        both(wrong, "extents").await;
+        both(wrong, "journal").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_drive_cannot_see() {
-    one(Wrong::Yesterday, "journal").await;
-    one(Wrong::NeverWritten, "journal").await;
+    both(Wrong::Yesterday, "journal").await;
+    both(Wrong::NeverWritten, "journal").await;
 }
