@@ -39,6 +39,7 @@ mod shards;
 mod tally;
 mod types;
 mod vote;
+mod window;
 
 pub use ashlar_format::label::Label;
 pub use drive::{Drive, MAX_SUMMARY};

@@ -12,54 +12,15 @@ use crate::index::must;
 use crate::run::Mode;
 use crate::segment::Spare;
 use crate::settle::new_acceptor;
+use crate::window::{WINDOW, Window};
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
 use ashlar_format::journal::{
     self, BATCH_HEADER, Batch, Body, Entry, Found, PAGE, RECORD_HEADER, SECTOR, SegmentHeader,
 };
-use ashlar_machine::DiskFile;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Bytes read at a time.
-const WINDOW: usize = 256 << 10;
-
-/// Reads a file front to back through a window.
-pub(crate) struct Window {
-    file: Arc<DiskFile>,
-    pub bytes: u64,
-    buf: Vec<u8>,
-    start: u64,
-}
-
-impl Window {
-    pub fn new(file: Arc<DiskFile>, bytes: u64) -> Window {
-        Window { file, bytes, buf: Vec::new(), start: 0 }
-    }
-
-    /// `len` bytes at `at`; fewer at the end of the file.
-    pub fn get(&mut self, at: u64, len: usize) -> std::io::Result<&[u8]> {
-        if at >= self.bytes {
-            return Ok(&[]);
-        }
-        let end = (at + len as u64).min(self.bytes);
-        let len = end.saturating_sub(at) as usize;
-        let have = self.start + self.buf.len() as u64;
-        if at < self.start || end > have {
-            let want = (self.bytes.saturating_sub(at)).min(len.max(WINDOW) as u64) as usize;
-            self.buf.resize(want, 0);
-            self.start = at;
-            let r = self.file.read_at(&mut self.buf, at);
-            if r.is_err() {
-                self.buf.clear();
-            }
-            r?;
-        }
-        let from = (at - self.start) as usize;
-        Ok(&self.buf[from..from + len])
-    }
-}
 
 /// How a segment ended.
 #[derive(Debug, PartialEq, Eq)]

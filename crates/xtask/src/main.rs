@@ -29,7 +29,7 @@ struct Cli {
 enum Task {
     /// Everything that must pass before a change is taken: format, lints, house rules, tests
     Ci(ci::Options),
-    /// The house rules alone: which room may use which, file lengths, unsafe code, links
+    /// The house rules alone: which room may use which, file lengths, unsafe code, links, licences
     Tidy(tidy::Options),
     /// Loads any S3 server and prints what each operation costs it
     Bench(Box<bench::Options>),

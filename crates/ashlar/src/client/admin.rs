@@ -246,9 +246,16 @@ fn heal_text(output: &Output, heal: &Heal) -> String {
 }
 
 fn rebuild_text(rebuild: &Rebuild) -> String {
-    let percent = rebuild.looked * 100 / rebuild.registers.max(1);
-    let mut text =
-        format!("{} {percent} %, {} made, {:.0}/s", rebuild.phase, size_text(rebuild.bytes), rebuild.rate);
+    let mut text = rebuild.phase.clone();
+    if rebuild.registers > 0 {
+        text.push_str(&format!(" {} %", rebuild.looked.min(rebuild.registers) * 100 / rebuild.registers));
+    }
+    if rebuild.rate >= 1.0 {
+        text.push_str(&format!(", {:.0}/s", rebuild.rate));
+    }
+    if rebuild.bytes > 0 {
+        text.push_str(&format!(", {} made", size_text(rebuild.bytes)));
+    }
     if let Some(eta) = rebuild.eta_s {
         text.push_str(&format!(", ETA {}", span_text(eta)));
     }
@@ -313,7 +320,7 @@ async fn start(context: &Context, alias: &str, deep: bool) -> Outcome {
 
 /// Shows repair and rebuild until nothing is left.
 async fn watch(context: &Context, alias: &str) -> Outcome {
-    let progress = Progress::items(&context.output);
+    let progress = Progress::part(&context.output);
     loop {
         let answer =
             ask(context, alias, Method::GET, "heal", None).await.inspect_err(|_| progress.finish())?;
@@ -321,12 +328,8 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
         let rebuilds: Vec<&Rebuild> = heal.rebuilds.iter().filter(|r| r.phase != "done").collect();
         let looked: u64 = rebuilds.iter().map(|r| r.looked).sum();
         let registers: u64 = rebuilds.iter().map(|r| r.registers).sum();
-        progress.set(looked, registers.max(looked) + heal.queued);
-        let mut message = heal_text(&context.output, &heal);
-        for rebuild in &rebuilds {
-            message = format!("{message}; drive {}: {}", short(&rebuild.drive), rebuild_text(rebuild));
-        }
-        progress.message(&message);
+        progress.set(looked, registers.max(looked).max(1));
+        progress.message(&watch_text(&context.output, &heal, &rebuilds));
         let over = heal.queued == 0 && !heal.running && rebuilds.is_empty();
         if over || context.output.json {
             progress.print(|| context.output.result(|| object(answer), || heal_text(&context.output, &heal)));
@@ -342,6 +345,14 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
         }
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
+}
+
+/// One line: what is being rebuilt first, because a narrow terminal shows no more.
+fn watch_text(output: &Output, heal: &Heal, rebuilds: &[&Rebuild]) -> String {
+    let mut parts: Vec<String> =
+        rebuilds.iter().map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))).collect();
+    parts.push(heal_text(output, heal));
+    parts.join("; ")
 }
 
 fn short(id: &str) -> &str {
@@ -428,5 +439,24 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_rebuild_is_watched() {
+        let output = Output::new(&Globals::default());
+        let text = |rebuild: Value| {
+            let rebuild: Rebuild = understand(&rebuild).unwrap();
+            watch_text(&output, &Heal::default(), &[&rebuild])
+        };
+        // Nothing is claimed that is not known yet.
+        assert_eq!(
+            text(json!({ "drive": "abcdef0123", "phase": "records", "registers": 0, "looked": 0 })),
+            "drive abcdef01: records; nothing waits, 0 records and 0 shards repaired"
+        );
+        assert_eq!(
+            text(json!({ "drive": "abcdef0123", "phase": "shards", "registers": 200, "looked": 50,
+                "bytes": 3 << 20, "rate": 12.4, "eta_s": 65 })),
+            "drive abcdef01: shards 25 %, 12/s, 3.0 MiB made, ETA 1m 5s; nothing waits, 0 records and 0 shards repaired"
+        );
     }
 }

@@ -33,6 +33,11 @@ impl Progress {
         Progress::new(output, "{bar:30.cyan/blue} {pos}/{len}  {per_sec}  ETA {eta}  {wide_msg}")
     }
 
+    /// A bar whose rate and time left somebody else knows: they are in the message.
+    pub fn part(output: &Output) -> Progress {
+        Progress::new(output, "{bar:24.cyan/blue} {percent:>3} %  {wide_msg}")
+    }
+
     fn new(output: &Output, template: &str) -> Progress {
         let bar = ProgressBar::no_length();
         bar.set_draw_target(if output.wants_progress() {

@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ashlar_cluster::Map;
 use ashlar_drive::{Drive, Role, State};
 use ashlar_erasure_set::{Phase, Progress};
 use ashlar_s3::auth::Request as Signed;
@@ -225,13 +226,15 @@ pub fn info(house: &House) -> Value {
 fn drives(house: &House) -> Vec<Value> {
     let rebuilds = house.sets.rebuilds();
     let slots = house.slots.lock().clone();
-    slots.iter().map(|slot| drive(slot, &rebuilds)).collect()
+    let map = house.map.load();
+    slots.iter().map(|slot| drive(slot, &map, &rebuilds)).collect()
 }
 
-fn drive(slot: &Slot, rebuilds: &[Progress]) -> Value {
+fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> Value {
     let path = slot.path.display().to_string();
     let Some(drive) = &slot.drive else {
-        return json!({ "path": path, "state": if slot.held { "held" } else { "offline" }, "problem": slot.problem });
+        let id = keeper::last_seen(map, &slot.path).map(|id| id.to_hex()).unwrap_or_default();
+        return json!({ "path": path, "id": id, "state": if slot.held { "held" } else { "offline" }, "problem": slot.problem });
     };
     let id = drive.label().drive;
     let stats = drive.stats();

@@ -333,6 +333,12 @@ pub async fn replace_now(house: &House, which: &str) -> Result<(), String> {
     join(house, i, &map, old, &slot.path).await
 }
 
+/// The drive of the map that was last seen at `path`.
+pub fn last_seen(map: &Map, path: &Path) -> Option<DriveId> {
+    let here = path.display().to_string();
+    map.drives.iter().find(|d| d.state != DriveState::Dead && d.path == here).map(|d| d.id)
+}
+
 /// The folder that `which` means: its path, or the id of its drive or the beginning of it.
 fn find(house: &House, which: &str) -> Result<usize, String> {
     let slots = house.slots.lock();
@@ -340,8 +346,11 @@ fn find(house: &House, which: &str) -> Result<usize, String> {
     if let Some(i) = slots.iter().position(by_path) {
         return Ok(i);
     }
+    let map = house.map.load();
+    // A drive that is out of service keeps its name.
     let by_id = |s: &Slot| {
-        s.drive.as_ref().is_some_and(|d| which.len() >= 4 && d.label().drive.to_hex().starts_with(which))
+        let id = s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, &s.path));
+        id.is_some_and(|id| which.len() >= 4 && id.to_hex().starts_with(which))
     };
     let mut found = slots.iter().enumerate().filter(|(_, s)| by_id(s));
     match (found.next(), found.next()) {

@@ -3,6 +3,7 @@
 //! Invariant: pure reading; every finding names the file and says what to do.
 
 mod arrows;
+mod licences;
 mod links;
 mod sources;
 
@@ -72,6 +73,7 @@ pub fn run(options: &Options) -> Outcome {
     arrows::check(&tree, &mut findings)?;
     sources::check(&tree, &mut findings);
     links::check(&tree, &mut findings);
+    licences::check(&tree, &mut findings)?;
     for warning in &findings.warnings {
         println!("warning: {warning}");
     }
