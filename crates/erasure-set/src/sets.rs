@@ -110,6 +110,9 @@ pub(crate) struct Inner {
     /// Bytes that readers may hold, in units of [`READ_UNIT`]: half the pool, so that writers
     /// always find memory.
     pub(crate) read_budget: Arc<Semaphore>,
+    /// Bytes of stripes that are being filled, in the same units: the other half, so that clients
+    /// who send slowly never keep readers from theirs.
+    pub(crate) write_budget: Arc<Semaphore>,
     pub(crate) read_units: u32,
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) pacer: Pacer,
@@ -155,6 +158,7 @@ impl Sets {
             scrub: ScrubState::new(),
             live: Mutex::new(HashSet::new()),
             read_budget: Arc::new(Semaphore::new(read_units as usize)),
+            write_budget: Arc::new(Semaphore::new(read_units as usize)),
             read_units,
             pacer: Pacer::new(foreground.clone(), options.background),
             foreground,

@@ -10,7 +10,7 @@
 
 use crate::layout::{rotation, stripe_len, width};
 use crate::propose::{gather, shortage};
-use crate::sets::{Inner, Sets};
+use crate::sets::{Inner, READ_UNIT, Sets};
 use crate::table::View;
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest inline stripe: a small body is one stripe.
 const INLINE_MAX: u64 = 2 << 20;
@@ -61,6 +62,8 @@ struct Stripe {
     /// Object bytes of the stripe, and how many are there.
     bytes: usize,
     filled: usize,
+    /// Its memory, out of the writers' budget, until its rows are handed out.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 enum Sink {
@@ -345,16 +348,24 @@ impl DataWriter {
         let bytes = u64::from(self.data.stripe).min(self.size - self.taken);
         let row = self.data.row_len(bytes) as usize;
         let len = row * usize::from(self.data.k + self.data.m);
+        let units = (len.div_ceil(READ_UNIT) as u32).clamp(1, self.inner.read_units);
+        let room = match self.inner.write_budget.clone().try_acquire_many_owned(units) {
+            Ok(room) => Some(room),
+            // The budget is never closed.
+            Err(_) => self.inner.write_budget.clone().acquire_many_owned(units).await.ok(),
+        };
         let buf = match self.inner.options.pool.try_get(len) {
             Some(b) => b,
             None => self.inner.options.pool.get(len).await,
         };
-        Stripe { buf, row, bytes: bytes as usize, filled: 0 }
+        Stripe { buf, row, bytes: bytes as usize, filled: 0, room }
     }
 
     /// Encodes the stripe and hands its rows out.
     async fn close_stripe(&mut self) -> Result<()> {
-        let Some(Stripe { mut buf, row, bytes, .. }) = self.stripe.take() else { return Ok(()) };
+        let Some(Stripe { mut buf, row, bytes, room: _room, .. }) = self.stripe.take() else {
+            return Ok(());
+        };
         // The last data row is padded with zeros; the buffer held something else before.
         buf[bytes..row * usize::from(self.data.k)].fill(0);
         self.inner.engine.encode(&self.code, &mut buf, row).map_err(|e| match e {

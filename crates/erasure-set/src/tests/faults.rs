@@ -2,6 +2,7 @@
 
 use super::*;
 use ashlar_machine::{Fault, Operation};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 const EIO: i32 = 5;
@@ -302,4 +303,38 @@ async fn pairs_of_ills() {
             rig.close().await;
         }
     }
+}
+
+/// Clients who send slowly hold stripes that do not fill. However many they are, readers find
+/// memory, and no healthy drive is blamed for the want of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_writers_do_not_starve_readers() {
+    let rig = Rig::new(2, 2).await;
+    let wanted = noise(1, 6 << 20);
+    rig.put("wanted", &wanted).await.unwrap();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let slow: Vec<_> = (0..48)
+        .map(|i| {
+            let (sets, begun) = (rig.sets.clone(), begun.clone());
+            tokio::spawn(async move {
+                let mut w = sets.write(&key(&sets, &format!("slow{i}")), 8 << 20).await.unwrap();
+                w.write(&[7; 100_000]).await.unwrap();
+                begun.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<()>().await;
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!((8..48).contains(&begun.load(Ordering::SeqCst)), "some hold all there is for them");
+    for _ in 0..5 {
+        let got = tokio::time::timeout(Duration::from_secs(10), rig.get("wanted")).await;
+        assert!(got.expect("readers find memory").unwrap().unwrap() == wanted);
+    }
+    for s in slow {
+        s.abort();
+        let _ = s.await;
+    }
+    // What they held is back.
+    tokio::time::timeout(Duration::from_secs(10), rig.put("after", &wanted)).await.unwrap().unwrap();
+    rig.close().await;
 }
