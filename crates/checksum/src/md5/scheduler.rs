@@ -57,7 +57,7 @@ impl Default for Tuning {
             recent: Duration::from_millis(20),
             enough: LANES,
             workers: (cores / 4).clamp(1, 4),
-            decline: 2,
+            decline: 4,
         }
     }
 }

@@ -153,7 +153,7 @@ impl Worker<'_> {
         loop {
             let lanes = LANES.min(batch.len() + list.ready.len());
             most = most.max(lanes);
-            let few = shared.tuning.decline > 0 && lanes * shared.tuning.decline <= most;
+            let few = shared.tuning.decline > 0 && lanes <= most - most.div_ceil(shared.tuning.decline);
             let expected = list.expected(now, shared.tuning.recent);
             if lanes == 0 || few && expected > 0 || list.shut_down {
                 break;
