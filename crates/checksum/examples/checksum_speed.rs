@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ashlar_checksum::{
-    Algorithm, Hasher, INLINE_BELOW, Md5Lanes, frame_hash, hmac_sha256, key_hash, md5_kernel, md5_once,
-    sha256,
+    Algorithm, Hasher, INLINE_BELOW, Md5Lanes, Sha256Stream, frame_hash, frame_hashes, hmac_sha256, key_hash,
+    md5_kernel, md5_once, sha256,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -203,6 +203,38 @@ fn bodies(streams: usize, size: usize) {
     );
 }
 
+/// SHA-256 of two bodies that come in turn.
+fn pairs() {
+    let data = Bytes::from(vec![7u8; MIB / 4]);
+    for streams in [1, 2] {
+        let start = processor_time();
+        let count = 512 / streams;
+        let mut all: Vec<Sha256Stream> = (0..streams).map(|_| Sha256Stream::new()).collect();
+        for _ in 0..count {
+            all.iter_mut().for_each(|stream| stream.update(&data));
+        }
+        let seconds = (processor_time() - start).as_secs_f64();
+        let gib = (count * streams * data.len()) as f64 / GIB;
+        println!("SHA-256 of {streams} bodies side by side: {:.3} CPU-s/GiB", seconds / gib);
+    }
+}
+
+/// Hashes of frames, one after the other and side by side.
+fn rows() {
+    let data = vec![7u8; MIB / 2];
+    for rows in [1, 2, 4] {
+        let items = vec![([1u8; 32], &data[..]); rows];
+        let mut out = vec![[0; 32]; rows];
+        let (start, count) = (processor_time(), 2048 / rows);
+        for _ in 0..count {
+            frame_hashes(&[1, 2, 3, 4], black_box(&items), &mut out);
+        }
+        let seconds = (processor_time() - start).as_secs_f64();
+        let gib = (count * rows * data.len()) as f64 / GIB;
+        println!("HighwayHash of {rows} frames side by side: {:.3} CPU-s/GiB", seconds / gib);
+    }
+}
+
 fn rate(name: &str, size: usize, function: impl Fn(&[u8])) {
     let data = vec![7u8; size];
     let (start, mut calls) = (Instant::now(), 0);
@@ -236,6 +268,15 @@ fn main() {
             }
         }
     }
+    // About what each of eight uploads brings to a server on two cores.
+    let pace = Duration::from_millis(6);
+    for streams in [2, 8] {
+        if only.is_none_or(|only| only == streams) {
+            uploads(Load { streams, chunk: MIB / 4, pace, uploads: 10 });
+        }
+    }
+    pairs();
+    rows();
     for paced in [0, 1, 3] {
         beside(paced);
     }

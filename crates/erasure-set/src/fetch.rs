@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Stripes read together from drives that have to be waited for: one call and one wake-up for all.
-const RUN: u64 = 2;
+const RUN: u64 = 4;
 /// Such runs under way at once.
 const DEPTH: usize = 2;
 /// How long a stripe is waited for when no other shard is left to ask.

@@ -31,8 +31,9 @@ use tokio::sync::OwnedSemaphorePermit;
 /// The longest inline stripe: a small body is one stripe.
 const INLINE_MAX: u64 = 2 << 20;
 /// Once enough drives took a stripe: how long the others are waited for, at least, and as a
-/// multiple of what the quick ones took.
-const STALL: (Duration, u32) = (Duration::from_millis(30), 8);
+/// multiple of what the quick ones took. With 30 ms, drives on a machine with busy processors were left
+/// out for nothing: heal made their shards later, and reads went around them meanwhile.
+const STALL: (Duration, u32) = (Duration::from_millis(100), 8);
 /// How long a stripe may take in all.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How long, after enough shards are durable, the others are waited for.

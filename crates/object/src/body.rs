@@ -34,6 +34,8 @@ pub(crate) struct Intake {
     hasher: Option<Hasher>,
     /// `None` for an empty body, which has no data.
     writer: Option<Writer>,
+    /// What the writer left, once it has ended.
+    staged: Option<Staged>,
     sums: Option<Sums>,
 }
 
@@ -55,7 +57,7 @@ impl Intake {
             Md5::Lane(inner.md5.stream())
         };
         let hasher = spec.checksum.map(Hasher::new);
-        Ok(Intake { size: spec.size, got: 0, md5, hasher, writer, sums: None })
+        Ok(Intake { size: spec.size, got: 0, md5, hasher, writer, staged: None, sums: None })
     }
 
     pub(crate) async fn write(&mut self, inner: &Inner, data: Bytes) -> Result<()> {
@@ -88,7 +90,8 @@ impl Intake {
         writer.write(data).await
     }
 
-    /// What was computed; the first call hashes what is left.
+    /// What was computed; the first call makes the data durable and hashes what is left. The drives
+    /// come first: meanwhile MD5 goes on beside other bodies, and nobody hurries it.
     pub(crate) async fn end(&mut self) -> Result<Sums> {
         if let Some(sums) = self.sums {
             return Ok(sums);
@@ -96,6 +99,7 @@ impl Intake {
         if self.got != self.size {
             return Err(Error::IncompleteBody { expected: self.size, got: self.got });
         }
+        self.staged = self.finish().await?;
         let md5 = match std::mem::replace(&mut self.md5, Md5::No) {
             Md5::No => None,
             Md5::Once(data) => Some(md5_once(&data)),
@@ -110,7 +114,7 @@ impl Intake {
     /// Waits until the data may be named by a record; `None` for an empty body.
     pub(crate) async fn finish(&mut self) -> Result<Option<Staged>> {
         match self.writer.take() {
-            None => Ok(None),
+            None => Ok(self.staged.take()),
             Some(writer) => writer.finish().await.map(Some),
         }
     }

@@ -42,8 +42,7 @@ pub struct Tuning {
     pub enough: usize,
     /// The most threads.
     pub workers: usize,
-    /// A worker stops to wait for others when the lanes have emptied to one in so many; 0 never,
-    /// otherwise at least 2.
+    /// A worker stops to wait for others when one in so many of its lanes have emptied; 0 never.
     pub decline: usize,
 }
 
@@ -57,7 +56,7 @@ impl Default for Tuning {
             recent: Duration::from_millis(20),
             enough: LANES,
             workers: (cores / 4).clamp(1, 4),
-            decline: 2,
+            decline: 4,
         }
     }
 }

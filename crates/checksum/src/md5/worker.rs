@@ -5,11 +5,10 @@
 //! than one, so the art is to begin with many streams, and to stop when few are left:
 //!
 //! * A worker that finds few streams ready waits for those that had their last block hashed up to
-//!   5 ms ago, and will be back: up to 4 ms while nobody waits for a ready stream, up to 1 ms if
+//!   20 ms ago, and will be back: up to 8 ms while nobody waits for a ready stream, up to 1 ms if
 //!   somebody does, and of that no more than it has earned: a quarter of the time for which it
 //!   hashes. A lone stream has nobody to wait for and is hashed at once.
-//! * A worker whose lanes have emptied to half waits in the same way before it goes on: at most
-//!   four times while sixteen lanes empty.
+//! * A worker of whose lanes a quarter have emptied waits in the same way before it goes on.
 //!
 //! Processor time matters more than latency here: a worker that waits sleeps, with a timer, and is
 //! woken early only when all that it hopes for have come. Idle workers sleep without a timer.
@@ -153,7 +152,7 @@ impl Worker<'_> {
         loop {
             let lanes = LANES.min(batch.len() + list.ready.len());
             most = most.max(lanes);
-            let few = shared.tuning.decline > 0 && lanes * shared.tuning.decline <= most;
+            let few = shared.tuning.decline > 0 && lanes <= most - most.div_ceil(shared.tuning.decline);
             let expected = list.expected(now, shared.tuning.recent);
             if lanes == 0 || few && expected > 0 || list.shut_down {
                 break;
