@@ -266,7 +266,7 @@ mod tests {
                             if round < 4 { random(&mut seed) % 200 } else { random(&mut seed) % 3_000_000 };
                         let mut stream = Sha256Stream::new();
                         let mut at = 0;
-                        let stop = if random(&mut seed) % 5 == 0 { len / 2 } else { len };
+                        let stop = if random(&mut seed).is_multiple_of(5) { len / 2 } else { len };
                         while at < stop {
                             let piece = (1 + random(&mut seed) % 300_000).min(len - at);
                             stream.update(&data.slice(at..at + piece));
