@@ -1,7 +1,7 @@
 //! SHA-256, HMAC-SHA-256 and comparison in constant time, for request signatures.
 //!
 //! Invariant: the implementation is aws-lc (SHA extensions where the processor has them), which
-//! also serves TLS; `examples/speed.rs` prints its rate.
+//! also serves TLS; `examples/checksum_speed.rs` prints its rate.
 //!
 //! Must never know: what is signed.
 

@@ -60,6 +60,6 @@ pub use read::ObjectReader;
 pub use rebuild::{Phase, Progress};
 pub use register::Register;
 pub use scrub::Scrubbed;
-pub use sets::{EpochSource, Options, Sets};
+pub use sets::{CopyTurn, EpochSource, Options, Sets};
 pub use update::{Decision, UpdateError, Updated};
 pub use write::{DataWriter, Staged};

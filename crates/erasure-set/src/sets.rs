@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Asks the control store for the epoch of the newest layout; an error is told to who reads.
 pub type EpochSource = Arc<dyn Fn() -> BoxFuture<'static, Result<u32, String>> + Send + Sync>;
@@ -114,6 +114,10 @@ pub(crate) struct Inner {
     /// who send slowly never keep readers from theirs.
     pub(crate) write_budget: Arc<Semaphore>,
     pub(crate) read_units: u32,
+    /// Turns of those who read one body to write another: they hold memory of both budgets, so that
+    /// enough of them would wait for each other for ever. All turns together fill at most half of the
+    /// writers' budget, and what others hold comes back.
+    pub(crate) copies: Arc<Semaphore>,
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) pacer: Pacer,
     pub(crate) tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
@@ -123,6 +127,9 @@ pub(crate) struct Inner {
 
 /// Grain of the readers' budget.
 pub(crate) const READ_UNIT: usize = 64 << 10;
+/// What a copy may hold of the writers' budget, generously: a stripe with three parity rows for each data
+/// row, padded.
+const COPY_UNITS: usize = 4 * (crate::layout::MAX_STRIPE as usize / READ_UNIT) + 1;
 
 impl Sets {
     /// The groups of `layout` over `drives`; drives in no slot are kept aside for a later layout.
@@ -160,6 +167,7 @@ impl Sets {
             read_budget: Arc::new(Semaphore::new(read_units as usize)),
             write_budget: Arc::new(Semaphore::new(read_units as usize)),
             read_units,
+            copies: Arc::new(Semaphore::new((read_units as usize / 2 / COPY_UNITS).max(1))),
             pacer: Pacer::new(foreground.clone(), options.background),
             foreground,
             tasks: Mutex::new(Vec::new()),
@@ -276,13 +284,28 @@ impl Sets {
         self.inner.foreground.clone()
     }
 
+    /// A turn to read one body while writing another; to be held as long as both are open.
+    pub async fn copy_turn(&self) -> CopyTurn {
+        self.inner.copy_turn().await
+    }
+
     /// Limits of background work, changed while it runs.
     pub fn set_background(&self, limits: Limits) {
         self.inner.pacer.set(limits);
     }
 }
 
+/// See [`Sets::copy_turn`].
+pub struct CopyTurn {
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
 impl Inner {
+    pub(crate) async fn copy_turn(&self) -> CopyTurn {
+        // Never closed.
+        CopyTurn { _turn: self.copies.clone().acquire_owned().await.ok() }
+    }
+
     pub(crate) fn view(&self, group: u16) -> Result<Arc<View>> {
         self.table.load().view(group).cloned()
     }

@@ -136,6 +136,7 @@ impl Inner {
     /// while drives were away.
     async fn widen(self: &Arc<Self>, key: &RegisterKey, part: &Part) -> Result<()> {
         let old = part.data;
+        let _turn = self.copy_turn().await;
         let mut to = self.begin(key, part.size, u8::MAX).await?;
         if to.code().0 <= old.k {
             return Ok(());

@@ -16,6 +16,12 @@ use bytes::Bytes;
 use crate::memory::{Memory, MemoryReader, MemoryStaged, MemoryWriter};
 use crate::{Error, Result};
 
+/// A turn to read one body while writing another, to be held as long as both are open: both take
+/// memory, and too many at once would wait for each other.
+pub struct CopyTurn {
+    _turn: Option<ashlar_erasure_set::CopyTurn>,
+}
+
 /// Where registers and data live.
 #[derive(Clone)]
 pub(crate) enum Backend {
@@ -139,6 +145,14 @@ impl Backend {
         match self {
             Backend::Sets(s) => Ok(Writer::Sets(s.write(owner, size).await.map_err(translate)?)),
             Backend::Memory(m) => Ok(Writer::Memory(m.write(owner, size).await?)),
+        }
+    }
+
+    /// A turn to read one body while writing another.
+    pub(crate) async fn copy_turn(&self) -> CopyTurn {
+        match self {
+            Backend::Sets(s) => CopyTurn { _turn: Some(s.copy_turn().await) },
+            Backend::Memory(_) => CopyTurn { _turn: None },
         }
     }
 

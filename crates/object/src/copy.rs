@@ -6,6 +6,7 @@
 use ashlar_checksum::Algorithm;
 use ashlar_format::{Version, VersionId};
 
+use crate::backend::CopyTurn;
 use crate::bucket::Bucket;
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
@@ -146,6 +147,11 @@ impl Store {
         self.inner.change(&live, &key, None, !spec.conditions.is_empty(), decide).await
     }
 
+    /// To be taken before one body is read to write another ([`CopyTurn`]).
+    pub async fn copy_turn(&self) -> CopyTurn {
+        self.inner.backend.copy_turn().await
+    }
+
     async fn copy_data(
         &self,
         source: &Object,
@@ -159,6 +165,7 @@ impl Store {
             return Err(Error::EntityTooLarge);
         }
         let put = PutSpec { size: v.size, checksum, want_md5: true, class: spec.class };
+        let _turn = self.copy_turn().await;
         // Opened first: the source may be replaced by this very copy.
         let mut body = source.read(0..v.size).await?;
         let mut put = self.put(bucket, key, put).await?;

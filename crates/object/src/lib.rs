@@ -51,6 +51,7 @@ mod versions;
 pub use ashlar_checksum::{Algorithm, Digest};
 pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_format::{BucketId, VersionId, WriteId};
+pub use backend::CopyTurn;
 pub use bucket::{Bucket, CreateBucket, Versioning};
 pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySource, CopySpec};

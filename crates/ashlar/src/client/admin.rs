@@ -247,8 +247,9 @@ fn heal_text(output: &Output, heal: &Heal) -> String {
 
 fn rebuild_text(rebuild: &Rebuild) -> String {
     let mut text = rebuild.phase.clone();
-    if rebuild.registers > 0 {
-        text.push_str(&format!(" {} %", rebuild.looked.min(rebuild.registers) * 100 / rebuild.registers));
+    let done = rebuild.looked.min(rebuild.registers) * 100;
+    if let Some(percent) = done.checked_div(rebuild.registers) {
+        text.push_str(&format!(" {percent} %"));
     }
     if rebuild.rate >= 1.0 {
         text.push_str(&format!(", {:.0}/s", rebuild.rate));

@@ -338,3 +338,31 @@ async fn slow_writers_do_not_starve_readers() {
     tokio::time::timeout(Duration::from_secs(10), rig.put("after", &wanted)).await.unwrap().unwrap();
     rig.close().await;
 }
+
+/// Copies hold memory of readers and of writers; where the stripes of the two do not meet, each waits for
+/// the one with the other in its hands. However many there are, all end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_copies_do_not_wait_for_each_other() {
+    let rig = Rig::with(2, 2, 1, |o| o.pool = BufferPool::new(16 << 20)).await;
+    let (size, skip) = (5 << 20, 100_000usize);
+    let body = noise(3, size);
+    let part = rig.put("source", &body).await.unwrap().record.data().next().unwrap().clone();
+    let copies = (0..24).map(|i| {
+        let (sets, part) = (rig.sets.clone(), part.clone());
+        tokio::spawn(async move {
+            let _turn = sets.copy_turn().await;
+            let (from, to) = (key(&sets, "source"), key(&sets, &format!("copy{i}")));
+            let mut r = sets.read(&from, &part.data, part.size, skip as u64..part.size).await.unwrap();
+            let mut w = sets.write(&to, part.size - skip as u64).await.unwrap();
+            while let Some(b) = r.next().await {
+                w.write(b.unwrap()).await.unwrap();
+            }
+            drop(w.finish().await.unwrap());
+        })
+    });
+    let copies: Vec<_> = copies.collect();
+    for c in copies {
+        tokio::time::timeout(Duration::from_secs(60), c).await.expect("it ends").unwrap();
+    }
+    rig.close().await;
+}

@@ -154,6 +154,7 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
             "The part is larger than 5 GiB. Copy a smaller range.",
         ));
     }
+    let _turn = cx.store.copy_turn().await;
     let spec = PartSpec { number, size, checksum: None, want_md5: true };
     let mut put = cx.store.upload_part(&call.bucket, &call.key, id, spec).await.map_err(|e| call.fault(e))?;
     if size > 0 {

@@ -1,6 +1,6 @@
 //! What an operation costs in processor time, over 4 drives (2+2) in memory file systems.
 //!
-//! `cargo run --release -p ashlar-object --example speed [folder] [objects]` prints CPU microseconds
+//! `cargo run --release -p ashlar-object --example object_speed [folder] [objects]` prints CPU microseconds
 //! per 4 KiB PUT and GET, CPU seconds per GiB of 10 MiB PUTs and GETs at concurrency 8, and the cost
 //! of listing 100,000 keys. User and system time of the whole process (`/proc/self/stat`, so a
 //! resolution of 10 ms), without HTTP. Default folder: `/dev/shm`.

@@ -2,7 +2,7 @@
 //! core, warm, best of several rounds. `reconstruct` rebuilds the first m data rows (or all k) from
 //! the remaining rows, `one lost` only the first, `update` counts the bytes of the one row changed.
 //!
-//! `cargo run --release -p ashlar-erasure --example speed [KERNEL | K+M | ROW_BYTES]...`
+//! `cargo run --release -p ashlar-erasure --example erasure_speed [KERNEL | K+M | ROW_BYTES]...`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
