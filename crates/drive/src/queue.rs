@@ -8,6 +8,7 @@
 
 use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
 use crate::op::{Op, StateChange};
+use crate::types::Accept;
 use crate::{Completion, Error, Result};
 
 impl Core {
@@ -76,6 +77,20 @@ impl Core {
         let weight = op.weight();
         if let Err(e) = self.may_enqueue(weight) {
             return Err((op, e));
+        }
+        // A drop that waits for a look into the index means the shard before this one. Once this one is
+        // in the queue the drop would be journalled behind it, and take it along.
+        match &op {
+            Op::Stage { shard, .. } => {
+                self.unresolved_discards.remove(&(shard.write_id, shard.index));
+            }
+            Op::Extent { name, .. } => {
+                self.unresolved_discards.remove(name);
+            }
+            Op::Accept { accept: Accept { inline: Some(i), .. }, .. } => {
+                self.unresolved_discards.remove(&(i.write_id, i.index));
+            }
+            _ => {}
         }
         self.queue_bytes += weight;
         self.queue.push(op);

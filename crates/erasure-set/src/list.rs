@@ -125,7 +125,13 @@ impl Sets {
         }
         for _ in 0..LAYOUTS {
             let table = self.inner.table.load_full();
-            let (page, half) = self.inner.page(&table, space, bucket, prefix, from, limit).await?;
+            let (page, half) = match self.inner.page(&table, space, bucket, prefix, from, limit).await {
+                // Drives that follow a newer layout refuse this one's readers.
+                Err(Error::Unavailable(_)) if self.inner.table.load().layout.epoch > table.layout.epoch => {
+                    continue;
+                }
+                r => r?,
+            };
             if !half || self.inner.in_force(table.layout.epoch).await? {
                 return Ok(page);
             }

@@ -477,6 +477,9 @@ impl<'a> Attempt<'a> {
                 Ok(Some((Record::digest(&record), record.len())))
             }
             Step::Lost { .. } => Ok(None),
+            // Somebody's higher ballot is in the way on some, and the others had no time to say: the next
+            // attempt asks all again, and finds out whether too few are there.
+            _ if o.refused != 0 => Ok(None),
             _ => Err(shortage(&tally, "accepting", o.ok.count_ones(), bar)),
         }
     }

@@ -193,7 +193,11 @@ impl Inner {
     async fn ask_all(&self, key: &RegisterKey, hash: u64) -> Result<Asked> {
         for _ in 0..LAYOUTS {
             let view = self.view(key.group())?;
-            let (asked, whole) = self.ask_view(&view, key, hash).await?;
+            let (asked, whole) = match self.ask_view(&view, key, hash).await {
+                // Drives that follow a newer layout refuse this one's readers.
+                Err(Error::Unavailable(_)) if self.table.load().layout.epoch > view.epoch => continue,
+                r => r?,
+            };
             if whole || self.in_force(view.epoch).await? {
                 return Ok(asked);
             }

@@ -322,3 +322,34 @@ fn a_new_extent_segment_is_not_waited_for() {
     block(d.close());
     assert!(slowest < Duration::from_millis(100), "{slowest:?}");
 }
+
+/// Heal drops a damaged shard and makes it again at once. The drop has to be looked up in the index files;
+/// when that happens while the new one is on its way to the medium, the new one stays.
+#[test]
+fn a_shard_made_again_outlives_its_drop() {
+    let dir = tempfile::tempdir().unwrap();
+    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    let (mut o, f) = with_faults();
+    o.tick = Duration::from_millis(10);
+    let stage = |d: &Drive, data: &[u8]| {
+        let t = Tally::new(1);
+        d.stage(stage_of(1, 1, data), t.completion(0));
+        block(t.wait_all()).ok
+    };
+    let d = Drive::open(dir.path(), &o).unwrap();
+    assert_eq!(stage(&d, b"old"), 1);
+    block(d.close());
+    // From here on the shard is known to the index files only.
+    let d = Drive::open(dir.path(), &o).unwrap();
+    d.discard(&[(write_id(1), 3)]);
+    f.set(Operation::Sync, Fault::Delay(Duration::from_millis(300)));
+    assert_eq!(stage(&d, b"new"), 1);
+    f.clear();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(50));
+        block(d.flush()).unwrap();
+    }
+    let r = block(d.open_shard(write_id(1), 3)).expect("it was staged after it was dropped");
+    assert_eq!(block(r.read(0)).unwrap(), b"new".as_slice());
+    block(d.close());
+}

@@ -60,6 +60,8 @@ async fn overwrites_and_deletes_give_the_space_back() {
         for size in [3000usize, 700_000] {
             let name = format!("x{size}");
             rig.put(&name, &noise(round, size)).await.unwrap();
+            // A shard that comes after its body was replaced is for the orphan collector.
+            quiet(&rig.sets).await;
             assert!(rig.get(&name).await.unwrap().unwrap() == noise(round, size));
         }
     }

@@ -209,13 +209,12 @@ async fn f4_the_answer_waits_for_the_spare_shards() {
     }
 }
 
+/// Says when it stands still, is told to go on, ends with the result and the states it decided on.
+type Paused = (mpsc::Receiver<()>, mpsc::Sender<()>, tokio::task::JoinHandle<(Result<Register>, Vec<u64>)>);
+
 /// An update whose coordinator stands still between promise and accept (SIGSTOP, a frozen virtual
 /// machine, a partition): says when it is there, goes on when told. Returns the states it decided on.
-fn paused(
-    sets: Sets,
-    name: &'static str,
-    bytes: Vec<u8>,
-) -> (mpsc::Receiver<()>, mpsc::Sender<()>, tokio::task::JoinHandle<(Result<Register>, Vec<u64>)>) {
+fn paused(sets: Sets, name: &'static str, bytes: Vec<u8>) -> Paused {
     let (here, wait) = mpsc::channel();
     let (resume, go) = mpsc::channel::<()>();
     let task = tokio::spawn(async move {
