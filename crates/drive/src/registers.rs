@@ -5,7 +5,7 @@
 //!
 //! Must never know: other drives.
 
-use crate::core::{MAX_UNRESOLVED, Shared};
+use crate::core::{Core, MAX_UNRESOLVED, Shared};
 use crate::drive::Drive;
 use crate::entry::Register;
 use crate::index::must;
@@ -98,7 +98,7 @@ impl Drive {
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
             let found = s.scan(&from, &to, limit, Mode::Wait).map_err(must)?;
-            in_epoch(s, epoch).map(|()| found)
+            in_epoch(&s.core.lock(), epoch).map(|()| found)
         };
         self.shared.on_io(f).await
     }
@@ -110,7 +110,7 @@ impl Drive {
             return Some(Err(e));
         }
         match self.shared.scan(from, to, limit, Mode::Now) {
-            Ok(v) => Some(in_epoch(&self.shared, epoch).map(|()| v)),
+            Ok(v) => Some(in_epoch(&self.shared.core.lock(), epoch).map(|()| v)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -125,7 +125,7 @@ impl Drive {
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
             let digest = s.range_digest(&from, &to).map_err(must)?;
-            in_epoch(s, epoch).map(|()| digest)
+            in_epoch(&s.core.lock(), epoch).map(|()| digest)
         };
         self.shared.on_io(f).await
     }
@@ -147,8 +147,7 @@ impl Drive {
 
 /// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]). Asked after the looking:
 /// what was seen before the fence is an answer from before it.
-fn in_epoch(s: &Shared, epoch: u32) -> Result<()> {
-    let core = s.core.lock();
+fn in_epoch(core: &Core, epoch: u32) -> Result<()> {
     match core.acceptor.may_read(epoch) {
         true => Ok(()),
         false => Err(Error::NewerLayout(core.acceptor.epoch())),
@@ -158,9 +157,7 @@ fn in_epoch(s: &Shared, epoch: u32) -> Result<()> {
 fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>, epoch: u32) -> Result<ReadReply> {
     let voter = {
         let core = s.core.lock();
-        if !core.acceptor.may_read(epoch) {
-            return Err(Error::NewerLayout(core.acceptor.epoch()));
-        }
+        in_epoch(&core, epoch)?;
         Shared::role(&core) == Role::Voter
     };
     Ok(ReadReply {

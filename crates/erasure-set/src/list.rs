@@ -8,6 +8,7 @@
 //! key that a majority shows all along is in exactly one page; fewer drives than a read needs is
 //! [`Error::Unavailable`], never a shorter listing.
 
+use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, Table, View};
 use crate::{Error, Result};
@@ -43,9 +44,6 @@ pub struct Page {
 
 /// The most entries a page may be asked for.
 pub const MAX_PAGE: usize = 10_000;
-
-/// Layouts a listing follows before it gives up.
-const LAYOUTS: u32 = 8;
 
 /// Pages up to this long are compared entry by entry.
 const SHORT: usize = 64;
@@ -239,11 +237,7 @@ impl Inner {
         }
         // It changes between the two questions every time: the next change of this process waits.
         let _turn = self.locks.lock(hash).await;
-        let now = match self.ask_all_again(&key, hash).await? {
-            Some(now) => now,
-            None => self.settle(&key, hash).await?,
-        };
-        let Some(now) = now else { return Ok(None) };
+        let Some(now) = self.read_in_turn(&key, hash).await? else { return Ok(None) };
         match self.summary(view, &key, now.ballot).await {
             Some(s) => Ok(Some((key, s))),
             None => Err(Error::Unavailable("a key keeps changing".into())),

@@ -27,8 +27,8 @@ use std::time::Duration;
 /// How long a read waits for drives before those that did not answer count as silent.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Layouts a read follows before it gives up.
-const LAYOUTS: u32 = 8;
+/// Layouts a read or a listing follows before it gives up.
+pub(crate) const LAYOUTS: u32 = 8;
 
 /// A register as read.
 #[derive(Clone, Debug)]
@@ -172,6 +172,11 @@ impl Inner {
         }
         // Wait for a write of this process, which usually decides it; else decide it here.
         let _turn = self.locks.lock(hash).await;
+        self.read_in_turn(key, hash).await
+    }
+
+    /// Asks all slots; settles what is undecided. The caller holds the key's turn.
+    pub(crate) async fn read_in_turn(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
         match self.ask_all(key, hash).await? {
             Asked::Known(r) => Ok(r),
             Asked::Undecided => self.settle(key, hash).await,
