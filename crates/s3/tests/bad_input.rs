@@ -8,12 +8,6 @@ use std::time::{Duration, Instant};
 
 use common::*;
 
-fn server() -> Server {
-    let s = Server::start();
-    s.make_bucket("b-1");
-    s
-}
-
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();

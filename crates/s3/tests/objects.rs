@@ -4,18 +4,6 @@ mod common;
 
 use common::*;
 
-fn server() -> Server {
-    let s = Server::start();
-    s.make_bucket("b-1");
-    s
-}
-
-fn versioned() -> Server {
-    let s = server();
-    s.req("PUT", "/b-1").q("versioning", "").body("<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Status>Enabled</Status></VersioningConfiguration>").send().expect(200);
-    s
-}
-
 #[test]
 fn buckets() {
     let s = Server::start();

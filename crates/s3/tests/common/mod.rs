@@ -169,3 +169,17 @@ pub fn noise(n: usize, seed: u64) -> Vec<u8> {
         })
         .collect()
 }
+
+/// A server with the bucket `b-1`.
+pub fn server() -> Server {
+    let s = Server::start();
+    s.make_bucket("b-1");
+    s
+}
+
+/// As [`server`]; the bucket keeps versions.
+pub fn versioned() -> Server {
+    let s = server();
+    s.req("PUT", "/b-1").q("versioning", "").body("<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Status>Enabled</Status></VersioningConfiguration>").send().expect(200);
+    s
+}
