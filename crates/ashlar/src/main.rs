@@ -5,6 +5,7 @@
 //! client of an S3 endpoint. Invariant: `main` parses, starts one runtime and hands over; it knows
 //! nothing of what a command does.
 
+mod bench;
 mod client;
 mod server;
 
@@ -31,6 +32,9 @@ struct Cli {
 enum Command {
     /// Serve S3 from drives.
     Server(server::Args),
+    /// Measure S3 servers, drives and networks; plan, compare and report.
+    #[command(subcommand)]
+    Bench(bench::Command),
     #[command(flatten)]
     Client(client::Command),
 }
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
     cli.globals.root = Some(Cli::command);
     match cli.command {
         Command::Server(args) => server::run(args, &cli.globals),
+        Command::Bench(command) => bench::run(command, &cli.globals),
         Command::Client(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             match runtime {

@@ -1,0 +1,11 @@
+//! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
+//!
+//! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//!
+//! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
+//! bounded however long a run lasts; only what a run wrote is ever removed.
+//!
+//! This room must never know: the server's insides. It is a client like any other.
+#![forbid(unsafe_code)]
+
+pub mod result;
