@@ -16,7 +16,7 @@ use ashlar_format::journal::{DriveState, HashKey};
 use ashlar_format::{Ballot, RegisterKey};
 use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock};
 use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -42,6 +42,8 @@ pub(crate) struct Counters {
     pub commit_us: AtomicU64,
     pub commit_us_max: AtomicU64,
     pub compacted: AtomicU64,
+    /// Extent segments used again.
+    pub recycled: AtomicU64,
     pub read_errors: AtomicU64,
     pub journal_damage: AtomicU64,
     pub index_rebuilt: AtomicU64,
@@ -123,6 +125,8 @@ pub(crate) struct Core {
     /// The extent segment that takes new regions; 0: none yet.
     pub active_extent: u32,
     pub next_extent: u32,
+    /// Empty segments, ready for regions; bounded by `recycle`.
+    pub spare_extents: VecDeque<crate::recycle::SpareExtent>,
     pub pins: HashMap<(u32, u64), u32>,
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
@@ -418,6 +422,7 @@ impl Shared {
             commit_us: get(&c.commit_us),
             commit_us_max: get(&c.commit_us_max),
             compacted: get(&c.compacted),
+            recycled: get(&c.recycled),
             read_errors: get(&c.read_errors),
             journal_damage: get(&c.journal_damage),
             index_rebuilt: get(&c.index_rebuilt),
@@ -452,6 +457,7 @@ impl Core {
             extents: BTreeMap::new(),
             active_extent: 0,
             next_extent: 1,
+            spare_extents: VecDeque::new(),
             pins: HashMap::new(),
             held: HashMap::new(),
             freed: Vec::new(),

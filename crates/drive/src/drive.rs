@@ -224,6 +224,13 @@ impl Drive {
         Ok(())
     }
 
+    /// Without threads: one round of the keeper.
+    #[doc(hidden)]
+    pub fn upkeep(&self) -> Result<()> {
+        let _one = self.shared.upkeep.lock();
+        self.shared.round(&mut None, false)
+    }
+
     /// Without threads: commits what waits.
     #[doc(hidden)]
     pub fn pump(&self) {

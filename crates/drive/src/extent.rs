@@ -1,13 +1,13 @@
 //! Large shards: regions of preallocated segments, written once, never in place.
 //!
-//! A region is reserved when a shard begins and written in the background by the drive's own
-//! threads: header page, frames and hash table go out in as few writes as possible. Invariants: a
+//! A region is reserved when a shard begins (or, when no segment has room, by the first write) and
+//! written in the background by the drive's own threads: header page, frames and hash table go out in
+//! as few writes as possible. Invariants: a
 //! region is never given out twice; the journal record that names a shard is written only after a
 //! flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory.
 
-use crate::core::{Core, Extent, Freed, Shared};
+use crate::core::{Core, Freed, Shared};
 use crate::entry::{Loc, Region, Shard, ShardName, layout};
-use crate::files::{Kind, segment_name};
 use crate::op::Op;
 use crate::place::extent_entry;
 use crate::{Completion, Error, Result};
@@ -67,12 +67,13 @@ impl Shared {
     pub fn check_room(&self, bytes: u64) -> Result<()> {
         self.writable()?;
         let core = self.core.lock();
-        if core.free < bytes.saturating_add(self.options.reserve_bytes) {
+        if core.free + core.spare_bytes() < bytes.saturating_add(self.options.reserve_bytes) {
             return Err(Error::Full);
         }
         Ok(())
     }
 
+    /// Waits for the device when a segment has to be made.
     fn reserve(&self, bytes: u64) -> Result<Region> {
         if let Some(r) = self.core.lock().reserve(bytes) {
             return Ok(r);
@@ -81,43 +82,8 @@ impl Shared {
         if let Some(r) = self.core.lock().reserve(bytes) {
             return Ok(r);
         }
-        self.make_extent(bytes)?;
+        self.next_extent(bytes)?;
         self.core.lock().reserve(bytes).ok_or(Error::Full)
-    }
-
-    /// Makes the next extent segment and seals the one before.
-    fn make_extent(&self, need: u64) -> Result<()> {
-        let (number, bytes) = {
-            let core = self.core.lock();
-            let room = core.free.saturating_sub(self.options.reserve_bytes);
-            // Near the end of the drive smaller segments, so that the last bytes can be used.
-            let bytes = self.options.segment_bytes.min((room / 4).next_multiple_of(1 << 20));
-            (core.next_extent.max(1), bytes.max(need))
-        };
-        let made = (|| {
-            let f = self.extent_folder.create(&segment_name(number), self.options.direct)?;
-            f.allocate(bytes)?;
-            f.sync_all()?;
-            self.extent_folder.sync()?;
-            Ok(f)
-        })();
-        let file = match made {
-            Ok(f) => f,
-            Err(e) => {
-                let _ = self.extent_folder.remove(&segment_name(number));
-                return Err(self.failed("making an extent segment", &e));
-            }
-        };
-        self.counters.syncs.fetch_add(2, Ordering::Relaxed);
-        self.files.put(Kind::Extent, number, Arc::new(file));
-        let mut core = self.core.lock();
-        let before = core.active_extent;
-        core.seal_extent(before);
-        core.extents.insert(number, Extent { bytes, ..Extent::default() });
-        core.active_extent = number;
-        core.next_extent = number + 1;
-        core.free = core.free.saturating_sub(bytes);
-        Ok(())
     }
 
     /// See [`crate::Drive::begin_shard`].
@@ -138,16 +104,22 @@ impl Shared {
         let layout = layout(len, frame);
         let bytes = layout.region();
         self.check_room(bytes)?;
-        let region = Region { frame, ..self.reserve(bytes)? };
-        let shard = Shard { owner: owner.clone(), ballot, len, loc: Loc::default(), extent: Some(region) };
+        let region = {
+            let mut core = self.core.lock();
+            let region = core.reserve(bytes).map(|r| Region { frame, ..r });
+            if self.wants_extent(&core) && !core.keeper_kicked {
+                self.kick_keeper(&mut core);
+            }
+            region
+        };
+        let shard = Shard { owner: owner.clone(), ballot, len, loc: Loc::default(), extent: region };
         Ok(ShardWriter {
             job: Some(Arc::new(Job {
                 shared: self.clone(),
                 name,
                 shard,
                 layout,
-                region,
-                state: Mutex::default(),
+                state: Mutex::new(JobState { region, ..JobState::default() }),
             })),
             next: 0,
             hashes: Vec::with_capacity(layout.frames().min(4096) as usize),
@@ -229,6 +201,8 @@ impl Shared {
 
 #[derive(Default)]
 struct JobState {
+    /// Where it goes; none yet when a segment has to be made first, which is done in the background.
+    region: Option<Region>,
     queue: Vec<Bytes>,
     queued: usize,
     /// The next frame that goes out.
@@ -248,7 +222,6 @@ struct Job {
     name: ShardName,
     shard: Shard,
     layout: Layout,
-    region: Region,
     state: Mutex<JobState>,
 }
 
@@ -373,17 +346,17 @@ impl Job {
     }
 
     fn fail(&self, e: Error) {
-        let (waker, finish, released) = {
+        let (waker, finish, region) = {
             let mut s = self.state.lock();
             s.running = false;
             s.queue.clear();
             s.queued = 0;
             let first = s.error.is_none();
             s.error.get_or_insert(e.clone());
-            (s.waker.take(), s.finish.take(), first)
+            (s.waker.take(), s.finish.take(), s.region.filter(|_| first))
         };
-        if released {
-            self.shared.release_region(self.region, self.layout.region());
+        if let Some(region) = region {
+            self.shared.release_region(region, self.layout.region());
         }
         if let Some((_, done)) = finish {
             done.err(e);
@@ -418,7 +391,11 @@ impl Job {
                 (frames, first, header, last)
             };
             let table = last.as_ref().map(|(t, _)| t.as_slice());
-            let r = self.shared.writable().and_then(|()| self.put(&frames, first, header, table));
+            let r = self.shared.writable().and_then(|()| {
+                let region = self.region()?;
+                self.put(region, &frames, first, header, table)?;
+                Ok(region)
+            });
             drop(frames);
             let waker = {
                 let mut s = self.state.lock();
@@ -430,11 +407,13 @@ impl Job {
                 w.wake();
             }
             match (r, last) {
-                (Ok(()), Some((_, done))) => {
-                    let op = Op::Extent { name: self.name, shard: Box::new(self.shard.clone()), done };
-                    return self.shared.sync_extent(self.region.segment, op);
+                (Ok(region), Some((_, done))) => {
+                    let shard = Box::new(Shard { extent: Some(region), ..self.shard.clone() });
+                    return self
+                        .shared
+                        .sync_extent(region.segment, Op::Extent { name: self.name, shard, done });
                 }
-                (Ok(()), None) => {}
+                (Ok(_), None) => {}
                 (Err(e), last) => {
                     self.fail(e.clone());
                     if let Some((_, done)) = last {
@@ -446,8 +425,25 @@ impl Job {
         }
     }
 
+    /// Where the shard goes, taken now at the latest.
+    fn region(&self) -> Result<Region> {
+        if let Some(r) = self.state.lock().region {
+            return Ok(r);
+        }
+        let region = Region { frame: self.layout.frame, ..self.shared.reserve(self.layout.region())? };
+        self.state.lock().region = Some(region);
+        Ok(region)
+    }
+
     /// Writes frames (and header and table) with one call.
-    fn put(&self, frames: &[Bytes], first: u64, header: bool, table: Option<&[u8]>) -> Result<()> {
+    fn put(
+        &self,
+        region: Region,
+        frames: &[Bytes],
+        first: u64,
+        header: bool,
+        table: Option<&[u8]>,
+    ) -> Result<()> {
         let pool = &self.shared.options.pool;
         let mut owned: Vec<Buf> = Vec::new();
         let mut plan: Vec<Piece<'_>> = Vec::with_capacity(frames.len() * 2 + 2);
@@ -457,7 +453,7 @@ impl Job {
         }
         if header {
             at = 0;
-            let entry = extent_entry(self.name, &self.shard, self.region);
+            let entry = extent_entry(self.name, &self.shard, region);
             copy(pool, &frame::header(&entry, &self.shared.key), &mut owned, &mut plan);
             if frames.is_empty() {
                 return Err(Error::Malformed("a shard without frames"));
@@ -485,10 +481,10 @@ impl Job {
             .collect();
         let file = self
             .shared
-            .extent_file(self.region.segment)
+            .extent_file(region.segment)
             .map_err(|e| self.shared.failed("opening an extent", &e))?;
         self.shared.counters.writes.fetch_add(1, Ordering::Relaxed);
-        file.write_slices_at(&mut slices, self.region.offset + at)
+        file.write_slices_at(&mut slices, region.offset + at)
             .map_err(|e| self.shared.failed("writing an extent", &e))
     }
 }

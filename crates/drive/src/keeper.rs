@@ -6,9 +6,9 @@
 //! delays the overlay's drain.
 
 use crate::compact::{Pass, Urge};
-use crate::core::{Freed, Shared};
+use crate::core::Shared;
 use crate::drain::Merge;
-use crate::files::{Kind, segment_name};
+use crate::files::segment_name;
 use crate::index::{Manifest, must};
 use crate::op::Op;
 use crate::run::Mode;
@@ -36,6 +36,8 @@ pub(crate) struct Keeper {
     /// Hardly anything was written between the last two ticks.
     pub idle: bool,
     records: u64,
+    /// Freed regions that wait for the rest of their segment.
+    pub freed: BTreeMap<u32, crate::recycle::Waiting>,
 }
 
 impl Shared {
@@ -151,7 +153,11 @@ impl Shared {
             self.drain()?;
             self.keeper.lock().last_drain = Some(Instant::now());
         }
-        self.punch_freed()?;
+        self.settle_freed(all)?;
+        self.release_spares(all)?;
+        if !all {
+            self.prepare_extent()?;
+        }
         *merge = match merge.take() {
             Some(m) => self.step_merge(m, MERGE_STEP)?,
             None => self.start_merge()?,
@@ -233,42 +239,6 @@ impl Shared {
             }
         }
         self.core.lock().unresolved.drain(..purges.len());
-        Ok(())
-    }
-
-    /// Gives freed regions back to the file system; whole segments when nothing else is in them.
-    fn punch_freed(self: &Arc<Self>) -> Result<()> {
-        let mut by_segment: BTreeMap<u32, Vec<Freed>> = BTreeMap::new();
-        {
-            let mut core = self.core.lock();
-            for f in std::mem::take(&mut core.freed) {
-                by_segment.entry(f.region.segment).or_default().push(f);
-            }
-        }
-        for (n, regions) in by_segment {
-            let whole = {
-                let core = self.core.lock();
-                let pinned = core.pins.keys().chain(core.held.keys()).any(|(s, _)| *s == n);
-                !pinned && core.extents.get(&n).is_some_and(|e| e.live == 0 && e.writers == 0 && e.sealed)
-            };
-            if whole {
-                self.core.lock().extents.remove(&n);
-                self.files.forget(Kind::Extent, n);
-                self.extent_folder
-                    .remove(&segment_name(n))
-                    .map_err(|e| self.failed("removing an extent segment", &e))?;
-                continue;
-            }
-            let file = match self.extent_file(n) {
-                Ok(f) => f,
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(self.failed("opening an extent", &e)),
-            };
-            for f in regions.iter().filter(|f| f.bytes > 0) {
-                file.punch_hole(f.region.offset, f.bytes)
-                    .map_err(|e| self.failed("freeing an extent", &e))?;
-            }
-        }
         Ok(())
     }
 

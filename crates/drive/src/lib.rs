@@ -29,6 +29,7 @@ mod place;
 mod probe;
 mod queue;
 mod reader;
+mod recycle;
 mod registers;
 mod replay;
 mod run;

@@ -141,7 +141,7 @@ fn first_segment(folder: &Folder, label: &Label, role: Role, bytes: u64) -> std:
 
 fn check_options(o: &Options) -> Result<()> {
     let ok = (64 << 10..=1 << 30).contains(&o.journal_segment_bytes)
-        && (1 << 20..=1 << 36).contains(&o.segment_bytes)
+        && (32 << 10..=1 << 36).contains(&o.segment_bytes)
         && o.journal_segment_bytes.is_multiple_of(PAGE as u64)
         && o.io_threads > 0
         && !o.tick.is_zero();

@@ -57,15 +57,20 @@ impl Shared {
 
     /// The shard's entry in the index.
     pub fn shard_now(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
-        let runs = {
+        Ok(self.shard_and_generation(name, mode)?.0)
+    }
+
+    /// The shard's entry, and the generation of the index it was found in.
+    fn shard_and_generation(&self, name: ShardName, mode: Mode) -> Look<(Option<Shard>, u64)> {
+        let (runs, generation) = {
             let core = self.core.lock();
             core.may_look_up()?;
             match core.overlay.shard(&name) {
-                Some(found) => return Ok(found.cloned()),
-                None => core.runs.clone(),
+                Some(found) => return Ok((found.cloned(), core.generation)),
+                None => (core.runs.clone(), core.generation),
             }
         };
-        runs.shard(name, mode)
+        Ok((runs.shard(name, mode)?, generation))
     }
 
     /// Reads and checks a journal record; returns its payload.
@@ -175,11 +180,11 @@ impl Shared {
     /// Opens a shard.
     pub fn open_shard(self: &Arc<Self>, name: ShardName, mode: Mode) -> Look<ShardReader> {
         for attempt in 0.. {
-            let Some(s) = self.shard_now(name, mode)? else {
+            let (Some(s), generation) = self.shard_and_generation(name, mode)? else {
                 return Err(Halt::Failed(Error::Missing));
             };
             if let Some(region) = s.extent {
-                return match self.open_extent(name, &s, region, mode)? {
+                return match self.open_extent(name, (&s, generation), region, mode)? {
                     Some(r) => Ok(r),
                     None if attempt < RETRIES => continue,
                     None => Err(Halt::Failed(Error::Missing)),
@@ -207,14 +212,19 @@ impl Shared {
     fn open_extent(
         self: &Arc<Self>,
         name: ShardName,
-        s: &Shard,
+        (s, generation): (&Shard, u64),
         region: Region,
         mode: Mode,
     ) -> Look<Option<ShardReader>> {
         let file = match self.files.peek(Kind::Extent, region.segment) {
             Some(f) => f,
             None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),
-            None => self.extent_file(region.segment).map_err(|e| self.read_failed(region.segment, &e))?,
+            None => match self.extent_file(region.segment) {
+                Ok(f) => f,
+                // Its number is gone because it was empty: the entry is an old one.
+                Err(_) if !self.core.lock().extents.contains_key(&region.segment) => return Ok(None),
+                Err(e) => return Err(self.read_failed(region.segment, &e)),
+            },
         };
         {
             // Pinned under the lock under which a discard would free it.
@@ -222,7 +232,13 @@ impl Shared {
             match core.overlay.shard(&name) {
                 Some(Some(now)) if now.extent == s.extent => {}
                 Some(_) => return Ok(None),
+                // The index files changed since the look into them: what freed the region may be there.
+                None if core.generation != generation => return Ok(None),
                 None => {}
+            }
+            // An empty segment leaves the table before it is used again or removed.
+            if !core.extents.contains_key(&region.segment) {
+                return Ok(None);
             }
             *core.pins.entry((region.segment, region.offset)).or_insert(0) += 1;
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How a drive is run. Bounds, not tuning: the defaults are meant to be kept.
 #[derive(Clone)]
 pub struct Options {
-    /// Bytes of one extent segment; also the longest shard (1 MiB..=64 GiB).
+    /// Bytes of one extent segment; also the longest shard (32 KiB..=64 GiB).
     pub segment_bytes: u64,
     /// Bytes of one journal segment (64 KiB..=1 GiB). Bounds the longest record.
     pub journal_segment_bytes: u64,
@@ -254,6 +254,8 @@ pub struct Stats {
     pub commit_us_max: u64,
     /// Journal bytes rewritten by compaction.
     pub compacted: u64,
+    /// Extent segments used again for other shards.
+    pub recycled: u64,
     /// Reads that failed or did not verify.
     pub read_errors: u64,
     /// Damage found when the drive was opened: journal batches that could not be read.

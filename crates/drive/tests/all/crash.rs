@@ -39,6 +39,8 @@ struct History {
     shards: BTreeMap<u64, (Past, usize)>,
     /// Records by value.
     records: BTreeMap<u64, Vec<u8>>,
+    /// Extent segments that were used again.
+    recycled: u64,
 }
 
 fn content(id: u64, len: usize) -> Vec<u8> {
@@ -56,12 +58,15 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
     let mut rng = Rng(seed);
     let mut o = small_options();
     o.cache_bytes = 16 << 10;
+    // Small, so that segments come to an end, become empty and are used again.
+    o.segment_bytes = if large { 32 << 10 } else { o.segment_bytes };
     let (disk, _, drive) = sim_drive(&o);
     let mut h = History {
         disk: disk.clone(),
         registers: BTreeMap::new(),
         shards: BTreeMap::new(),
         records: BTreeMap::new(),
+        recycled: 0,
     };
     let mut counter = 1;
     let mut next_id = 1;
@@ -135,8 +140,9 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                     discarding.push((false, k, past.values.len() - 1));
                 }
             }
-            93..96 => drive.hint(&key(rng.below(12)), ballot(counter)),
-            96..98 => drive.tidy().unwrap(),
+            93..95 => drive.hint(&key(rng.below(12)), ballot(counter)),
+            95 => drive.tidy().unwrap(),
+            96..98 => drive.upkeep().unwrap(),
             _ => drive.tick(),
         }
         if rng.below(3) == 0 {
@@ -171,6 +177,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
         }
     }
     drive.pump();
+    h.recycled = drive.stats().recycled;
     h
 }
 
@@ -241,7 +248,8 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
     }
 }
 
-fn campaign(seed: u64, steps: u64, images: u64, full_every: u64, large: bool) {
+/// Returns how many extent segments were used again in it.
+fn campaign(seed: u64, steps: u64, images: u64, full_every: u64, large: bool) -> u64 {
     let h = live(seed, steps, large);
     let mut crash = Crash::new(&h.disk);
     let end = h.disk.position();
@@ -258,6 +266,7 @@ fn campaign(seed: u64, steps: u64, images: u64, full_every: u64, large: bool) {
         let what = format!("seed {seed} image {i} position {at} of {end}");
         check(&h, &image, at, (i as u64).is_multiple_of(full_every), &what);
     }
+    h.recycled
 }
 
 /// The first position of the log at which the label is durable.
@@ -281,17 +290,24 @@ fn every_acknowledged_operation_survives_a_crash() {
     let seed: Option<u64> = std::env::var("ASHLAR_SEED").ok().and_then(|s| s.parse().ok());
     let seeds: Vec<u64> = seed.map_or((0..images.div_ceil(2000)).collect(), |s| vec![s]);
     let next = std::sync::atomic::AtomicUsize::new(0);
+    let recycled = std::sync::atomic::AtomicU64::new(0);
     std::thread::scope(|s| {
         for _ in 0..std::thread::available_parallelism().map_or(2, |n| n.get().min(8)) {
             s.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(seed) = seeds.get(i) else { break };
-                    campaign(*seed, 150, 2000, 50, seed % 2 == 1);
+                    let n = campaign(*seed, 150, 2000, 50, seed % 2 == 1);
+                    recycled.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
                 }
             });
         }
     });
+    let recycled = recycled.into_inner();
+    assert!(
+        recycled > seeds.len() as u64 / 4 || seeds.len() < 10,
+        "only {recycled} segments were used again"
+    );
 }
 
 #[test]

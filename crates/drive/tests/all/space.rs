@@ -1,7 +1,8 @@
 //! Space comes back: from the journal, from extents, from the index; never under a reader.
 
 use crate::common::*;
-use ashlar_drive::{Drive, Role, Tally};
+use ashlar_drive::{Drive, Options, Role, ShardReader, Tally};
+use ashlar_machine::{Fault, Faults, Operation};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -141,4 +142,104 @@ fn compaction_keeps_what_is_in_use() {
     d.tidy().unwrap();
     let again = d.stats().journal_live;
     assert!(again.abs_diff(accounted) * 20 < accounted, "{again} {accounted}");
+}
+
+fn put(d: &Drive, o: &Options, id: u64) {
+    let data = Rng(id).bytes(300_000);
+    block(async {
+        let mut w = d.begin_shard(&key(id), write_id(id), 3, ballot(1), 300_000, 65_536).unwrap();
+        for f in data.chunks(65_536) {
+            let mut frame = o.pool.get(65_536).await;
+            frame[..f.len()].copy_from_slice(f);
+            w.write(frame.freeze().slice(..f.len())).await.unwrap();
+        }
+        let t = Tally::new(1);
+        w.finish(t.completion(0));
+        assert_eq!(t.wait(1).await.ok, 1, "{:?}", t.error());
+    });
+}
+
+fn holds(r: &ShardReader, id: u64) -> bool {
+    let read = |n| block(r.read(n)).map(|f| f.to_vec());
+    let all: Result<Vec<_>, _> = (0..r.frames()).map(read).collect();
+    all.unwrap_or_else(|e| panic!("{id}: {e}")).concat() == Rng(id).bytes(300_000)
+}
+
+#[test]
+fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    let mut o = small_options();
+    o.segment_bytes = 1 << 20;
+    let names = || -> std::collections::BTreeSet<_> {
+        let folder = std::fs::read_dir(dir.path().join("extents")).unwrap();
+        folder.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let d = Drive::open(dir.path(), &o).unwrap();
+    let mut ever = names();
+    let mut reused = 0;
+    // One shard of the first segment is being read all the time.
+    put(&d, &o, 0);
+    let reader = block(d.open_shard(write_id(0), 3)).unwrap();
+    for round in 0..6 {
+        let ids: Vec<u64> = (1..=12).map(|n| round * 100 + n).collect();
+        ids.iter().for_each(|id| put(&d, &o, *id));
+        for id in &ids {
+            assert!(holds(&block(d.open_shard(write_id(*id), 3)).unwrap(), *id));
+        }
+        ever.extend(names());
+        let gone: Vec<_> = ids.iter().chain([&0]).map(|id| (write_id(*id), 3)).collect();
+        d.discard(&gone);
+        block(d.flush()).unwrap();
+        let before = names();
+        d.upkeep().unwrap();
+        reused += names().difference(&before).filter(|n| ever.contains(*n)).count();
+        ever.extend(names());
+        assert!(holds(&reader, 0), "round {round}: taken from its reader");
+        for id in ids {
+            assert!(block(d.open_shard(write_id(id), 3)).is_err());
+        }
+    }
+    assert_eq!(reused, 0, "a number came back");
+    assert!(d.stats().recycled >= 10, "{:?}", d.stats());
+    drop(reader);
+    put(&d, &o, 9999);
+    block(d.close());
+    // Spares that were left over are nothing to a restart.
+    let d = Drive::open(dir.path(), &o).unwrap();
+    assert_eq!(d.damage(), [""; 0]);
+    assert!(holds(&block(d.open_shard(write_id(9999), 3)).unwrap(), 9999));
+    assert!(names().len() <= 2, "{:?}", names());
+    block(d.close());
+}
+
+/// A shard that only the index files know is looked up; before the look is over the shard is dropped, the
+/// index files are written anew without it, and its segment holds others. It is missing then, not damaged.
+#[test]
+fn a_look_overtaken_by_a_drop_finds_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    let faults = std::sync::Arc::new(Faults::new());
+    let mut o = small_options();
+    o.faults = Some(faults.clone());
+    o.tick = std::time::Duration::from_secs(60);
+    let d = Drive::open(dir.path(), &o).unwrap();
+    (0..12).for_each(|id| put(&d, &o, id));
+    block(d.close());
+    let d = Drive::open(dir.path(), &o).unwrap();
+    faults.set(Operation::Read, Fault::Delay(std::time::Duration::from_millis(1500)));
+    let found = std::thread::scope(|s| {
+        let look = s.spawn(|| block(d.open_shard(write_id(1), 3)));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        faults.clear();
+        d.discard(&(0..12).map(|id| (write_id(id), 3)).collect::<Vec<_>>());
+        d.upkeep().unwrap();
+        block(d.flush()).unwrap();
+        d.tidy().unwrap();
+        (100..112).for_each(|id| put(&d, &o, id));
+        look.join().unwrap()
+    });
+    assert_eq!(found.err(), Some(ashlar_drive::Error::Missing));
+    assert_eq!(d.stats().read_errors, 0);
+    block(d.close());
 }
