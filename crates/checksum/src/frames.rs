@@ -8,6 +8,7 @@
 //!
 //! Must never know: what a frame contains.
 
+#[cfg(target_arch = "x86_64")]
 use highway::{HighwayHash, HighwayHasher, Key};
 
 /// HighwayHash-256 under `key` of each place followed by its content, into `out`.
