@@ -198,12 +198,16 @@ impl Driver<'_> {
         let most = sweep.to.unwrap_or(f64::INFINITY);
         rate = rate.min(most);
         let (mut good, mut bad) = (0.0_f64, f64::INFINITY);
+        let mut best = None;
         for step in 1..=24 {
             if self.interrupted() {
                 break;
             }
             let offer = Offer { rate: Some(rate), ..self.job.offer };
             if self.phase(&offer, &stop, step, Some(sweep))?.good {
+                if rate > good {
+                    best = Some(self.run.phases.len() - 1);
+                }
                 good = good.max(rate);
             } else {
                 bad = bad.min(rate);
@@ -217,10 +221,9 @@ impl Driver<'_> {
                 (false, _) => bad / 2.0,
             };
         }
-        let Some(last) = self.run.phases.last_mut() else { return Ok(()) };
         let objective = format!("p{} <= {} ms", sweep.slo.percentile, sweep.slo.nanoseconds as f64 / 1e6);
-        if good > 0.0 {
-            last.values.insert("knee_rate_per_s".into(), good);
+        if let Some(best) = best {
+            self.run.phases[best].values.insert("knee_rate_per_s".into(), good);
             let above = if bad.is_finite() { format!("; {bad:.1}/s misses it") } else { String::new() };
             let text = format!("the highest rate tried that keeps {objective} is {good:.1}/s{above}");
             self.console.note(&text);
@@ -242,6 +245,7 @@ impl Driver<'_> {
         let mut watch = Watch {
             job: self.job,
             stop: *stop,
+            open: offer.rate.is_some(),
             name,
             start: Instant::now(),
             store: Store::new(if stop.seconds.is_some_and(|s| s <= 20.0) { 2 } else { 10 }),
@@ -281,6 +285,7 @@ impl Driver<'_> {
 struct Watch<'a> {
     job: &'a Job,
     stop: Stop,
+    open: bool,
     name: String,
     start: Instant,
     store: Store,
@@ -361,13 +366,13 @@ impl Watch<'_> {
         let now = self.start.elapsed().as_secs_f64();
         let cut = match self.job.warmup {
             Warmup::Seconds(s) => s,
-            Warmup::Auto => match self.store.warmup(now) {
+            Warmup::Auto => match self.store.warmup(now, self.open) {
                 Some(cut) => cut,
                 None => return false,
             },
         };
-        // 20 batches of half a second at least.
-        now - cut >= 10.0 && self.store.confidence(cut, now).is_some_and(|i| i.relative() <= limit)
+        // 20 batches of a quarter of a second at least.
+        now - cut >= 5.0 && self.store.confidence(cut, now).is_some_and(|i| i.relative() <= limit)
     }
 }
 
@@ -401,7 +406,7 @@ fn finish(
     let end = ended.seconds;
     let cut = match job.warmup {
         Warmup::Seconds(s) => s.min(end / 2.0),
-        Warmup::Auto => store.warmup(end).unwrap_or_else(|| {
+        Warmup::Auto => store.warmup(end, offer.rate.is_some()).unwrap_or_else(|| {
             // Too short to say is normal for a step of a sweep; say it once for a phase.
             if sweep.is_none() {
                 caveats.push(caveat(
@@ -498,7 +503,8 @@ fn cost(
     let whole = operations.iter().filter(|o| !is_step(&o.name));
     let (count, bytes) = whole.fold((0, 0), |sum, o| (sum.0 + o.count, sum.1 + o.bytes));
     let server = watch.server.between(cut, end);
-    let total = |p: &Option<ProcessCost>| p.as_ref().map(|p| p.user_s + p.system_s);
+    // The kernel counts in steps of 10 ms: less than two of them say nothing.
+    let total = |p: &Option<ProcessCost>| p.as_ref().map(|p| p.user_s + p.system_s).filter(|cpu| *cpu >= 0.02);
     let client = (cores > 0.0).then(|| of(&client, cores));
     let server = server.map(|usage| of(&usage, f64::from(usage.cores.max(1))));
     let per = |cpu: Option<f64>, n: f64| cpu.filter(|_| n > 0.0).map(|cpu| cpu / n);

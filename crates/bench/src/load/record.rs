@@ -439,3 +439,66 @@ impl HostDelta {
         self.service.merge(&other.service);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::keys::Rng;
+
+    /// Two million values through eight shards: quantiles as of one plain histogram, and no memory
+    /// per value.
+    #[test]
+    fn shards_add_up_and_memory_is_bounded() {
+        let recorder = Recorder::new(8, 1);
+        let mut whole = Histogram::<u64>::new_with_bounds(LOW, HIGH, 3).unwrap();
+        let mut rng = Rng::new(3);
+        let mut sum = CellDelta::default();
+        let before = crate::cost::own().unwrap().peak_bytes;
+        for i in 0..2_000_000_u32 {
+            let ns = (rng.unit() * 18.0).exp2() as u64 * 1000 + 1000;
+            whole.record(ns).unwrap();
+            let service = Duration::from_nanos(ns);
+            let sample = Sample {
+                op: Op::Get,
+                host: 0,
+                bytes: 1,
+                verified: 0,
+                service,
+                response: Some(service),
+                first_byte: Some(service),
+            };
+            recorder.ok(i % 8, &sample);
+            if i % 100_000 == 99_999 {
+                recorder.tick(i / 100_000 + 1);
+                let delta = recorder.drain(crate::cost::Usage::default());
+                delta.ops.iter().for_each(|(_, cell)| sum.merge(cell));
+            }
+        }
+        let grown = crate::cost::own().unwrap().peak_bytes - before;
+        assert!(grown < 64 << 20, "{grown}");
+        assert_eq!((sum.count, sum.service.count(), sum.bytes), (2_000_000, 2_000_000, 2_000_000));
+        assert_eq!(sum.service, sum.response);
+        for q in [0.0, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            assert_eq!(sum.service.quantile(q), whole.median_equivalent(whole.value_at_quantile(q)), "{q}");
+        }
+        let result = sum.service.to_result();
+        assert!((result.mean_ns / whole.mean() - 1.0).abs() < 0.001);
+        assert!((result.stdev_ns / whole.stdev() - 1.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn ticks_and_errors() {
+        let recorder = Recorder::new(1, 2);
+        for i in 0..100 {
+            recorder.failed(0, Op::Put, 1, &format!("code-{i}"));
+        }
+        recorder.tick(3);
+        let delta = recorder.drain(crate::cost::Usage::default());
+        assert_eq!((delta.from, delta.to), (0, 3));
+        let errors = &delta.ops[0].1.errors;
+        assert_eq!((errors.len(), errors["other"]), (CODES + 1, 36));
+        assert_eq!(delta.hosts[0].2.errors, 100);
+        assert_eq!(delta.ticks[0].1.iter().map(|p| p.errors).sum::<u64>(), 100);
+        assert_eq!(recorder.drain(crate::cost::Usage::default()).ops, []);
+    }
+}

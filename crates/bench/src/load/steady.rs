@@ -3,8 +3,8 @@
 //! * Warm-up: MSER (K. P. White, "An effective truncation heuristic for bias reduction in simulation
 //!   output", Simulation 69(6), 1997; batches of five as in White, Cobb and Spratt, "A comparison of
 //!   five steady-state truncation heuristics for simulation", WSC 2000). Of all cuts the one is taken
-//!   that makes the squared standard error of what remains smallest. A cut in the second half means
-//!   that no steady state was reached.
+//!   that makes the squared standard error of what remains smallest; only cuts in the first half are
+//!   looked at, and the last of them being the best means that no steady state was reached.
 //! * Confidence: batch means (Law and Kelton, "Simulation Modeling and Analysis", 9.5.3): the series
 //!   is divided into 20 batches whose means are taken as independent; Student's t gives the
 //!   interval. Batches must be longer than the correlation in the series, which with 20 batches of a
@@ -36,12 +36,11 @@ pub fn warmup(steps: &[f64]) -> Cut {
     // From the end backwards, sums of what remains after each cut.
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
-    // The last five are left out: a few equal values at the end would win by chance.
     for (cut, value) in batches.iter().enumerate().rev() {
         sum += value;
         squares += value * value;
         let n = (batches.len() - cut) as f64;
-        if n < 6.0 {
+        if cut > batches.len() / 2 {
             continue;
         }
         let error = ((squares - sum * sum / n).max(0.0)) / (n * n);
@@ -49,7 +48,7 @@ pub fn warmup(steps: &[f64]) -> Cut {
             best = (error, cut);
         }
     }
-    if best.1 > batches.len() / 2 { Cut::NotSteady } else { Cut::At(best.1 * size) }
+    if best.1 == batches.len() / 2 { Cut::NotSteady } else { Cut::At(best.1 * size) }
 }
 
 /// A mean per step with its 95 % interval and the coefficient of variation of the batches.

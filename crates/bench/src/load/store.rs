@@ -109,7 +109,12 @@ impl Store {
                 self.point(*op, delta.from + i as u32, *point);
             }
         }
-        self.usages.entry(agent.unwrap_or(0)).or_default().add(f64::from(delta.to) / 10.0, delta.usage);
+        let usages = self.usages.entry(agent.unwrap_or(0)).or_default();
+        if usages.0.is_empty() {
+            // Usage counts from the start of the phase.
+            usages.add(0.0, Usage { user_s: 0.0, system_s: 0.0, ..delta.usage });
+        }
+        usages.add(f64::from(delta.to) / 10.0, delta.usage);
         let last = delta.to.max(1) - 1;
         while (last / self.epoch) as usize >= EPOCHS {
             self.epoch *= 2;
@@ -177,6 +182,15 @@ impl Store {
         out
     }
 
+    fn medians(&self) -> Vec<f64> {
+        let of = |epoch: &Epoch| {
+            let mut all = super::Sparse::default();
+            epoch.ops.values().for_each(|cell| all.merge(&cell.response));
+            all.quantile(0.5) as f64
+        };
+        self.epochs.iter().map(of).collect()
+    }
+
     fn whole_steps(&self, end: f64) -> usize {
         self.steps.min((end / self.step_s() + 1e-9) as usize)
     }
@@ -185,10 +199,13 @@ impl Store {
         f64::from(self.step) / 10.0
     }
 
-    /// The warm-up that the change-point test finds in what was added, in seconds.
-    pub fn warmup(&self, end: f64) -> Option<f64> {
-        match steady::warmup(&self.series(end)) {
-            steady::Cut::At(steps) => Some(steps as f64 * self.step_s()),
+    /// The warm-up that the change-point test finds in what was added, in seconds. A closed loop is
+    /// judged by its rate; an open loop, whose rate is given, by the median response of each epoch.
+    pub fn warmup(&self, end: f64, open: bool) -> Option<f64> {
+        let length = if open { f64::from(self.epoch) / 10.0 } else { self.step_s() };
+        let series = if open { self.medians() } else { self.series(end) };
+        match steady::warmup(&series) {
+            steady::Cut::At(steps) => Some(steps as f64 * length),
             steady::Cut::NotSteady | steady::Cut::TooShort => None,
         }
     }
@@ -354,7 +371,7 @@ mod tests {
             let slow = i < 20;
             store.add(None, &delta(i * 2, i * 2 + 2, if slow { 10 } else { 200 }, if slow { 9_000_000 } else { 1000 }));
         }
-        let cut = store.boundary(store.warmup(20.0).unwrap());
+        let cut = store.boundary(store.warmup(20.0, false).unwrap());
         assert!((4.0..=5.0).contains(&cut), "{cut}");
         let operations = store.operations(cut, 20.0, &[], &[]);
         assert_eq!(operations[0].service.max_ns, 1000);
