@@ -125,7 +125,7 @@ impl Worker {
     /// Both outcomes are expected, but only one 200 per key.
     pub(super) fn put_if_none_match(&mut self, host: usize) -> Outcome {
         let context = self.context.clone();
-        let turn = context.next.fetch_add(1, Ordering::Relaxed);
+        let turn = context.turns.fetch_add(1, Ordering::Relaxed);
         let number = context.job.objects + turn / 2;
         context.keys.path(number, &mut self.path);
         let content = context.job.sizes.content(&context.pool, context.job.seed, number, turn % 2);

@@ -44,6 +44,8 @@ pub struct Context {
     pub(super) listed: Vec<(u32, Box<str>)>,
     /// The next number that was never used.
     pub(super) next: AtomicU64,
+    /// Conditional creations so far: two of them share a key.
+    pub(super) turns: AtomicU64,
     /// The next prepared object to remove.
     pub(super) deleted: AtomicU64,
     /// Only for mixes that remove.
@@ -134,6 +136,7 @@ impl Session {
             buckets: (0..job.buckets).map(|i| job.bucket_name(i)).collect(),
             listed: Vec::new(),
             next: AtomicU64::new(job.objects),
+            turns: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
             // Twice the room, so that what is written beyond what is removed can be read as well.
             population: removes.then(|| Population::new(job.objects.saturating_mul(2).min(1 << 24), job.objects)),
