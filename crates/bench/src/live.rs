@@ -168,6 +168,9 @@ mod tests {
         );
         let bad = Snapshot { errors: 3, bytes: 0.0, done: None, ..snapshot };
         assert!(line(&bad, false).ends_with("errors 3"));
-        assert_eq!((time(4_500_000_000), rate(512.0), short(9.94)), ("4.50 s".into(), "512.0 B/s".into(), "9.9".into()));
+        assert_eq!(
+            (time(4_500_000_000), rate(512.0), short(9.94)),
+            ("4.50 s".into(), "512.0 B/s".into(), "9.9".into())
+        );
     }
 }

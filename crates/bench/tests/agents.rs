@@ -70,8 +70,7 @@ fn shares_add_up_exactly() {
     assert_eq!((get.count, get.bytes, get.verified_bytes), (1000, 1_000_000, 1_000_000));
     assert_eq!(get.service.count, 1000);
     assert_eq!(get.timeline.points.iter().map(|p| p.count).sum::<u64>(), 1000);
-    let shares: Vec<u64> =
-        agents.names.iter().map(|name| get.by[&format!("agent {name}")].count).collect();
+    let shares: Vec<u64> = agents.names.iter().map(|name| get.by[&format!("agent {name}")].count).collect();
     assert_eq!(shares, [334, 333, 333]);
     // Bucket by bucket, the whole is the sum of the agents.
     let mut sum = std::collections::BTreeMap::new();

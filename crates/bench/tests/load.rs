@@ -3,6 +3,8 @@
 mod common;
 
 use std::{
+    io::{Read, Write},
+    net::TcpListener,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,8 +14,9 @@ use std::{
 };
 
 use ashlar_bench::{
-    load::{Job, Mode, Offer, Op, Session, Silent, Sizes, Slo, Stop, Surroundings, Sweep, drive},
+    load::{Job, Mode, Offer, Op, Select, Session, Silent, Sizes, Slo, Stop, Surroundings, Sweep, drive},
     result::{Operation, Run, Severity},
+    wire::{Caller, Content, Fault, Host, Methods, Payload, Request, Settings, Sink},
 };
 use common::{Server, job};
 
@@ -255,4 +258,88 @@ fn steady_runs_end_by_themselves() {
     assert_eq!(phase.stopped_by, "steady", "{phase:?}");
     assert!((0.8..3.0).contains(&phase.warmup_s), "{}", phase.warmup_s);
     assert!(phase.operations[0].rate_per_s.ci95.is_some());
+}
+
+/// Two names of one server take turns, and each has its share.
+#[test]
+fn hosts_take_turns() {
+    let server = Server::plain();
+    let base = job(&server, Mode::Get);
+    for select in [Select::RoundRobin, Select::Least] {
+        let mut job = Job { stop: Stop { count: Some(400), ..Stop::default() }, ..base.clone() };
+        job.target.endpoints.push(server.url.replace("127.0.0.1", "localhost"));
+        job.target.select = select;
+        let run = measure(&job);
+        let get = only(&run);
+        let shares: Vec<u64> =
+            job.target.endpoints.iter().map(|e| get.by[&format!("host {e}")].count).collect();
+        assert_eq!((shares.iter().sum::<u64>(), get.count), (400, 400));
+        assert!(shares.iter().all(|n| *n >= 100), "{select:?} {shares:?}");
+    }
+}
+
+/// Answers of one connection after the other, raw; returns what was asked.
+fn scripted(answers: Vec<Vec<&'static str>>) -> (String, thread::JoinHandle<Vec<String>>) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = socket.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let mut asked = Vec::new();
+        for connection in answers {
+            let (mut stream, _) = socket.accept().unwrap();
+            for answer in connection {
+                let mut text = Vec::new();
+                while !text.windows(4).any(|w| w == b"\r\n\r\n") {
+                    let mut byte = [0; 1];
+                    stream.read_exact(&mut byte).unwrap();
+                    text.push(byte[0]);
+                }
+                asked.push(String::from_utf8(text).unwrap());
+                // In pieces, so that heads and chunks are cut anywhere.
+                for piece in answer.as_bytes().chunks(7) {
+                    stream.write_all(piece).unwrap();
+                    stream.flush().unwrap();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        asked
+    });
+    (host, server)
+}
+
+#[test]
+fn requests_and_answers_on_the_wire() {
+    let chunked = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nETag: \"e\"\r\n\r\n\
+                   5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: x\r\n\r\n";
+    let plain = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+    let error = "HTTP/1.1 404 No\r\nContent-Length: 32\r\n\r\n<Error><Code>Gone</Code></Error>";
+    let closing = "HTTP/1.1 200 OK\r\n\r\nto the end";
+    // Two connections are closed by the server while they are kept: what came next is sent again.
+    let (host, server) = scripted(vec![vec![chunked, plain], vec![error], vec![closing]]);
+    let settings = Settings {
+        hosts: vec![Host::parse(&host).unwrap()],
+        tls: None,
+        keys: job(&Server::plain(), Mode::Get).target.keys,
+        timeout: Duration::from_secs(5),
+        payload: Payload::Signed,
+        checksum: None,
+        virtual_host: true,
+    };
+    let mut caller = Caller::new(Arc::new(settings));
+    let get = Request { query: "a=b", ..Request::new(Methods::Get, 0, "bucket", "/a%20key") };
+    let answer = caller.call(&get, Sink::Keep(100)).unwrap();
+    assert_eq!((answer.status, answer.bytes, &caller.kept[..]), (200, 11, &b"hello world"[..]));
+    assert_eq!(caller.etag, "\"e\"");
+    assert!(answer.first_byte.unwrap() >= answer.sent && answer.ended >= answer.first_byte.unwrap());
+    let wrong = Content::of(b"abd");
+    assert_eq!(caller.call(&get, Sink::Compare(wrong.whole())).unwrap_err(), Fault::WrongBytes);
+    thread::sleep(Duration::from_millis(50));
+    let answer = caller.call(&get, Sink::Discard).unwrap();
+    assert_eq!((answer.status, caller.code(), caller.reconnects), (404, "Gone", 1));
+    let answer = caller.call(&get, Sink::Discard).unwrap();
+    assert_eq!((answer.status, answer.bytes, caller.reconnects), (200, 10, 2));
+    let asked = server.join().unwrap();
+    assert!(asked[0].starts_with("GET /a%20key?a=b HTTP/1.1\r\n"), "{}", asked[0]);
+    assert!(asked[0].contains(&format!("\r\nhost: bucket.{host}\r\n")), "{}", asked[0]);
+    assert!(asked[0].contains("SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature="));
 }

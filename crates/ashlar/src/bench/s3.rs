@@ -13,7 +13,10 @@ use ashlar_bench::{
     agent::{Coordinator, random_text},
     cost::Source,
     live::{self, Live},
-    load::{self, Job, Mode, Offer, Op, Order, Runner, Select, Session, Sizes, Slo, Stop, Surroundings, Sweep, Target, Warmup},
+    load::{
+        self, Job, Mode, Offer, Op, Order, Runner, Select, Session, Sizes, Slo, Stop, Surroundings, Sweep,
+        Target, Warmup,
+    },
     result::{Operation, Phase, Run, Severity},
     wire::{Keys, Payload, Shape, expand},
 };
@@ -343,7 +346,10 @@ pub(super) fn ended() -> ExitCode {
 pub(super) fn failed(error: &Error, globals: &Globals) -> ExitCode {
     let code = if matches!(error, Error::Usage(_)) { 2 } else { 1 };
     if globals.json {
-        println!("{}", serde_json::json!({"status": "error", "error": {"message": error.to_string(), "exitCode": code}}));
+        println!(
+            "{}",
+            serde_json::json!({"status": "error", "error": {"message": error.to_string(), "exitCode": code}})
+        );
     } else {
         eprintln!("ashlar: {error}");
     }
@@ -448,8 +454,12 @@ fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// Endpoints, credentials, bucket and prefix.
-fn place(args: &Args, globals: &Globals) -> Result<(Vec<String>, Option<Keys>, Option<bool>, String, String), Error> {
-    let variable = |names: &[&str]| names.iter().find_map(|n| std::env::var(n).ok().filter(|v| !v.is_empty()));
+fn place(
+    args: &Args,
+    globals: &Globals,
+) -> Result<(Vec<String>, Option<Keys>, Option<bool>, String, String), Error> {
+    let variable =
+        |names: &[&str]| names.iter().find_map(|n| std::env::var(n).ok().filter(|v| !v.is_empty()));
     let mut access = args.access_key.clone();
     let mut secret = args.secret_key.clone();
     let mut token = None;
@@ -465,7 +475,9 @@ fn place(args: &Args, globals: &Globals) -> Result<(Vec<String>, Option<Keys>, O
             }
             let aliases = Aliases::load(globals).map_err(|e| Error::usage(e.to_string()))?;
             let alias = aliases.get(name).ok_or_else(|| {
-                Error::usage(format!("no alias is called `{name}`; add it with `ashlar alias set` or give --endpoint"))
+                Error::usage(format!(
+                    "no alias is called `{name}`; add it with `ashlar alias set` or give --endpoint"
+                ))
             })?;
             if access.is_none() && !alias.access_key.is_empty() {
                 access = Some(alias.access_key.clone());
@@ -488,7 +500,11 @@ fn place(args: &Args, globals: &Globals) -> Result<(Vec<String>, Option<Keys>, O
     let keys = match (args.anonymous, access, secret) {
         (true, ..) => None,
         (false, Some(access), Some(secret)) => Some(Keys { access, secret, token, region }),
-        _ => return Err(Error::usage("credentials are missing: set ASHLAR_ACCESS_KEY and ASHLAR_SECRET_KEY, or --anonymous")),
+        _ => {
+            return Err(Error::usage(
+                "credentials are missing: set ASHLAR_ACCESS_KEY and ASHLAR_SECRET_KEY, or --anonymous",
+            ));
+        }
     };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((&rest, ""));
     let bucket = if bucket.is_empty() { "ashlar-bench" } else { bucket };
@@ -498,9 +514,9 @@ fn place(args: &Args, globals: &Globals) -> Result<(Vec<String>, Option<Keys>, O
 fn target(args: &Args, globals: &Globals) -> Result<(Target, String, String), Error> {
     let (endpoints, keys, virtual_host, bucket, prefix) = place(args, globals)?;
     let authority = match &globals.ca {
-        Some(file) => Some(
-            fs::read_to_string(file).map_err(Error::io(format!("cannot read {}", file.display())))?,
-        ),
+        Some(file) => {
+            Some(fs::read_to_string(file).map_err(Error::io(format!("cannot read {}", file.display())))?)
+        }
         None => None,
     };
     let payload = match args.payload {
@@ -633,7 +649,19 @@ fn job(args: &Args, globals: &Globals) -> Result<Job, Error> {
 fn table(run: &Run) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["LOAD", "OPERATION", "COUNT", "PER SECOND", "+-", "THROUGHPUT", "P50", "P99", "P99.9", "MAX", "ERRORS"]);
+    table.set_header([
+        "LOAD",
+        "OPERATION",
+        "COUNT",
+        "PER SECOND",
+        "+-",
+        "THROUGHPUT",
+        "P50",
+        "P99",
+        "P99.9",
+        "MAX",
+        "ERRORS",
+    ]);
     for phase in &run.phases {
         for operation in &phase.operations {
             table.add_row(row(phase, operation));
@@ -647,8 +675,14 @@ fn table(run: &Run) -> String {
         let Some(cost) = &phase.cost else { continue };
         let number = |name: &str, value: Option<f64>| value.map(|v| format!("{name} {v:.1} us/operation"));
         let per_gib = cost.server_s_per_gib.map(|v| format!("server {v:.3} CPU-s/GiB"));
-        let share = cost.client.as_ref().map(|c| format!("client uses {:.0} % of its CPUs", c.cpu_share * 100.0));
-        let parts = [number("client", cost.client_us_per_op), number("server", cost.server_us_per_op), per_gib, share];
+        let share =
+            cost.client.as_ref().map(|c| format!("client uses {:.0} % of its CPUs", c.cpu_share * 100.0));
+        let parts = [
+            number("client", cost.client_us_per_op),
+            number("server", cost.server_us_per_op),
+            per_gib,
+            share,
+        ];
         out.push_str(&format!(
             "\n{}: warm-up {:.1} s, measured {:.1} s, ended by {}; {}",
             load_text(phase),
@@ -660,7 +694,8 @@ fn table(run: &Run) -> String {
     }
     for phase in &run.phases {
         for operation in phase.operations.iter().filter(|o| !o.errors.is_empty()) {
-            let errors: Vec<String> = operation.errors.iter().map(|(code, n)| format!("{code} {n}")).collect();
+            let errors: Vec<String> =
+                operation.errors.iter().map(|(code, n)| format!("{code} {n}")).collect();
             out.push_str(&format!("\n{} failures: {}", operation.name, errors.join(", ")));
         }
     }
@@ -687,7 +722,10 @@ fn row(phase: &Phase, operation: &Operation) -> Vec<String> {
     let times = operation.response.as_ref().unwrap_or(&operation.service);
     let time = |name: &str| times.percentiles_ns.get(name).map_or_else(|| "-".into(), |ns| live::time(*ns));
     let rate = &operation.rate_per_s;
-    let half = rate.ci95.map_or_else(|| "-".into(), |ci| format!("{:.1} %", (ci.1 - ci.0) / 2.0 / rate.mean.max(1e-9) * 100.0));
+    let half = rate.ci95.map_or_else(
+        || "-".into(),
+        |ci| format!("{:.1} %", (ci.1 - ci.0) / 2.0 / rate.mean.max(1e-9) * 100.0),
+    );
     let bytes = operation.bytes_per_s.mean;
     let max = if times.count > 0 { live::time(times.max_ns) } else { "-".into() };
     vec![
@@ -714,7 +752,12 @@ mod tests {
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!((share("5%"), share("0.05"), rate("20/s")), (Ok(0.05), Ok(0.05), Ok(20.0)));
-        assert!(duration("5 x").is_err() && duration("-1s").is_err() && share("101%").is_err() && rate("0").is_err());
+        assert!(
+            duration("5 x").is_err()
+                && duration("-1s").is_err()
+                && share("101%").is_err()
+                && rate("0").is_err()
+        );
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl Coordinator {
         let (sender, inbox) = mpsc::sync_channel(QUEUE);
         let mut agents = Vec::new();
         for (index, name) in names.iter().enumerate() {
-            let (out, facts) = greet(name, token).map_err(|why| Error::setup(format!("agent {name}: {why}")))?;
+            let (out, facts) =
+                greet(name, token).map_err(|why| Error::setup(format!("agent {name}: {why}")))?;
             let mut from = out.try_clone().map_err(Error::io(format!("agent {name}")))?;
             let sender = sender.clone();
             thread::spawn(move || {
@@ -169,8 +170,11 @@ fn greet(name: &str, token: &str) -> Result<(TcpStream, BTreeMap<String, String>
         Message::Hello { challenge, .. } => challenge,
         _ => return Err("it is no agent".into()),
     };
-    let prove =
-        Message::Prove { protocol: PROTOCOL, proof: proof(token, "coordinator", &theirs), challenge: ours.clone() };
+    let prove = Message::Prove {
+        protocol: PROTOCOL,
+        proof: proof(token, "coordinator", &theirs),
+        challenge: ours.clone(),
+    };
     frame::write(&mut socket, &prove).map_err(text)?;
     let facts = match frame::read(&mut socket).map_err(text)? {
         Message::Welcome { proof: given, facts } => {

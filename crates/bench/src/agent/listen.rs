@@ -66,7 +66,9 @@ pub fn serve(listener: &Listener, end: &AtomicBool, say: &mut dyn FnMut(&str)) -
                     Err(error) => say(&format!("coordinator {from}: {error}")),
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(50)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_millis(50))
+            }
             Err(error) => return Err(Error::Io { what: "the agent's socket".into(), source: error }),
         }
     }
@@ -92,7 +94,12 @@ impl Console for Beat {
     fn snapshot(&mut self, _: &Snapshot) {}
 }
 
-fn one(mut socket: TcpStream, token: &str, end: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<(), String> {
+fn one(
+    mut socket: TcpStream,
+    token: &str,
+    end: &AtomicBool,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), String> {
     let text = |e: io::Error| e.to_string();
     socket.set_nodelay(true).map_err(text)?;
     socket.set_read_timeout(Some(Duration::from_secs(10))).map_err(text)?;

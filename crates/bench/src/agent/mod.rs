@@ -107,7 +107,8 @@ pub enum Message {
 
 /// The proof that one side knows the token.
 pub(crate) fn proof(token: &str, side: &str, challenge: &str) -> String {
-    let tag = ashlar_checksum::hmac_sha256(token.as_bytes(), format!("ashlar-bench {side} {challenge}").as_bytes());
+    let tag =
+        ashlar_checksum::hmac_sha256(token.as_bytes(), format!("ashlar-bench {side} {challenge}").as_bytes());
     let mut out = Vec::with_capacity(64);
     crate::wire::hex_into(&mut out, &tag);
     String::from_utf8(out).expect("hexadecimal digits")

@@ -128,7 +128,9 @@ impl Buckets {
             match self.runtime.block_on(self.client.delete_bucket(&name)) {
                 Ok(()) => {}
                 Err(e) if e.code() == Some("BucketNotEmpty") => {
-                    console.note(&format!("bucket `{name}` was made by this run but holds other data: it stays"));
+                    console.note(&format!(
+                        "bucket `{name}` was made by this run but holds other data: it stays"
+                    ));
                 }
                 Err(e) if e.is_not_found() => {}
                 Err(e) => return Err(Error::setup(format!("removing bucket `{name}`: {e}"))),
@@ -168,7 +170,8 @@ impl Buckets {
                 }
             };
             if self.versioned {
-                let options = ListVersionsOptions { prefix: prefix.clone(), ..ListVersionsOptions::default() };
+                let options =
+                    ListVersionsOptions { prefix: prefix.clone(), ..ListVersionsOptions::default() };
                 let pages = client.version_pages(bucket, options).map_ok(|page| {
                     let of = |e: ashlar_client::Entry| Identifier { key: e.key, version_id: e.version_id };
                     page.entries.into_iter().map(of).collect::<Vec<_>>()

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{Job, Mode, Sizes, drive::{Surroundings, caveat}};
+use super::{
+    Job, Mode, Sizes,
+    drive::{Surroundings, caveat},
+};
 use crate::result::{FORMAT, Host, Run, Severity, VERSION};
 
 /// A result without phases.
@@ -14,9 +17,8 @@ pub fn begin(job: &Job, around: &Surroundings<'_>) -> Run {
     let started = started.replace_nanosecond(0).unwrap_or(started);
     let started = started.format(&Rfc3339).unwrap_or_default();
     let mut environment = vec![Host { role: "client".into(), facts: facts() }];
-    environment.extend(
-        around.agents.iter().map(|a| Host { role: format!("agent {a}"), facts: BTreeMap::new() }),
-    );
+    environment
+        .extend(around.agents.iter().map(|a| Host { role: format!("agent {a}"), facts: BTreeMap::new() }));
     Run {
         format: FORMAT.into(),
         version: VERSION,

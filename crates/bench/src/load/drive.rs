@@ -236,7 +236,13 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn phase(&mut self, offer: &Offer, stop: &Stop, repetition: u32, sweep: Option<&Sweep>) -> Result<Judged> {
+    fn phase(
+        &mut self,
+        offer: &Offer,
+        stop: &Stop,
+        repetition: u32,
+        sweep: Option<&Sweep>,
+    ) -> Result<Judged> {
         let at_s = self.begun.elapsed().as_secs_f64();
         let name = match offer.rate {
             Some(rate) => format!("{} at {rate:.1}/s", self.job.mode.name()),
@@ -258,9 +264,9 @@ impl Driver<'_> {
         };
         watch.sample(self.around.server.as_ref(), 0.0);
         let (server, console) = (self.around.server.as_ref(), &mut *self.console);
-        let ended = self
-            .runner
-            .run(offer, stop, self.around.interrupt, &mut |agent, delta| watch.take(agent, &delta, server, console));
+        let ended = self.runner.run(offer, stop, self.around.interrupt, &mut |agent, delta| {
+            watch.take(agent, &delta, server, console)
+        });
         self.console.end();
         let ended = ended?;
         watch.sample(self.around.server.as_ref(), watch.start.elapsed().as_secs_f64());
@@ -412,7 +418,9 @@ fn finish(
                 caveats.push(caveat(
                     Severity::Warning,
                     "not-steady",
-                    format!("no steady state was found in {end:.1} s: nothing was cut as warm-up; run longer"),
+                    format!(
+                        "no steady state was found in {end:.1} s: nothing was cut as warm-up; run longer"
+                    ),
                 ));
             }
             0.0
@@ -432,8 +440,8 @@ fn finish(
             Severity::Invalid,
             "overloaded",
             format!(
-                "more than {} requests were due and unanswered after {end:.1} s; {} were never sent, and \
-                 response times beyond this point are not known",
+                "more than {} requests were due and unanswered after {end:.1} s, or those due were not \
+                 answered within 30 s after the end; {} were never sent, and their response times are not known",
                 offer.limit, ended.unsent
             ),
         ));
@@ -504,7 +512,8 @@ fn cost(
     let (count, bytes) = whole.fold((0, 0), |sum, o| (sum.0 + o.count, sum.1 + o.bytes));
     let server = watch.server.between(cut, end);
     // The kernel counts in steps of 10 ms: less than two of them say nothing.
-    let total = |p: &Option<ProcessCost>| p.as_ref().map(|p| p.user_s + p.system_s).filter(|cpu| *cpu >= 0.02);
+    let total =
+        |p: &Option<ProcessCost>| p.as_ref().map(|p| p.user_s + p.system_s).filter(|cpu| *cpu >= 0.02);
     let client = (cores > 0.0).then(|| of(&client, cores));
     let server = server.map(|usage| of(&usage, f64::from(usage.cores.max(1))));
     let per = |cpu: Option<f64>, n: f64| cpu.filter(|_| n > 0.0).map(|cpu| cpu / n);

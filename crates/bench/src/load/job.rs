@@ -371,7 +371,9 @@ impl Job {
             return refuse("--objects must be 1 to 4294967296");
         }
         if self.mode == Mode::Versioned && self.objects * u64::from(self.versions) > 4 << 20 {
-            return refuse("--objects times --versions must not exceed 4194304: their ids are kept in memory");
+            return refuse(
+                "--objects times --versions must not exceed 4194304: their ids are kept in memory",
+            );
         }
         if matches!(self.mode, Mode::Multipart | Mode::MultipartPut)
             && !((1..=10_000).contains(&self.parts) && self.part_size > 0)
@@ -398,7 +400,8 @@ impl Job {
         if trailing && self.target.checksum.is_none() {
             return refuse("a payload with a trailer needs a --checksum");
         }
-        if self.target.keys.is_none() && matches!(self.target.payload, Payload::Streaming | Payload::StreamingTrailer)
+        if self.target.keys.is_none()
+            && matches!(self.target.payload, Payload::Streaming | Payload::StreamingTrailer)
         {
             return refuse("signed streams need credentials");
         }

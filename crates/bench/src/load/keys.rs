@@ -59,7 +59,14 @@ impl Keys {
         encode_into(&mut path_prefix, prefix, true);
         let mut query_prefix = String::new();
         encode_into(&mut query_prefix, prefix, false);
-        Keys { prefix: prefix.into(), path_prefix, query_prefix, depth, fanout: u64::from(fanout.max(1)), order }
+        Keys {
+            prefix: prefix.into(),
+            path_prefix,
+            query_prefix,
+            depth,
+            fanout: u64::from(fanout.max(1)),
+            order,
+        }
     }
 
     /// The prefix of all names.

@@ -142,10 +142,8 @@ impl Worker {
             context.keys.query(number, &mut self.query);
             context.keys.name(number, &mut after);
         }
-        let request = Request {
-            query: &self.query,
-            ..Request::new(Methods::Get, host, &context.buckets[bucket], "/")
-        };
+        let request =
+            Request { query: &self.query, ..Request::new(Methods::Get, host, &context.buckets[bucket], "/") };
         let answer = self.caller.call(&request, Sink::Keep(PAGE));
         let answer = self.expect(answer, &[200])?;
         let keys = if context.job.verify {
@@ -268,7 +266,8 @@ mod tests {
 
     #[test]
     fn base64() {
-        for (text, wanted) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+        for (text, wanted) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+        {
             let mut out = String::new();
             base64_into(&mut out, text.as_bytes());
             assert_eq!(out, wanted);

@@ -109,12 +109,13 @@ impl Session {
         job.check()?;
         let hosts = job.target.endpoints.iter().map(|e| Host::parse(e)).collect::<Result<Vec<_>>>()?;
         let tls = hosts.iter().any(|h| h.tls);
-        let tls = tls.then(|| client_config(job.target.insecure, job.target.authority.as_deref())).transpose()?;
+        let tls =
+            tls.then(|| client_config(job.target.insecure, job.target.authority.as_deref())).transpose()?;
         let checksum = match &job.target.checksum {
             None => None,
-            Some(name) => Some(
-                Algorithm::parse(name).ok_or_else(|| Error::usage(format!("`{name}` is no checksum")))?,
-            ),
+            Some(name) => {
+                Some(Algorithm::parse(name).ok_or_else(|| Error::usage(format!("`{name}` is no checksum")))?)
+            }
         };
         let settings = Settings {
             tls,
@@ -139,10 +140,13 @@ impl Session {
             turns: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
             // Twice the room, so that what is written beyond what is removed can be read as well.
-            population: removes.then(|| Population::new(job.objects.saturating_mul(2).min(1 << 24), job.objects)),
+            population: removes
+                .then(|| Population::new(job.objects.saturating_mul(2).min(1 << 24), job.objects)),
             versions: (0..versioned).map(|_| OnceLock::new()).collect(),
             created: (0..if conditional { RING } else { 0 }).map(|_| AtomicU64::new(0)).collect(),
-            replaced: (0..if conditional { job.objects.min(4096) } else { 0 }).map(|_| Mutex::default()).collect(),
+            replaced: (0..if conditional { job.objects.min(4096) } else { 0 })
+                .map(|_| Mutex::default())
+                .collect(),
             outstanding: settings.hosts.iter().map(|_| AtomicU32::new(0)).collect(),
             phases: AtomicU64::new(0),
             settings: Arc::new(settings),
@@ -269,10 +273,8 @@ impl Runner for Session {
         for id in 0..offer.concurrency {
             let worker = Worker::new(self.context.clone(), phase.clone(), id);
             let finished = finished.clone();
-            let spawned = thread::Builder::new()
-                .name(format!("load-{id}"))
-                .stack_size(256 << 10)
-                .spawn(move || {
+            let spawned =
+                thread::Builder::new().name(format!("load-{id}")).stack_size(256 << 10).spawn(move || {
                     worker.run();
                     drop(finished);
                 });
@@ -310,7 +312,7 @@ impl Runner for Session {
                 && phase.start.elapsed() > phase.ended_at() + DRAIN
             {
                 // What is still due now is counted as unsent.
-                return Err(Error::setup("the backlog was not worked off within 30 s; lower --limit or --rate"));
+                phase.abandon();
             }
         }
         let reason = phase.reason().unwrap_or(Reason::Time);

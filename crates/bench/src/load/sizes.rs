@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Content;
 use crate::load::keys::{mix, unit};
+use crate::wire::Content;
 
 /// A distribution of sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,13 @@ impl Sizes {
     }
 
     /// The content of object `number`, version `version`.
-    pub(crate) fn content<'a>(&self, pool: &'a crate::wire::Pool, seed: u64, number: u64, version: u64) -> Content<'a> {
+    pub(crate) fn content<'a>(
+        &self,
+        pool: &'a crate::wire::Pool,
+        seed: u64,
+        number: u64,
+        version: u64,
+    ) -> Content<'a> {
         pool.content(number, version, self.of(seed, number))
     }
 }

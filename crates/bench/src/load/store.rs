@@ -315,8 +315,7 @@ impl Store {
             let mean = total as f64 / (end - from).max(1e-6);
             return Estimate { mean, ci95: None, cov: None };
         }
-        let series: Vec<f64> =
-            (first..last).map(|i| points.get(i).map_or(0, &value) as f64 / step).collect();
+        let series: Vec<f64> = (first..last).map(|i| points.get(i).map_or(0, &value) as f64 / step).collect();
         let mean = series.iter().sum::<f64>() / series.len() as f64;
         let interval = steady::batch_means(&series);
         Estimate {
@@ -333,7 +332,12 @@ mod tests {
     use crate::load::Sparse;
 
     fn delta(from: u32, to: u32, count: u64, ns: u64) -> Delta {
-        let cell = CellDelta { count, bytes: count * 10, service: Sparse(vec![(ns, count)]), ..CellDelta::default() };
+        let cell = CellDelta {
+            count,
+            bytes: count * 10,
+            service: Sparse(vec![(ns, count)]),
+            ..CellDelta::default()
+        };
         let ticks = u64::from(to - from);
         let point = Point { count: count / ticks, bytes: count * 10 / ticks, errors: 0, max_ns: ns };
         Delta {
@@ -369,7 +373,10 @@ mod tests {
         let mut store = Store::new(2);
         for i in 0..100 {
             let slow = i < 20;
-            store.add(None, &delta(i * 2, i * 2 + 2, if slow { 10 } else { 200 }, if slow { 9_000_000 } else { 1000 }));
+            store.add(
+                None,
+                &delta(i * 2, i * 2 + 2, if slow { 10 } else { 200 }, if slow { 9_000_000 } else { 1000 }),
+            );
         }
         let cut = store.boundary(store.warmup(20.0, false).unwrap());
         assert!((4.0..=5.0).contains(&cut), "{cut}");

@@ -16,10 +16,7 @@ use std::{
 };
 
 use super::{
-    Arrivals, Mode, Op, Recorder, Sample, Select, Stop,
-    arrivals::Next,
-    keys::Rng,
-    session::Context,
+    Arrivals, Mode, Op, Recorder, Sample, Select, Stop, arrivals::Next, keys::Rng, session::Context,
 };
 use crate::wire::{Answer, Caller, Fault};
 
@@ -110,6 +107,13 @@ impl Phase {
         if self.ended.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.ended_ns.store(self.start.elapsed().as_nanos() as u64, Ordering::Release);
         }
+    }
+
+    /// Gives up what an open loop has left to send after its time.
+    pub fn abandon(&self) {
+        let end = self.ended_at();
+        self.ended_ns.store(end.as_nanos() as u64, Ordering::Release);
+        self.ended.store(Reason::Overloaded as u8, Ordering::Release);
     }
 
     /// Why it ended, if it has.
@@ -307,7 +311,13 @@ impl Worker {
     }
 
     /// Writes down how an operation ended.
-    pub(super) fn record(&mut self, op: Op, host: usize, intended: Option<Instant>, done: Result<Done, String>) {
+    pub(super) fn record(
+        &mut self,
+        op: Op,
+        host: usize,
+        intended: Option<Instant>,
+        done: Result<Done, String>,
+    ) {
         match done {
             Ok(done) => {
                 let sample = Sample {

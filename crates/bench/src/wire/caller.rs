@@ -21,10 +21,7 @@ use ashlar_checksum::{Algorithm, Hasher, Sha256};
 use memchr::{memchr, memmem};
 
 use super::{
-    Framing, Head, Host, Keys, Line, Signer,
-    content::Slice,
-    hex_into, parse,
-    sign::EMPTY_SHA256,
+    Buffer, Framing, Head, Host, Keys, Line, Signer, content::Slice, hex_into, parse, sign::EMPTY_SHA256,
 };
 
 /// Bytes of a signed chunk, as minio-go and the AWS SDKs choose it.
@@ -127,7 +124,17 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request without body, query or further headers that may be repeated.
     pub fn new(method: Methods, host: usize, bucket: &'a str, path: &'a str) -> Request<'a> {
-        Request { method, host, bucket, path, query: "", headers: &[], body: None, object: false, again: true }
+        Request {
+            method,
+            host,
+            bucket,
+            path,
+            query: "",
+            headers: &[],
+            body: None,
+            object: false,
+            again: true,
+        }
     }
 }
 
@@ -206,6 +213,7 @@ pub struct Caller {
     settings: Arc<Settings>,
     signer: Option<Signer>,
     lines: Vec<Option<Line>>,
+    buffer: Buffer,
     head: Vec<u8>,
     target: String,
     host: String,
@@ -228,6 +236,7 @@ impl Caller {
             signer: settings.keys.clone().map(Signer::new),
             settings,
             lines,
+            buffer: Buffer::new(),
             head: Vec::with_capacity(2048),
             target: String::with_capacity(256),
             host: String::with_capacity(64),
@@ -264,12 +273,11 @@ impl Caller {
             }
             other => other,
         }
-        .map(|(answer, keep)| {
+        .and_then(|(answer, keep, wrong)| {
             if keep {
-                line.used += 1;
                 self.lines[request.host] = Some(line);
             }
-            answer
+            if wrong { Err(Fault::WrongBytes) } else { Ok(answer) }
         })
     }
 
@@ -303,10 +311,12 @@ impl Caller {
         let mut list = List { items: [("", ""); HEADERS], len: 0 };
         let token = match (payload, request.body) {
             (Payload::Signed, Some(body)) if signer.is_some() => {
-                sha = match memo.as_ref().filter(|m| body.is_shared() && request.object && m.len == body.len()) {
-                    Some(Memo { sha256: Some(known), .. }) => *known,
-                    _ => sha256_hex(&body),
-                };
+                sha =
+                    match memo.as_ref().filter(|m| body.is_shared() && request.object && m.len == body.len())
+                    {
+                        Some(Memo { sha256: Some(known), .. }) => *known,
+                        _ => sha256_hex(&body),
+                    };
                 std::str::from_utf8(&sha).expect("hexadecimal digits")
             }
             (Payload::Signed, None) => EMPTY_SHA256,
@@ -378,7 +388,9 @@ impl Caller {
             head.extend_from_slice(decimal(&mut digits, length).as_bytes());
             head.extend_from_slice(b"\r\n");
         }
-        head.extend_from_slice(concat!("user-agent: ashlar-bench/", env!("CARGO_PKG_VERSION"), "\r\n\r\n").as_bytes());
+        head.extend_from_slice(
+            concat!("user-agent: ashlar-bench/", env!("CARGO_PKG_VERSION"), "\r\n\r\n").as_bytes(),
+        );
         if let Some(body) = request.body.filter(|b| b.is_shared() && request.object) {
             *memo = Some(Memo {
                 len: body.len(),
@@ -389,6 +401,7 @@ impl Caller {
         seed
     }
 
+    /// Returns the answer, whether the connection can be used again, and whether its bytes are wrong.
     fn exchange(
         &mut self,
         line: &mut Line,
@@ -397,24 +410,25 @@ impl Caller {
         sink: Sink<'_>,
         sent: Instant,
         begun: &mut bool,
-    ) -> Result<(Answer, bool), Fault> {
+    ) -> Result<(Answer, bool, bool), Fault> {
         let whole = match self.send(line, request, seed) {
             Ok(()) => true,
             // A server may refuse a body before it has read it, and close: then it has answered.
             Err(error) if broken(&error) && request.body.is_some() => false,
             Err(error) => return Err(error.into()),
         };
+        self.buffer.clear();
         let mut arrived;
         let head = loop {
-            if line.receive()? == 0 {
+            if self.buffer.receive(line)? == 0 {
                 return Err(Fault::Connection(ErrorKind::UnexpectedEof));
             }
             arrived = Instant::now();
             *begun = true;
-            match parse(line.held()).map_err(Fault::Malformed)? {
+            match parse(self.buffer.held()).map_err(Fault::Malformed)? {
                 Some(head) if (100..200).contains(&head.status) => {
-                    line.take(head.len);
-                    if let Some(head) = parse(line.held()).map_err(Fault::Malformed)? {
+                    self.buffer.take(head.len);
+                    if let Some(head) = parse(self.buffer.held()).map_err(Fault::Malformed)? {
                         break head;
                     }
                 }
@@ -422,30 +436,29 @@ impl Caller {
                 None => {}
             }
         };
-        copy(&mut self.etag, line.held(), head.etag);
-        copy(&mut self.version, line.held(), head.version);
-        line.take(head.len);
+        copy(&mut self.etag, self.buffer.held(), head.etag);
+        copy(&mut self.version, self.buffer.held(), head.version);
+        self.buffer.take(head.len);
         self.kept.clear();
         let sink = if head.status >= 300 { Sink::Keep(ERROR_BODY) } else { sink };
         let mut reader = Reader { sink, kept: &mut self.kept, bytes: 0, wrong: false };
         let bodyless = request.method == Methods::Head || matches!(head.status, 204 | 304);
         let mut first_byte = None;
-        let (arrived, ended) = if bodyless {
-            (arrived, arrived)
+        let ended = if bodyless {
+            arrived
         } else {
-            body(line, &head, &mut reader, arrived, &mut first_byte)?
+            body(line, &mut self.buffer, &head, &mut reader, arrived, &mut first_byte)?
         };
-        let _ = arrived;
         let Reader { bytes, wrong, .. } = reader;
-        let compared = matches!(sink, Sink::Compare(_));
-        if let Sink::Compare(expected) = sink
-            && (wrong || bytes != expected.len())
-        {
-            return Err(Fault::WrongBytes);
-        }
-        let verified = if compared { bytes } else { 0 };
-        let keep = whole && !head.close && head.framing != Framing::Close;
-        Ok((Answer { status: head.status, bytes, verified, sent, first_byte, ended }, keep || (bodyless && whole && !head.close)))
+        let wrong = match sink {
+            Sink::Compare(expected) => wrong || bytes != expected.len(),
+            _ => false,
+        };
+        let verified = if matches!(sink, Sink::Compare(_)) { bytes } else { 0 };
+        // Bytes behind an answer that nobody asked for: out of step, not to be used again.
+        let in_step = whole && !head.close && self.buffer.held().is_empty();
+        let keep = in_step && (bodyless || head.framing != Framing::Close);
+        Ok((Answer { status: head.status, bytes, verified, sent, first_byte, ended }, keep, wrong))
     }
 
     fn send(&mut self, line: &mut Line, request: &Request<'_>, seed: [u8; 64]) -> io::Result<()> {
@@ -577,46 +590,51 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a body to its end; returns when its first bytes and its last were there.
+/// Reads a body to its end; returns when its last byte was there, and sets when its first was.
 fn body(
     line: &mut Line,
+    buffer: &mut Buffer,
     head: &Head,
     reader: &mut Reader<'_>,
     mut now: Instant,
     first: &mut Option<Instant>,
-) -> Result<(Instant, Instant), Fault> {
+) -> Result<Instant, Fault> {
     let mut left = match head.framing {
         Framing::Length(n) => n,
         Framing::Close | Framing::Chunked => 0,
     };
     let mut last_chunk = false;
     loop {
-        let held = line.held();
+        let held = buffer.held();
         if !held.is_empty() && first.is_none() {
             *first = Some(now);
         }
         match head.framing {
             Framing::Length(_) | Framing::Close => {
                 let all = held.len();
-                let n = if head.framing == Framing::Close { all } else { all.min(usize::try_from(left).unwrap_or(all)) };
+                let n = if head.framing == Framing::Close {
+                    all
+                } else {
+                    all.min(usize::try_from(left).unwrap_or(all))
+                };
                 reader.data(&held[..n])?;
-                line.take(n);
+                buffer.take(n);
                 left = left.saturating_sub(n as u64);
                 if left == 0 && head.framing != Framing::Close {
-                    return Ok((first.unwrap_or(now), now));
+                    return Ok(now);
                 }
             }
             Framing::Chunked => {
-                if chunks(line, reader, &mut left, &mut last_chunk)? {
-                    return Ok((first.unwrap_or(now), now));
+                if chunks(buffer, reader, &mut left, &mut last_chunk)? {
+                    return Ok(now);
                 }
             }
         }
-        let n = line.receive()?;
+        let n = buffer.receive(line)?;
         now = Instant::now();
         if n == 0 {
             return match head.framing {
-                Framing::Close => Ok((first.unwrap_or(now), now)),
+                Framing::Close => Ok(now),
                 _ => Err(Fault::Connection(ErrorKind::UnexpectedEof)),
             };
         }
@@ -625,9 +643,14 @@ fn body(
 
 /// Takes what is held of a chunked body; `true` at its end. `left` counts the bytes of the chunk
 /// that is being read and its line end.
-fn chunks(line: &mut Line, reader: &mut Reader<'_>, left: &mut u64, last: &mut bool) -> Result<bool, Fault> {
+fn chunks(
+    buffer: &mut Buffer,
+    reader: &mut Reader<'_>,
+    left: &mut u64,
+    last: &mut bool,
+) -> Result<bool, Fault> {
     loop {
-        let held = line.held();
+        let held = buffer.held();
         if *left > 0 {
             if held.is_empty() {
                 return Ok(false);
@@ -637,7 +660,7 @@ fn chunks(line: &mut Line, reader: &mut Reader<'_>, left: &mut u64, last: &mut b
             let data = left.saturating_sub(2).min(n as u64) as usize;
             reader.data(&held[..data])?;
             *left -= n as u64;
-            line.take(n);
+            buffer.take(n);
             continue;
         }
         let Some(end) = memchr(b'\n', held) else { return Ok(false) };
@@ -645,7 +668,7 @@ fn chunks(line: &mut Line, reader: &mut Reader<'_>, left: &mut u64, last: &mut b
         if *last {
             // Trailing headers, then an empty line.
             let done = text.is_empty();
-            line.take(end + 1);
+            buffer.take(end + 1);
             if done {
                 return Ok(true);
             }
@@ -654,7 +677,7 @@ fn chunks(line: &mut Line, reader: &mut Reader<'_>, left: &mut u64, last: &mut b
         let digits = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
         let size = std::str::from_utf8(digits).ok().and_then(|t| u64::from_str_radix(t, 16).ok());
         let size = size.filter(|s| *s <= 1 << 40).ok_or(Fault::Malformed("a bad chunk"))?;
-        line.take(end + 1);
+        buffer.take(end + 1);
         *last = size == 0;
         *left = if size == 0 { 0 } else { size + 2 };
     }

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn heads() {
-        let text = b"HTTP/1.1 200 OK\r\nETag: \"ab\"\r\nContent-Length: 12\r\nx-amz-version-id:v1 \r\n\r\nbody";
+        let text =
+            b"HTTP/1.1 200 OK\r\nETag: \"ab\"\r\nContent-Length: 12\r\nx-amz-version-id:v1 \r\n\r\nbody";
         let head = parse(text).unwrap().unwrap();
         assert_eq!((head.status, head.framing, head.close), (200, Framing::Length(12), false));
         let at = |place: Option<(usize, usize)>| place.map(|(a, b)| &text[a..b]);
@@ -120,8 +121,13 @@ mod tests {
 
     #[test]
     fn nonsense_never_panics() {
-        for bad in ["HTTP/2 200\r\n\r\n", "x\r\n\r\n", "\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nnocolon\r\n\r\n"]
-        {
+        for bad in [
+            "HTTP/2 200\r\n\r\n",
+            "x\r\n\r\n",
+            "\r\n\r\n",
+            "HTTP/1.1 2x0 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nnocolon\r\n\r\n",
+        ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad:?}");
         }
         let mut state = 7_u64;

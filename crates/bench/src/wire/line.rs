@@ -1,7 +1,9 @@
-//! One connection, plain or TLS, with one read buffer.
+//! One connection, plain or TLS, and the buffer that answers are read into.
 //!
 //! Invariants: `begin..end` of the buffer are bytes received and not taken; a socket that made an
-//! error is dropped, never used again.
+//! error is dropped, never used again. A worker has one buffer for all its connections, since only
+//! one answer is being read: it is made by the thread that starts the workers, because an allocator
+//! with a heap per thread would otherwise touch megabytes for each of them.
 //!
 //! Must never know: HTTP.
 
@@ -28,11 +30,13 @@ enum Stream {
 /// A connection to a host.
 pub struct Line {
     stream: Stream,
-    buffer: Box<[u8]>,
+}
+
+/// What was received and not taken yet.
+pub struct Buffer {
+    bytes: Box<[u8]>,
     begin: usize,
     end: usize,
-    /// Requests answered on this connection.
-    pub used: u64,
 }
 
 impl Line {
@@ -72,7 +76,7 @@ impl Line {
         } else {
             Stream::Plain(socket)
         };
-        Ok(Line { stream, buffer: vec![0; BUFFER].into_boxed_slice(), begin: 0, end: 0, used: 0 })
+        Ok(Line { stream })
     }
 
     /// Sends both pieces, in one system call where it takes them.
@@ -107,17 +111,42 @@ impl Line {
         }
     }
 
-    /// What has been received and not taken.
-    pub fn held(&self) -> &[u8] {
-        &self.buffer[self.begin..self.end]
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match &mut self.stream {
+                Stream::Plain(socket) => socket.read(into),
+                Stream::Tls(stream) => stream.read(into),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Buffer {
+    /// An empty one.
+    pub fn new() -> Buffer {
+        Buffer { bytes: vec![0; BUFFER].into_boxed_slice(), begin: 0, end: 0 }
     }
 
-    /// Marks bytes of [`Line::held`] as taken.
+    /// Forgets what is held, before an answer of another connection is read.
+    pub fn clear(&mut self) {
+        (self.begin, self.end) = (0, 0);
+    }
+
+    /// What has been received and not taken.
+    pub fn held(&self) -> &[u8] {
+        &self.bytes[self.begin..self.end]
+    }
+
+    /// Marks bytes of [`Buffer::held`] as taken.
     pub fn take(&mut self, n: usize) {
         assert!(n <= self.end - self.begin, "only what was received can be taken");
         self.begin += n;
         if self.begin == self.end {
-            (self.begin, self.end) = (0, 0);
+            self.clear();
         }
     }
 
@@ -125,28 +154,22 @@ impl Line {
     ///
     /// # Errors
     /// `InvalidData` if the buffer is full, else the socket's.
-    pub fn receive(&mut self) -> io::Result<usize> {
-        if self.end == self.buffer.len() {
+    pub fn receive(&mut self, line: &mut Line) -> io::Result<usize> {
+        if self.end == self.bytes.len() {
             if self.begin == 0 {
                 return Err(io::Error::new(ErrorKind::InvalidData, "the answer's head is too long"));
             }
-            self.buffer.copy_within(self.begin..self.end, 0);
+            self.bytes.copy_within(self.begin..self.end, 0);
             (self.begin, self.end) = (0, self.end - self.begin);
         }
-        let free = &mut self.buffer[self.end..];
-        loop {
-            let read = match &mut self.stream {
-                Stream::Plain(socket) => socket.read(free),
-                Stream::Tls(stream) => stream.read(free),
-            };
-            match read {
-                Ok(n) => {
-                    self.end += n;
-                    return Ok(n);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let n = line.read(&mut self.bytes[self.end..])?;
+        self.end += n;
+        Ok(n)
+    }
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Buffer::new()
     }
 }

@@ -30,7 +30,7 @@ pub use content::{Content, Pool, Shape, Slice};
 pub(crate) use content::{mix, splitmix};
 pub use head::{Framing, Head, parse};
 pub use host::{Host, expand};
-pub use line::Line;
+pub use line::{Buffer, Line};
 pub use sign::{Keys, Signer};
 pub use tls::client_config;
 

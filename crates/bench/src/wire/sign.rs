@@ -249,8 +249,14 @@ mod tests {
         let date = ("x-amz-date", "20130524T000000Z");
         let empty = ("x-amz-content-sha256", EMPTY_SHA256);
         let mut out = Vec::new();
-        let signed =
-            signer().authorize(&mut out, "GET", "/test.txt", "", &[("host", host), ("range", "bytes=0-9"), empty, date], EMPTY_SHA256);
+        let signed = signer().authorize(
+            &mut out,
+            "GET",
+            "/test.txt",
+            "",
+            &[("host", host), ("range", "bytes=0-9"), empty, date],
+            EMPTY_SHA256,
+        );
         assert_eq!(text(&signed), "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
         assert_eq!(
             text(&out),

@@ -203,8 +203,7 @@ pub fn job(server: &Server, mode: Mode) -> Job {
         Mode::Stat => Op::Head,
         _ => Op::Get,
     };
-    let keys =
-        Keys { access: "a".into(), secret: "s".into(), token: None, region: "us-east-1".into() };
+    let keys = Keys { access: "a".into(), secret: "s".into(), token: None, region: "us-east-1".into() };
     Job {
         mode,
         target: Target {
