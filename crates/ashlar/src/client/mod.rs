@@ -8,7 +8,7 @@
 
 mod admin;
 mod alias;
-mod aliases;
+pub mod aliases;
 mod bucket;
 mod cat;
 mod cp;
@@ -18,7 +18,7 @@ mod ls;
 mod manual;
 mod mime;
 mod mirror;
-mod output;
+pub mod output;
 mod place;
 mod plan;
 mod progress;

@@ -1,0 +1,345 @@
+//! Loads against a server whose delays and faults are known.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ashlar_bench::{
+    load::{Job, Mode, Offer, Op, Select, Session, Silent, Sizes, Slo, Stop, Surroundings, Sweep, drive},
+    result::{Operation, Run, Severity},
+    wire::{Caller, Content, Fault, Host, Methods, Payload, Request, Settings, Sink},
+};
+use common::{Server, job};
+
+fn measure(job: &Job) -> Run {
+    let interrupt = AtomicBool::new(false);
+    let around =
+        Surroundings { server: None, agents: vec![], command: vec![], name: None, interrupt: &interrupt };
+    drive(job, &mut Session::new(job.clone()).unwrap(), &mut Silent, &around).unwrap()
+}
+
+fn only(run: &Run) -> &Operation {
+    assert_eq!((run.phases.len(), run.phases[0].operations.len()), (1, 1), "{run:?}");
+    &run.phases[0].operations[0]
+}
+
+fn percentile(times: &mut [Duration], q: f64) -> f64 {
+    times.sort();
+    times[((times.len() as f64 * q).ceil() as usize).max(1) - 1].as_secs_f64()
+}
+
+/// 97 of 100 answers take 50 ms, the others 200 ms: p50 and p99 come out within 1 % of what the
+/// server measured itself.
+#[test]
+fn histograms_show_known_delays() {
+    let server = Server::start(Box::new(|request, _| {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        if request.method == "GET" && !request.key.is_empty() {
+            let slow = TURN.fetch_add(1, Ordering::Relaxed) % 33 == 32;
+            thread::sleep(Duration::from_millis(if slow { 200 } else { 50 }));
+        }
+        None
+    }));
+    let job = Job {
+        offer: Offer { concurrency: 16, ..job(&server, Mode::Get).offer },
+        stop: Stop { count: Some(990), ..Stop::default() },
+        ..job(&server, Mode::Get)
+    };
+    let run = measure(&job);
+    let get = only(&run);
+    assert_eq!((get.count, get.verified_bytes, run.phases[0].stopped_by.as_str()), (990, 990_000, "count"));
+    let mut took = server.state.took.lock().unwrap().clone();
+    for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
+        let (shown, true_) = (get.service.percentiles_ns[name] as f64 / 1e9, percentile(&mut took, q));
+        assert!((shown / true_ - 1.0).abs() < 0.01, "{name}: {shown} against {true_}");
+    }
+    let first = get.first_byte.as_ref().unwrap();
+    assert!(first.count == 990 && first.max_ns <= get.service.max_ns);
+}
+
+/// A server that stalls for a second once, two seconds after the first GET.
+fn stalling() -> Server {
+    let first: Arc<Mutex<Option<Instant>>> = Arc::default();
+    Server::start(Box::new(move |request, _| {
+        if request.method == "GET" && !request.key.is_empty() {
+            let begun = *first.lock().unwrap().get_or_insert_with(Instant::now);
+            let at = begun.elapsed();
+            let (from, to) = (Duration::from_secs(2), Duration::from_secs(3));
+            thread::sleep(if at >= from && at < to { to - at } else { Duration::from_millis(2) });
+        }
+        None
+    }))
+}
+
+/// 200 per second for 5 s with a stall of 1 s: 200 of 1000 requests were to start in it, and wait a
+/// time that is uniform between 0 and 1 s. So of all, a tenth waits more than 0.5 s and a hundredth
+/// more than 0.95 s. The closed loop has four requests in the stall, and shows nothing at p99.
+#[test]
+fn a_stall_is_not_omitted() {
+    let server = stalling();
+    let base = job(&server, Mode::Get);
+    let open = Job {
+        offer: Offer { concurrency: 8, rate: Some(200.0), poisson: false, limit: 10_000 },
+        stop: Stop { seconds: Some(5.0), ..Stop::default() },
+        ..base
+    };
+    let run = measure(&open);
+    let get = only(&run);
+    assert!((995..=1000).contains(&get.count), "{}", get.count);
+    let response = get.response.as_ref().unwrap();
+    let seconds = |name: &str| response.percentiles_ns[name] as f64 / 1e9;
+    assert!((0.90..1.02).contains(&seconds("p99")), "p99 {}", seconds("p99"));
+    assert!((0.42..0.56).contains(&seconds("p90")), "p90 {}", seconds("p90"));
+    assert!(seconds("p50") < 0.1, "p50 {}", seconds("p50"));
+    let slow: u64 = get.service.buckets.iter().filter(|b| b.0 > 500_000_000).map(|b| b.1).sum();
+    assert!(slow <= 8, "only what was in flight was slow by itself: {slow}");
+    assert_eq!(run.phases[0].values["unsent"], 0.0);
+
+    let server = stalling();
+    let closed = Job { stop: Stop { seconds: Some(5.0), ..Stop::default() }, ..job(&server, Mode::Get) };
+    let run = measure(&closed);
+    let get = only(&run);
+    assert!(get.response.is_none() && get.service.percentiles_ns["p99"] < 100_000_000);
+    assert!(get.service.max_ns > 800_000_000);
+}
+
+/// More than the limit due: the run ends, says so, and counts what it did not send.
+#[test]
+fn overload_is_declared() {
+    let server = Server::start(Box::new(|request, _| {
+        if request.method == "GET" {
+            thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }));
+    let job = Job {
+        offer: Offer { concurrency: 2, rate: Some(1000.0), poisson: true, limit: 300 },
+        stop: Stop { seconds: Some(10.0), ..Stop::default() },
+        ..job(&server, Mode::Get)
+    };
+    let run = measure(&job);
+    assert_eq!(run.phases[0].stopped_by, "overloaded");
+    let unsent = run.phases[0].values["unsent"];
+    assert!((250.0..400.0).contains(&unsent), "{unsent}");
+    assert!(run.caveats.iter().any(|c| c.code == "overloaded" && c.severity == Severity::Invalid));
+}
+
+/// The server can do 4 in parallel in 10 ms each: some 400 per second; a sweep finds a knee below.
+#[test]
+fn a_sweep_finds_the_knee() {
+    let server = Server::start(Box::new(|request, _| {
+        if request.method == "GET" && !request.key.is_empty() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }));
+    let base = job(&server, Mode::Get);
+    let slo: Slo = "p90=40ms".parse().unwrap();
+    let job = Job {
+        offer: Offer { limit: 2000, ..base.offer },
+        sweep: Some(Sweep { slo, from: 100.0, to: None, step_s: 0.8, precision: 0.3 }),
+        ..base
+    };
+    let run = measure(&job);
+    let knee: Vec<f64> = run.phases.iter().filter_map(|p| p.values.get("knee_rate_per_s")).copied().collect();
+    assert_eq!(knee.len(), 1);
+    assert!((150.0..420.0).contains(&knee[0]), "{knee:?}");
+    assert!(run.phases.iter().any(|p| p.values["slo_met"] == 0.0));
+}
+
+/// A byte is flipped in every tenth answer: each is found, and the result is marked invalid.
+#[test]
+fn a_flipped_byte_is_found() {
+    let server = Server::start(Box::new(|request, body| {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        if request.method == "GET" && !request.key.is_empty() {
+            let turn = TURN.fetch_add(1, Ordering::Relaxed);
+            if turn % 10 == 3 {
+                let at = turn as usize * 37 % body.len();
+                body[at] ^= 1 << (turn % 8);
+            }
+        }
+        None
+    }));
+    let job = Job { stop: Stop { count: Some(500), ..Stop::default() }, ..job(&server, Mode::Get) };
+    let run = measure(&job);
+    let get = only(&run);
+    assert_eq!((get.count, get.errors["wrong-bytes"]), (450, 50));
+    assert_eq!(get.verified_bytes, 450_000);
+    assert!(run.caveats.iter().any(|c| c.code == "wrong-data" && c.severity == Severity::Invalid));
+}
+
+/// Whatever runs: other people's keys stay, ours go, their bucket stays, ours goes.
+#[test]
+fn nothing_foreign_is_removed() {
+    let server = Server::plain();
+    let foreign = ["a", "mine/ashlar-bench-other/x", "mine/file", "z"];
+    foreign.iter().for_each(|key| server.put("bench", key, b"precious"));
+    for mode in [Mode::Put, Mode::Get, Mode::Delete, Mode::Mixed, Mode::List, Mode::Stat] {
+        let base = job(&server, mode);
+        let mix = if mode == Mode::Mixed {
+            vec![(Op::Get, 2), (Op::Put, 2), (Op::Delete, 2), (Op::Head, 1)]
+        } else {
+            base.mix.clone()
+        };
+        let job = Job {
+            mix,
+            prefix: "mine/".into(),
+            stop: Stop { seconds: Some(0.3), ..Stop::default() },
+            sizes: Sizes::Random(5000),
+            depth: 2,
+            ..base
+        };
+        let run = measure(&job);
+        let failed: u64 = run.phases[0].operations.iter().flat_map(|o| o.errors.values()).sum();
+        assert_eq!(failed, 0, "{mode:?} {:?}", run.phases[0].operations);
+        assert_eq!(server.keys("bench").unwrap(), foreign, "{mode:?}");
+    }
+    // Existing data: read, never written or removed.
+    let existing = Job { existing: true, verify: false, prefix: "mine/".into(), ..job(&server, Mode::Get) };
+    let run = measure(&Job { stop: Stop { count: Some(50), ..Stop::default() }, ..existing.clone() });
+    assert_eq!((only(&run).count, server.keys("bench").unwrap().len()), (50, 4));
+    assert!(Session::new(Job { mix: vec![(Op::Delete, 1)], ..existing }).is_err());
+    // Buckets of our own go, unless somebody else has put something into them.
+    let own = Job { bucket: "own".into(), buckets: 3, ..job(&server, Mode::Put) };
+    measure(&Job { stop: Stop { count: Some(30), ..Stop::default() }, ..own });
+    assert!((0..3).all(|i| server.keys(&format!("own-{i}")).is_none()));
+}
+
+#[test]
+fn runs_end_as_they_were_told() {
+    let server = Server::plain();
+    let base = || Job { verify: false, ..job(&server, Mode::Put) };
+    let stop = |stop: Stop| {
+        let run = measure(&Job { stop, ..base() });
+        (run.phases[0].stopped_by.clone(), only(&run).count, only(&run).bytes)
+    };
+    assert_eq!(stop(Stop { count: Some(777), ..Stop::default() }), ("count".into(), 777, 777_000));
+    let (why, count, bytes) = stop(Stop { bytes: Some(50_000), ..Stop::default() });
+    assert!(why == "bytes" && bytes >= 50_000 && count <= 54, "{why} {count}");
+    let (why, count, _) = stop(Stop { seconds: Some(0.5), ..Stop::default() });
+    assert!(why == "time" && count > 10);
+    let broken = Server::start(Box::new(|r, _| (r.method == "PUT" && !r.key.is_empty()).then_some(503)));
+    let job = Job { stop: Stop { seconds: Some(20.0), ..Stop::default() }, ..job(&broken, Mode::Put) };
+    let begun = Instant::now();
+    let run = measure(&job);
+    assert_eq!(run.phases[0].stopped_by, "errors");
+    assert!(only(&run).errors["Injected"] >= 20 && begun.elapsed() < Duration::from_secs(5));
+}
+
+/// A slow first second and a steady rest: the first second is cut, and the run ends by itself.
+#[test]
+fn steady_runs_end_by_themselves() {
+    let first: Mutex<Option<Instant>> = Mutex::default();
+    let server = Server::start(Box::new(move |request, _| {
+        if request.method == "GET" && !request.key.is_empty() {
+            let begun = *first.lock().unwrap().get_or_insert_with(Instant::now);
+            let slow = begun.elapsed() < Duration::from_secs(1);
+            thread::sleep(Duration::from_millis(if slow { 40 } else { 4 }));
+        }
+        None
+    }));
+    let job = Job {
+        stop: Stop { seconds: Some(20.0), steady: Some(0.2), ..Stop::default() },
+        warmup: ashlar_bench::load::Warmup::Auto,
+        ..job(&server, Mode::Get)
+    };
+    let run = measure(&job);
+    let phase = &run.phases[0];
+    assert_eq!(phase.stopped_by, "steady", "{phase:?}");
+    assert!((0.8..3.0).contains(&phase.warmup_s), "{}", phase.warmup_s);
+    assert!(phase.operations[0].rate_per_s.ci95.is_some());
+}
+
+/// Two names of one server take turns, and each has its share.
+#[test]
+fn hosts_take_turns() {
+    let server = Server::plain();
+    let base = job(&server, Mode::Get);
+    for select in [Select::RoundRobin, Select::Least] {
+        let mut job = Job { stop: Stop { count: Some(400), ..Stop::default() }, ..base.clone() };
+        job.target.endpoints.push(server.url.replace("127.0.0.1", "localhost"));
+        job.target.select = select;
+        let run = measure(&job);
+        let get = only(&run);
+        let shares: Vec<u64> =
+            job.target.endpoints.iter().map(|e| get.by[&format!("host {e}")].count).collect();
+        assert_eq!((shares.iter().sum::<u64>(), get.count), (400, 400));
+        assert!(shares.iter().all(|n| *n >= 100), "{select:?} {shares:?}");
+    }
+}
+
+/// Answers of one connection after the other, raw; returns what was asked.
+fn scripted(answers: Vec<Vec<&'static str>>) -> (String, thread::JoinHandle<Vec<String>>) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = socket.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let mut asked = Vec::new();
+        for connection in answers {
+            let (mut stream, _) = socket.accept().unwrap();
+            for answer in connection {
+                let mut text = Vec::new();
+                while !text.windows(4).any(|w| w == b"\r\n\r\n") {
+                    let mut byte = [0; 1];
+                    stream.read_exact(&mut byte).unwrap();
+                    text.push(byte[0]);
+                }
+                asked.push(String::from_utf8(text).unwrap());
+                // In pieces, so that heads and chunks are cut anywhere.
+                for piece in answer.as_bytes().chunks(7) {
+                    stream.write_all(piece).unwrap();
+                    stream.flush().unwrap();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        asked
+    });
+    (host, server)
+}
+
+#[test]
+fn requests_and_answers_on_the_wire() {
+    let chunked = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nETag: \"e\"\r\n\r\n\
+                   5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: x\r\n\r\n";
+    let plain = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+    let error = "HTTP/1.1 404 No\r\nContent-Length: 32\r\n\r\n<Error><Code>Gone</Code></Error>";
+    let closing = "HTTP/1.1 200 OK\r\n\r\nto the end";
+    // Two connections are closed by the server while they are kept: what came next is sent again.
+    let (host, server) = scripted(vec![vec![chunked, plain], vec![error], vec![closing]]);
+    let settings = Settings {
+        hosts: vec![Host::parse(&host).unwrap()],
+        tls: None,
+        keys: job(&Server::plain(), Mode::Get).target.keys,
+        timeout: Duration::from_secs(5),
+        payload: Payload::Signed,
+        checksum: None,
+        virtual_host: true,
+    };
+    let mut caller = Caller::new(Arc::new(settings));
+    let get = Request { query: "a=b", ..Request::new(Methods::Get, 0, "bucket", "/a%20key") };
+    let answer = caller.call(&get, Sink::Keep(100)).unwrap();
+    assert_eq!((answer.status, answer.bytes, &caller.kept[..]), (200, 11, &b"hello world"[..]));
+    assert_eq!(caller.etag, "\"e\"");
+    assert!(answer.first_byte.unwrap() >= answer.sent && answer.ended >= answer.first_byte.unwrap());
+    let wrong = Content::of(b"abd");
+    assert_eq!(caller.call(&get, Sink::Compare(wrong.whole())).unwrap_err(), Fault::WrongBytes);
+    thread::sleep(Duration::from_millis(50));
+    let answer = caller.call(&get, Sink::Discard).unwrap();
+    assert_eq!((answer.status, caller.code(), caller.reconnects), (404, "Gone", 1));
+    let answer = caller.call(&get, Sink::Discard).unwrap();
+    assert_eq!((answer.status, answer.bytes, caller.reconnects), (200, 10, 2));
+    let asked = server.join().unwrap();
+    assert!(asked[0].starts_with("GET /a%20key?a=b HTTP/1.1\r\n"), "{}", asked[0]);
+    assert!(asked[0].contains(&format!("\r\nhost: bucket.{host}\r\n")), "{}", asked[0]);
+    assert!(asked[0].contains("SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature="));
+}
