@@ -1,6 +1,7 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//! * [`stat`] is what may be said of measured numbers.
 //!
 //! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
 //! bounded however long a run lasts; only what a run wrote is ever removed.
@@ -9,3 +10,4 @@
 #![forbid(unsafe_code)]
 
 pub mod result;
+pub mod stat;
