@@ -1,6 +1,8 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//! * [`import`] reads the results of warp and fio.
+//! * [`compare`] and [`merge`] work on whole results.
 //! * [`stat`] is what may be said of measured numbers.
 //!
 //! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
@@ -9,5 +11,11 @@
 //! This room must never know: the server's insides. It is a client like any other.
 #![forbid(unsafe_code)]
 
+pub mod compare;
+#[cfg(test)]
+mod fixture;
+pub mod import;
+pub mod merge;
 pub mod result;
 pub mod stat;
+pub mod units;
