@@ -16,6 +16,7 @@ pub mod compare;
 mod fixture;
 pub mod import;
 pub mod merge;
+pub mod report;
 pub mod result;
 pub mod stat;
 pub mod units;

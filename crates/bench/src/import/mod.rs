@@ -23,6 +23,19 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     parse(&bytes, &name).map_err(|e| file::name(path, e))
 }
 
+/// Reads a result of any kind: our own document, or else one of the other tools.
+pub fn open(path: &Path) -> Result<Run, Error> {
+    let bytes = file::read(path)?;
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let ours = file::parse(&bytes);
+    // What is no document of ours may be another's; a newer or damaged one of ours is not.
+    let run = match ours {
+        Err(Error::Format { .. }) if !file::is_ours(&bytes) => parse(&bytes, &name),
+        ours => ours,
+    };
+    run.map_err(|e| file::name(path, e))
+}
+
 /// Understands such a file; `name` becomes the run's name.
 pub fn parse(bytes: &[u8], name: &str) -> Result<Run, Error> {
     let text = std::str::from_utf8(bytes)
@@ -107,6 +120,29 @@ mod tests {
             assert!(parse(wrong.as_bytes(), "x").is_err(), "{wrong:?}");
         }
         assert!(parse(&[0xff, 0xfe, 0x00], "x").is_err());
+    }
+
+    #[test]
+    fn any_kind_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let kind = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            open(&path).map(|r| r.setup.get("tool").cloned())
+        };
+        let packed = ruzstd::encoding::compress_to_vec(
+            include_bytes!("../../tests/fixtures/warp-mixed.csv").as_slice(),
+            ruzstd::encoding::CompressionLevel::Fastest,
+        );
+        assert_eq!(kind(&packed).unwrap(), Some("warp".into()));
+        let fio = ["note: both iodepth >= 1\n", include_str!("../../tests/fixtures/fio-seq.json")].concat();
+        assert_eq!(kind(fio.as_bytes()).unwrap(), Some("fio".into()));
+        let ours = crate::fixture::run("a", "2026-01-01T00:00:00Z", 1, 10);
+        assert_eq!(kind(&serde_json::to_vec(&ours).unwrap()).unwrap(), None);
+        let newer = Run { version: VERSION + 1, ..ours };
+        assert!(matches!(kind(&serde_json::to_vec(&newer).unwrap()), Err(Error::Newer { .. })));
+        let damaged = br#"{"format":"ashlar-bench","version":1,"operations":[]}"#;
+        assert!(kind(damaged).unwrap_err().to_string().contains("damaged"));
     }
 
     #[test]
