@@ -97,7 +97,12 @@ pub fn full(name: &str) -> Run {
         let points = (0..64).map(|i| {
             let share = if i < 4 { 0.3 + 0.15 * i as f64 } else { 0.94 + 0.12 * unit() };
             let count = (rate * share) as u64;
-            Point { count, bytes: count * size, errors: u64::from(i == 40), max_ns: service.max_ns }
+            Point {
+                count,
+                bytes: count * size,
+                errors: u64::from(i == 40 && op == "PUT"),
+                max_ns: service.max_ns,
+            }
         });
         let timeline = Timeline { step_s: 1.0, points: points.collect() };
         let (per_s, bytes) = (timeline.rates_per_s(4.0), timeline.bytes_per_s(4.0));
@@ -105,7 +110,7 @@ pub fn full(name: &str) -> Run {
             name: op.into(),
             count: (rate * 60.0) as u64,
             bytes: (rate * 60.0) as u64 * size,
-            errors: BTreeMap::from([("SlowDown".to_owned(), 1)]),
+            errors: (op == "PUT").then(|| ("SlowDown".to_owned(), 1)).into_iter().collect(),
             rate_per_s: stat::batched(&per_s, 20),
             bytes_per_s: stat::batched(&bytes, 20),
             first_byte: (op == "GET" && !open)

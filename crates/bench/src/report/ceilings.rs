@@ -92,13 +92,13 @@ fn one(name: &str, direction: &Value, measured: Option<f64>) -> String {
     }
     let verdict = match measured {
         Some(m) => format!(
-            "{} of what {binding} allow: {} of {}.",
+            "{} of the ceiling of {binding}: {} of {}.",
             units::percent(m / limit),
             units::bytes_per_s(m),
             units::bytes_per_s(limit)
         ),
         None => format!(
-            "{binding} bind at {}; nothing was measured in this direction.",
+            "The lowest ceiling is that of {binding}, {}; nothing was measured in this direction.",
             units::bytes_per_s(limit)
         ),
     };

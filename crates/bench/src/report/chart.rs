@@ -83,7 +83,7 @@ fn decades(min: f64, max: f64, most: usize) -> Vec<f64> {
         (low..=high).flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d))).filter(within).collect()
     };
     let fine = of(&[1.0, 2.0, 5.0]);
-    if fine.len() <= most { fine } else { of(&[1.0]) }
+    if fine.len() <= most + 2 { fine } else { of(&[1.0]) }
 }
 
 /// Ends of a log axis around values: a 1, 2 or 5 of a decade below and above.
@@ -295,6 +295,7 @@ mod tests {
         assert_eq!(linear(0.0, 97.0, 5), [0.0, 20.0, 40.0, 60.0, 80.0]);
         assert_eq!(linear(0.0, 0.0, 5), [0.0]);
         assert_eq!(decades(100.0, 1e6, 6), [100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0]);
+        assert_eq!(decades(10.0, 1000.0, 5).len(), 7);
         assert_eq!(decades(20.0, 200.0, 6), [20.0, 50.0, 100.0, 200.0]);
         assert_eq!(log_ends([230.0, 41_000.0].into_iter()), (200.0, 50_000.0));
         assert_eq!(log_ends([100.0].into_iter()), (50.0, 200.0));

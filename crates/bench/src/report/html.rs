@@ -59,7 +59,7 @@ impl Table {
                 i < self.words || self.rows.iter().any(|r| r.get(i).is_some_and(|c| !c.text.is_empty()))
             })
             .collect();
-        let class = |i: usize| if i < self.words { "any" } else { "n" };
+        let class = |i: usize| if i < self.words { "w" } else { "n" };
         let mut html = format!("<table class=\"{}\">", self.class);
         if !self.caption.is_empty() {
             html.push_str(&format!("<caption>{}</caption>", text(&self.caption)));

@@ -9,7 +9,7 @@ use super::{
     Group, Item,
     chart::{Axis, Chart, Scale, Series, log_ends, nines},
     groups,
-    html::{Cell, Table, text},
+    html::{Cell, Table},
     id_of, section as framed,
 };
 
@@ -64,39 +64,22 @@ fn curve(h: &Histogram) -> Vec<(f64, f64)> {
 fn chart(group: &Group) -> String {
     let labels = group.labels();
     let several = group.items.len() > 1;
+    // With several operations only the times that users wait are drawn: more lines cannot be told apart.
+    let lines: Vec<(&Histogram, String)> = if several {
+        group.items.iter().zip(&labels).map(|(i, label)| (i.times(), label.clone())).collect()
+    } else {
+        group.items.iter().flat_map(kinds).map(|(h, kind)| (h, kind.to_owned())).collect()
+    };
     let mut series = Vec::new();
-    let mut rows = Vec::new();
-    for (i, (item, label)) in group.items.iter().zip(&labels).enumerate() {
-        for (h, kind) in kinds(item) {
-            let name = match (several, kind) {
-                (true, "") => label.clone(),
-                (true, kind) => format!("{label}, {kind}"),
-                (false, "") => "service".to_owned(),
-                (false, kind) => kind.to_owned(),
-            };
-            rows.push(row(&name, h));
-            let points = curve(h);
-            if !points.is_empty() {
-                let (color, dash) = match (several, kind) {
-                    (true, "" | "response") => (i, 0),
-                    (true, _) => (i, 1),
-                    (false, "" | "response") => (0, 0),
-                    (false, "service") => (1, 1),
-                    (false, _) => (2, 2),
-                };
-                series.push(Series { name, dots: h.buckets.is_empty(), points, color, dash });
-            }
+    for (i, (h, name)) in lines.iter().enumerate() {
+        let points = curve(h);
+        if !points.is_empty() {
+            series.push(Series { name: name.clone(), dots: h.buckets.is_empty(), points, color: i, dash: i });
         }
     }
     let (min, max) = log_ends(series.iter().flat_map(|s| &s.points).map(|p| p.1));
     let last = series.iter().flat_map(|s| &s.points).map(|p| p.0).fold(0.9, f64::max);
-    let table = Table {
-        class: "",
-        caption: String::new(),
-        words: 1,
-        head: ["", "p50", "p90", "p99", "p99.9", "p99.99", "Max"].map(str::to_owned).to_vec(),
-        rows,
-    };
+    let table = if several { across(&lines) } else { down(&lines) };
     let title = format!("{}: latency percentiles", group.name);
     let chart = Chart {
         id: id_of(&["latency", &group.name]),
@@ -115,47 +98,58 @@ fn chart(group: &Group) -> String {
                 if q == 0.0 { "0 %".to_owned() } else { format!("{} %", (q * 1e7).round() / 1e5) }
             }),
         },
-        y: Axis { label: "time".to_owned(), scale: Scale::Log, min, max, show: Box::new(units::ns) },
+        y: Axis { label: "time".to_owned(), scale: Scale::Log, min, max, show: Box::new(units::plain_ns) },
         series,
         shade: None,
         limit: None,
         faults: Vec::new(),
     };
-    format!(
-        "<h3>{}</h3>{}<div class=\"chart\">{}<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div></div>",
-        text(&group.name),
-        if group.left_out().is_empty() {
-            String::new()
-        } else {
-            format!("<p class=\"about\">{}</p>", group.left_out().trim())
-        },
-        chart.html(),
-        text(&format!("{}: percentiles in numbers", group.name)),
-        table.html()
-    )
+    format!("{}<div class=\"chart\">{}{}</div>", group.heading(), chart.html(), table.html())
 }
 
-/// The histograms of an operation with their names; alone, service time needs none.
+/// The histograms of an operation with their names.
 fn kinds<'a>(item: &Item<'a>) -> Vec<(&'a Histogram, &'static str)> {
     let o = item.operation;
     let mut kinds = Vec::new();
     kinds.extend(o.response.as_ref().map(|h| (h, "response")));
-    kinds.push((&o.service, if o.response.is_some() { "service" } else { "" }));
+    kinds.push((&o.service, "service"));
     kinds.extend(o.first_byte.as_ref().map(|h| (h, "first byte")));
     kinds
 }
 
-fn row(name: &str, h: &Histogram) -> Vec<Cell> {
-    let mut row = vec![Cell::from(name)];
-    row.extend(PERCENTILES.iter().map(|&(_, q)| {
-        // With too few values a high percentile is only the largest value.
-        let known = h.count as f64 * (1.0 - q) >= 1.0;
-        match h.quantile(q) {
-            0 => Cell::default(),
-            _ if !known => Cell::from("–"),
-            ns => units::ns(ns as f64).into(),
-        }
-    }));
-    row.push(if h.max_ns > 0 { units::ns(h.max_ns as f64).into() } else { Cell::default() });
-    row
+/// A percentile; with too few values a high one would only be the largest value.
+fn time(h: &Histogram, q: f64) -> Cell {
+    let known = h.buckets.is_empty() || h.count as f64 * (1.0 - q) >= 1.0;
+    match h.quantile(q) {
+        0 => Cell::default(),
+        _ if !known => Cell::from("–"),
+        ns => units::ns(ns as f64).into(),
+    }
+}
+
+/// A row for each percentile.
+fn down(lines: &[(&Histogram, String)]) -> Table {
+    let mut rows: Vec<Vec<Cell>> = PERCENTILES
+        .iter()
+        .map(|&(name, q)| {
+            [Cell::from(name)].into_iter().chain(lines.iter().map(|(h, _)| time(h, q))).collect()
+        })
+        .collect();
+    for (name, of) in [("largest", (|h| h.max_ns as f64) as fn(&Histogram) -> f64), ("mean", |h| h.mean_ns)] {
+        let values =
+            lines.iter().map(|(h, _)| if of(h) > 0.0 { units::ns(of(h)).into() } else { Cell::default() });
+        rows.push([Cell::from(name)].into_iter().chain(values).collect());
+    }
+    let head = [String::new()].into_iter().chain(lines.iter().map(|(_, name)| name.clone())).collect();
+    Table { class: "", caption: String::new(), words: 1, head, rows }
+}
+
+/// A row for each operation.
+fn across(lines: &[(&Histogram, String)]) -> Table {
+    let rows = lines.iter().map(|(h, name)| {
+        let largest = if h.max_ns > 0 { units::ns(h.max_ns as f64).into() } else { Cell::default() };
+        vec![name.clone().into(), time(h, 0.5), time(h, 0.99), time(h, 0.999), largest]
+    });
+    let head = ["", "p50", "p99", "p99.9", "Largest"].map(str::to_owned).to_vec();
+    Table { class: "", caption: String::new(), words: 1, head, rows: rows.collect() }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     result::{Phase, Run},
+    spec::averaged,
     stat, units,
 };
 
@@ -47,6 +48,10 @@ fn states(run: &Run) -> Vec<String> {
 /// What is shown of each phase: name, whether less is better, value of a repetition, how to write it.
 type Measure = (&'static str, bool, fn(&Phase) -> Option<f64>, fn(f64) -> String);
 
+fn large(phase: &Phase) -> bool {
+    phase.bytes_per_s() >= 65536.0 * phase.rate_per_s() && phase.bytes_per_s() > 0.0
+}
+
 fn matrix(run: &Run) -> String {
     let states = states(run);
     let mut names: Vec<&str> = Vec::new();
@@ -61,17 +66,18 @@ fn matrix(run: &Run) -> String {
         worst.filter(|ns| *ns > 0).map(|ns| ns as f64)
     };
     let measures: [Measure; 4] = [
-        ("throughput", false, |p| Some(p.bytes_per_s()).filter(|v| *v > 0.0), units::bytes_per_s),
-        ("rate", false, |p| Some(p.rate_per_s()).filter(|v| *v > 0.0), units::per_s),
+        // Large operations are told in bytes, small ones in operations.
+        ("throughput", false, |p| Some(p.bytes_per_s()).filter(|_| large(p)), units::bytes_per_s),
+        ("rate", false, |p| Some(p.rate_per_s()).filter(|v| *v > 0.0 && !large(p)), units::per_s),
         ("p99", true, p99, units::ns),
         ("rate per CPU %", false, |p| p.values.get("work_per_cpu_percent").copied(), units::per_s),
     ];
     let mut rows = Vec::new();
     for name in names {
         for (what, less, of, show) in &measures {
-            // Sequential phases are told in bytes, random ones in operations; both have the rest.
             let of_state = |state: &str| -> Vec<f64> {
-                let mine = run.phases.iter().filter(|p| p.name == name && p.state.as_deref() == Some(state));
+                let mine =
+                    averaged(&run.phases).filter(|p| p.name == name && p.state.as_deref() == Some(state));
                 mine.filter_map(of).collect()
             };
             let nominal = stat::mean(&of_state("nominal"));
@@ -99,7 +105,8 @@ fn cell(values: &[f64], state: &str, nominal: Option<f64>, less: bool, show: fn(
         }
     } else if let Some(nominal) = nominal.filter(|n| *n > 0.0) {
         let ratio = mean / nominal;
-        small = format!("{} ({}×)", units::change(ratio), units::number(ratio));
+        // No break within a number: on a phone they go one below the other.
+        small = format!("{} {}×", units::change(ratio), units::number(ratio)).replace(" %", "\u{a0}%");
         let worse = if less { ratio > 1.05 } else { ratio < 0.95 };
         tone = if worse { "bad" } else { "" };
     }

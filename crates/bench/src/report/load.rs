@@ -17,6 +17,9 @@ use super::{
 /// Fewest different loads that make a sweep.
 const LOADS: usize = 3;
 
+/// Share of failed operations with which a load still counts as carried.
+const FAILED: f64 = 0.001;
+
 /// The section; nothing without a sweep.
 pub fn section(runs: &[Run]) -> String {
     let body: String =
@@ -35,6 +38,7 @@ struct Step {
     bytes: f64,
     times: Histogram,
     errors: u64,
+    count: u64,
 }
 
 struct Sweep {
@@ -80,6 +84,7 @@ fn step(phase: &Phase) -> Step {
         bytes: phase.bytes_per_s(),
         times,
         errors: phase.errors(),
+        count: phase.count(),
     }
 }
 
@@ -130,18 +135,27 @@ fn chart(run: &Run, sweep: &Sweep, several: bool) -> String {
         let best = sweep
             .steps
             .iter()
-            .filter(|s| s.errors == 0 && s.times.quantile(*q) > 0 && s.times.quantile(*q) as f64 <= *limit)
+            .filter(|s| s.errors as f64 <= FAILED * s.count as f64)
+            .filter(|s| s.times.quantile(*q) > 0 && s.times.quantile(*q) as f64 <= *limit)
             .map(|s| s.rate)
             .fold(0.0, f64::max);
         if best > 0.0 {
-            format!("Within {percentile} ≤ {}: {}.", units::ns(*limit), units::per_s(best))
+            format!("Within {percentile} ≤ {}: {}.", units::plain_ns(*limit), units::per_s(best))
         } else {
-            format!("No load stayed within {percentile} ≤ {}.", units::ns(*limit))
+            format!("No load stayed within {percentile} ≤ {}.", units::plain_ns(*limit))
         }
     });
     let rows = sweep.steps.iter().map(|s| {
         let mut row: Vec<Cell> = vec![
-            s.offered.text().into(),
+            Cell {
+                text: s.offered.text(),
+                small: if s.errors > 0 {
+                    format!("{} failed", units::count(s.errors as i64))
+                } else {
+                    String::new()
+                },
+                tone: "bad",
+            },
             Cell {
                 text: units::per_s(s.rate),
                 small: if s.bytes > 0.0 { units::bytes_per_s(s.bytes) } else { String::new() },
@@ -152,14 +166,13 @@ fn chart(run: &Run, sweep: &Sweep, several: bool) -> String {
             0 => Cell::default(),
             ns => units::ns(ns as f64).into(),
         }));
-        row.push(if s.errors > 0 { units::count(s.errors as i64).into() } else { Cell::default() });
         row
     });
     let table = Table {
         class: "",
         caption: String::new(),
         words: 1,
-        head: ["Offered", "Done", "p50", "p99", "p99.9", "Errors"].map(str::to_owned).to_vec(),
+        head: ["Offered", "Done", "p50", "p99", "p99.9"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
     };
     let chart = Chart {
@@ -174,21 +187,21 @@ fn chart(run: &Run, sweep: &Sweep, several: bool) -> String {
             scale: Scale::Linear,
             min: 0.0,
             max: most.max(1e-9) * 1.04,
-            show: Box::new(move |v| units::number(v / factor)),
+            show: Box::new(move |v| units::plain(v / factor)),
         },
-        y: Axis { label: "time".to_owned(), scale: Scale::Log, min, max, show: Box::new(units::ns) },
+        y: Axis { label: "time".to_owned(), scale: Scale::Log, min, max, show: Box::new(units::plain_ns) },
         series,
         shade: None,
-        limit: slo
-            .map(|(percentile, _, limit)| (limit, format!("{percentile} objective, {}", units::ns(limit)))),
+        limit: slo.map(|(percentile, _, limit)| {
+            (limit, format!("{percentile} objective, {}", units::plain_ns(limit)))
+        }),
         faults: Vec::new(),
     };
     format!(
-        "<h3>{}</h3>{}<div class=\"chart\">{}<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div></div>",
+        "<h3>{}</h3>{}<div class=\"chart\">{}{}</div>",
         text(&name),
         within.map(|w| format!("<p>{}</p>", text(&w))).unwrap_or_default(),
         chart.html(),
-        text(&format!("{name}: loads in numbers")),
         table.html()
     )
 }

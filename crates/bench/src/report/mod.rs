@@ -30,11 +30,11 @@ pub fn html(runs: &[Run], title: Option<&str>) -> String {
         overview::results(runs),
         overview::change(runs),
         overview::caveats(runs),
+        lifecycle::section(runs),
         throughput::section(runs),
         latency::section(runs),
         load::section(runs),
         ceilings::section(runs),
-        lifecycle::section(runs),
         overview::environment(runs),
         overview::settings(runs),
         overview::command(runs),
@@ -108,8 +108,8 @@ fn items(runs: &[Run]) -> impl Iterator<Item = Item<'_>> {
 struct Group<'a> {
     name: String,
     items: Vec<Item<'a>>,
-    /// How many there were before only [`LINES`] were kept.
-    all: usize,
+    /// What was left out to keep at most [`LINES`], in words.
+    left_out: String,
 }
 
 /// Groups in order of appearance, each with at most [`LINES`] items, evenly chosen.
@@ -123,14 +123,18 @@ fn groups<'a>(runs: &'a [Run], keep: impl Fn(&Item) -> bool) -> Vec<Group<'a>> {
         };
         match groups.iter_mut().find(|g| g.name == name) {
             Some(group) => group.items.push(item),
-            None => groups.push(Group { name, items: vec![item], all: 0 }),
+            None => groups.push(Group { name, items: vec![item], left_out: String::new() }),
         }
     }
     for group in &mut groups {
-        group.all = group.items.len();
-        if group.all > LINES {
-            let last = group.all - 1;
-            group.items = (0..LINES).map(|i| group.items[i * last / (LINES - 1)]).collect();
+        if group.items.len() > LINES && group.items.iter().any(|i| i.phase.repetition > 1) {
+            group.items.retain(|i| i.phase.repetition == 1);
+            "The first repetition of each is drawn.".clone_into(&mut group.left_out);
+        }
+        let all = group.items.len();
+        if all > LINES {
+            group.items = (0..LINES).map(|i| group.items[i * (all - 1) / (LINES - 1)]).collect();
+            group.left_out = format!("{LINES} of {all} are drawn.");
         }
     }
     groups
@@ -158,13 +162,13 @@ impl Group<'_> {
             .collect()
     }
 
-    /// Says how many are drawn, if not all.
-    fn left_out(&self) -> String {
-        if self.all > self.items.len() {
-            format!(" {} of {} are drawn.", self.items.len(), self.all)
-        } else {
-            String::new()
-        }
+    /// Its heading, and what was left out.
+    fn heading(&self) -> String {
+        let left_out = match self.left_out.as_str() {
+            "" => String::new(),
+            said => format!("<p class=\"about\">{said}</p>"),
+        };
+        format!("<h3>{}</h3>{left_out}", text(&self.name))
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::{
     compare::{self, Verdict},
     merge::setup_line,
-    result::{Run, Severity},
-    units,
+    result::{Cost, Estimate, Histogram, Run, Severity},
+    stat, units,
 };
 
 use super::{
+    Item,
     html::{Cell, Table, text},
     items, section,
 };
@@ -38,61 +39,102 @@ pub fn lead(runs: &[Run]) -> String {
     }
 }
 
-/// Every phase and operation.
-pub fn results(runs: &[Run]) -> String {
-    let several = runs.len() > 1;
-    let rows = items(runs).map(|i| {
-        let o = i.operation;
-        let times = i.times();
-        let of = if o.bytes > 0 { &o.bytes_per_s } else { &o.rate_per_s };
-        let margin = of.ci95.filter(|_| of.mean > 0.0).map(|(l, h)| (h - l) / 2.0 / of.mean);
+/// Repetitions of one operation.
+struct Line<'a> {
+    run: &'a Run,
+    items: Vec<Item<'a>>,
+}
+
+impl Line<'_> {
+    fn row(&self, several: bool) -> Vec<Cell> {
+        let Item { phase, operation, .. } = self.items[0];
+        let moves_bytes = operation.bytes > 0;
+        let of = |bytes: bool| -> Estimate {
+            let each = self
+                .items
+                .iter()
+                .map(|i| if bytes { i.operation.bytes_per_s } else { i.operation.rate_per_s });
+            let each: Vec<Estimate> = each.collect();
+            match each[..] {
+                [one] => one,
+                _ => stat::estimate(&each.iter().map(|e| e.mean).collect::<Vec<_>>()),
+            }
+        };
+        let shown = of(moves_bytes);
+        let margin = shown.ci95.filter(|_| shown.mean > 0.0).map(|(l, h)| (h - l) / 2.0 / shown.mean);
+        let mut times = Histogram::default();
+        self.items.iter().for_each(|i| times.merge(i.times()));
         let time = |q: f64| match times.quantile(q) {
             0 => String::new(),
             ns => units::ns(ns as f64),
         };
-        let cost = i.phase.cost.as_ref().filter(|_| i.phase.operations.len() == 1);
-        let failed = o.failed();
-        let mut name = Cell::from(format!("{} {}", i.phase.name, repeated(i.phase.repetition, i.run)));
-        name.text = name.text.trim_end().to_owned();
+        let failed: u64 = self.items.iter().map(|i| i.operation.failed()).sum();
+        let done: u64 = self.items.iter().map(|i| i.operation.count).sum();
+        // The cost of a phase with several kinds of operations belongs to none of them.
+        let cost = |of: fn(&Cost) -> Option<f64>| {
+            let alone = self.items.iter().filter(|i| i.phase.operations.len() == 1);
+            let each: Vec<f64> = alone.filter_map(|i| i.phase.cost.as_ref().and_then(of)).collect();
+            stat::mean(&each).map(|us| units::ns(us * 1e3)).unwrap_or_default()
+        };
         let mut under: Vec<String> = Vec::new();
         if several {
-            under.push(i.run.name.clone());
+            under.push(self.run.name.clone());
         }
-        under.extend(i.phase.state.clone());
-        under.push(i.phase.load.text());
-        name.small = under.join(", ");
+        under.extend(phase.state.clone());
+        under.push(phase.load.text());
+        if self.items.len() > 1 {
+            under.push(format!("{} times", self.items.len()));
+        }
+        let same = phase.name.eq_ignore_ascii_case(&operation.name);
+        let name = if same { operation.name.clone() } else { format!("{} {}", phase.name, operation.name) };
         vec![
-            name,
-            o.name.clone().into(),
+            Cell { text: name, small: under.join(", "), tone: "" },
             Cell {
-                text: if o.bytes > 0 { units::bytes_per_s(of.mean) } else { units::per_s(of.mean) },
+                text: if moves_bytes { units::bytes_per_s(shown.mean) } else { units::per_s(shown.mean) },
                 small: margin.map(|m| format!("± {}", units::percent(m))).unwrap_or_default(),
                 tone: "",
             },
-            if o.bytes > 0 { units::per_s(o.rate_per_s.mean).into() } else { Cell::default() },
+            if moves_bytes { units::per_s(of(false).mean).into() } else { Cell::default() },
             time(0.5).into(),
             time(0.99).into(),
             time(0.999).into(),
             Cell {
                 text: units::count(failed as i64),
                 small: if failed > 0 {
-                    units::percent(failed as f64 / (failed + o.count) as f64)
+                    units::percent(failed as f64 / (failed + done) as f64)
                 } else {
                     String::new()
                 },
                 tone: "bad",
             },
-            cost.and_then(|c| c.server_us_per_op).map(|us| units::ns(us * 1e3)).unwrap_or_default().into(),
-            cost.and_then(|c| c.client_us_per_op).map(|us| units::ns(us * 1e3)).unwrap_or_default().into(),
+            cost(|c| c.server_us_per_op).into(),
+            cost(|c| c.client_us_per_op).into(),
         ]
-    });
+    }
+}
+
+/// Every phase and operation; of a life cycle what is nominal, the rest has its matrix.
+pub fn results(runs: &[Run]) -> String {
+    let nominal = |i: &Item| i.phase.state.as_deref().is_none_or(|s| s == "nominal");
+    let mut lines: Vec<Line> = Vec::new();
+    for item in items(runs).filter(nominal) {
+        let same = |l: &&mut Line| {
+            let first = l.items[0];
+            std::ptr::eq(l.run, item.run)
+                && first.phase.key() == item.phase.key()
+                && first.operation.name == item.operation.name
+        };
+        match lines.iter_mut().find(same) {
+            Some(line) => line.items.push(item),
+            None => lines.push(Line { run: item.run, items: vec![item] }),
+        }
+    }
     let table = Table {
         class: "stack",
         caption: String::new(),
-        words: 2,
+        words: 1,
         head: [
             "Phase",
-            "Operation",
             "Throughput",
             "Rate",
             "p50",
@@ -104,19 +146,20 @@ pub fn results(runs: &[Run]) -> String {
         ]
         .map(str::to_owned)
         .to_vec(),
-        rows: rows.collect(),
+        rows: lines.iter().map(|l| l.row(runs.len() > 1)).collect(),
     };
-    let waited = items(runs).any(|i| i.operation.response.is_some());
-    let about = if waited {
-        "Times are response times: from the moment a request was due to the end of its answer, so that a stall counts."
-    } else {
-        "Times are service times: from sending a request to the end of its answer."
+    let waited = items(runs).filter(|i| i.operation.response.is_some()).count();
+    let about = match waited {
+        0 => "Times are service times: from sending a request to the end of its answer.",
+        n if n == items(runs).count() => {
+            "Times are response times: from the moment a request was due to the end of its answer, so that a stall counts."
+        }
+        _ => {
+            "Times of a given rate are response times: from the moment a request was due to the end of its answer, so that a \
+             stall counts. With a given number in flight they are service times, from sending a request."
+        }
     };
     section("results", "Results", about, &table.html())
-}
-
-fn repeated(repetition: u32, run: &Run) -> String {
-    if run.phases.iter().any(|p| p.repetition > 1) { format!("#{repetition}") } else { String::new() }
 }
 
 /// What changed, when there are two results.

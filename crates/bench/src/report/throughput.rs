@@ -6,7 +6,7 @@ use super::{
     Group, Item,
     chart::{Axis, Chart, Scale, Series},
     groups,
-    html::{Cell, Table, text},
+    html::{Cell, Table},
     id_of, section as framed,
 };
 
@@ -93,31 +93,21 @@ fn chart(group: &Group) -> String {
             scale: Scale::Linear,
             min: 0.0,
             max: long.max(1e-9),
-            show: Box::new(move |v| units::number(v / time)),
+            show: Box::new(move |v| units::plain(v / time)),
         },
         y: Axis {
             label: unit.to_owned(),
             scale: Scale::Linear,
             min: 0.0,
             max: most.max(1e-9) * 1.08,
-            show: Box::new(move |v| units::number(v / factor)),
+            show: Box::new(move |v| units::plain(v / factor)),
         },
         series,
         shade: (warmup > 0.0).then(|| (warmup, "warm-up".to_owned())),
         limit: None,
         faults,
     };
-    format!(
-        "<h3>{}</h3>{}<div class=\"chart\">{}{}</div>",
-        text(&group.name),
-        if group.left_out().is_empty() {
-            String::new()
-        } else {
-            format!("<p class=\"about\">{}</p>", group.left_out().trim())
-        },
-        chart.html(),
-        table.html()
-    )
+    format!("{}<div class=\"chart\">{}{}</div>", group.heading(), chart.html(), table.html())
 }
 
 fn row(item: &Item, name: &str, bytes: bool) -> Vec<Cell> {

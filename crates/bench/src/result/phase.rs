@@ -10,7 +10,7 @@ impl Load {
         match self {
             Load::Closed { concurrency } => format!("{concurrency} in flight"),
             Load::Open { rate_per_s, arrivals, .. } => {
-                format!("{}/s {arrivals}", crate::units::number(*rate_per_s))
+                format!("{}/s {arrivals}", crate::units::plain(*rate_per_s))
             }
         }
     }
