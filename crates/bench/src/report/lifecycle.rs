@@ -101,7 +101,7 @@ fn cell(values: &[f64], state: &str, nominal: Option<f64>, less: bool, show: fn(
     let (mut small, mut tone) = (String::new(), "");
     if state == "nominal" {
         if let Some(cov) = stat::cov(values) {
-            small = format!("COV {}", units::percent(cov));
+            small = format!("COV\u{a0}{}", units::percent(cov)).replace(" %", "\u{a0}%");
         }
     } else if let Some(nominal) = nominal.filter(|n| *n > 0.0) {
         let ratio = mean / nominal;
