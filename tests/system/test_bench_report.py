@@ -313,5 +313,5 @@ def test_the_report_escapes_and_warns(site):
     assert "<b>Fast" not in html and "&lt;b&gt;Fast" in html and "The data set is &lt;small&gt;." in html
     assert html.index("Must not be used") < html.index('id="results"')
     assert "<script" not in html and not re.search(r"https?://", html)
-    assert "52.4 % of the ceiling of drives: 1.05 GB/s of 2.00 GB/s." in html
+    assert "57.7 % of the ceiling of drives: 1.15 GB/s of 2.00 GB/s." in html
     assert "Within p99 ≤ 50 ms:" in html and "NaN" not in html
