@@ -51,3 +51,8 @@ pub fn caveat_text(output: &Output, caveat: &Caveat) -> String {
     };
     format!("{} {}", output.paint(tone, word), caveat.text)
 }
+
+/// A caveat.
+pub fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
+    Caveat { severity, code: code.to_owned(), text }
+}

@@ -39,7 +39,8 @@ pub fn run(options: &Options, globals: &Globals) -> ExitCode {
     })
 }
 
-fn text(output: &Output, run: &Run, all: bool) -> String {
+/// A result as tables and lines.
+pub fn text(output: &Output, run: &Run, all: bool) -> String {
     let mut lines = vec![format!("{}  {}, {}", output.paint(Tone::Folder, &run.name), run.mode, run.started)];
     if !run.command.is_empty() {
         lines.push(run.command.join(" "));

@@ -54,7 +54,12 @@ fn sweeps(run: &Run) -> Vec<Sweep> {
         by_name.entry(name).or_default().push(phase);
     }
     let mut sweeps = Vec::new();
-    for (name, phases) in by_name {
+    for (name, mut phases) in by_name {
+        // A search for the knee begins with a closed loop, which has no place among rates.
+        let open = |p: &&Phase| matches!(p.load, Load::Open { .. });
+        if phases.iter().filter(|p| open(p)).count() >= LOADS {
+            phases.retain(open);
+        }
         let mut loads: Vec<String> = phases.iter().map(|p| p.load.text()).collect();
         loads.sort();
         loads.dedup();
@@ -88,8 +93,13 @@ fn step(phase: &Phase) -> Step {
     }
 }
 
-/// `p99=50ms` as (name, share, nanoseconds).
-pub fn objective(run: &Run) -> Option<(String, f64, f64)> {
+/// The objective of a sweep, `p99=50ms`, as (name, share, nanoseconds).
+fn objective(run: &Run) -> Option<(String, f64, f64)> {
+    // As `bench s3` resolves it, else as it was given.
+    if let Some(slo) = run.setup.get("sweep").and_then(|s| s.get("slo")) {
+        let percentile = slo.get("percentile")?.as_f64()?;
+        return Some((format!("p{percentile}"), percentile / 100.0, slo.get("nanoseconds")?.as_f64()?));
+    }
     let slo = run.setup.get("slo")?.as_str()?;
     let (percentile, limit) = slo.split_once('=')?;
     let q = percentile.trim().strip_prefix('p')?.parse::<f64>().ok().filter(|p| (0.0..100.0).contains(p))?

@@ -127,8 +127,17 @@ fn groups<'a>(runs: &'a [Run], keep: impl Fn(&Item) -> bool) -> Vec<Group<'a>> {
         }
     }
     for group in &mut groups {
-        if group.items.len() > LINES && group.items.iter().any(|i| i.phase.repetition > 1) {
-            group.items.retain(|i| i.phase.repetition == 1);
+        let mut seen: Vec<(*const Run, String)> = Vec::new();
+        let before = group.items.len();
+        if before > LINES {
+            group.items.retain(|i| {
+                let key = (std::ptr::from_ref(i.run), i.phase.key());
+                let new = !seen.contains(&key);
+                seen.push(key);
+                new
+            });
+        }
+        if group.items.len() < before {
             "The first repetition of each is drawn.".clone_into(&mut group.left_out);
         }
         let all = group.items.len();
@@ -141,24 +150,31 @@ fn groups<'a>(runs: &'a [Run], keep: impl Fn(&Item) -> bool) -> Vec<Group<'a>> {
 }
 
 impl Group<'_> {
-    /// What tells the items apart: only the parts in which they differ.
+    /// What tells the items apart: only the parts in which they differ, the repetition only if
+    /// nothing else does.
     fn labels(&self) -> Vec<String> {
         let differ = |of: &dyn Fn(&Item) -> String| {
             let first = self.items.first().map(of);
             self.items.iter().any(|i| Some(of(i)) != first)
         };
-        let parts: [&dyn Fn(&Item) -> String; 4] = [
-            &|i| i.run.name.clone(),
-            &|i| i.phase.state.clone().unwrap_or_default(),
-            &|i| i.phase.load.text(),
-            &|i| format!("#{}", i.phase.repetition),
-        ];
+        let parts: [&dyn Fn(&Item) -> String; 3] =
+            [&|i| i.run.name.clone(), &|i| i.phase.state.clone().unwrap_or_default(), &|i| {
+                i.phase.load.text()
+            }];
         let used: Vec<_> = parts.into_iter().filter(|p| differ(p)).collect();
         let label =
             |i: &Item| used.iter().map(|p| p(i)).filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ");
+        let labels: Vec<String> = self.items.iter().map(label).collect();
+        let twice = |l: &String| labels.iter().filter(|o| *o == l).count() > 1;
         self.items
             .iter()
-            .map(|i| Some(label(i)).filter(|l| !l.is_empty()).unwrap_or_else(|| i.phase.load.text()))
+            .zip(&labels)
+            .map(|(item, label)| match (label.as_str(), labels.len() > 1 && twice(label)) {
+                ("", true) => format!("#{}", item.phase.repetition),
+                (label, true) => format!("{label}, #{}", item.phase.repetition),
+                ("", false) => item.phase.load.text(),
+                (label, false) => label.to_owned(),
+            })
             .collect()
     }
 

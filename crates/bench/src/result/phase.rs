@@ -4,6 +4,9 @@
 
 use super::{Load, Operation, Phase, Point, Timeline};
 
+/// Operations that are steps of an `UPLOAD`.
+const STEPS: [&str; 3] = ["CREATE-UPLOAD", "PUT-PART", "COMPLETE-UPLOAD"];
+
 impl Load {
     /// In words: `16 in flight`, `500/s poisson`.
     pub fn text(&self) -> String {
@@ -25,24 +28,29 @@ impl Phase {
         }
     }
 
+    /// Operations that are not steps of others, so that nothing counts twice.
+    fn whole(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.iter().filter(|o| !STEPS.contains(&o.name.as_str()))
+    }
+
     /// All operations together per second.
     pub fn rate_per_s(&self) -> f64 {
-        self.operations.iter().map(|o| o.rate_per_s.mean).sum()
+        self.whole().map(|o| o.rate_per_s.mean).sum()
     }
 
     /// All payload bytes together per second.
     pub fn bytes_per_s(&self) -> f64 {
-        self.operations.iter().map(|o| o.bytes_per_s.mean).sum()
+        self.whole().map(|o| o.bytes_per_s.mean).sum()
     }
 
     /// Operations that ended well.
     pub fn count(&self) -> u64 {
-        self.operations.iter().map(|o| o.count).sum()
+        self.whole().map(|o| o.count).sum()
     }
 
     /// Operations that failed.
     pub fn errors(&self) -> u64 {
-        self.operations.iter().map(Operation::failed).sum()
+        self.whole().map(Operation::failed).sum()
     }
 }
 

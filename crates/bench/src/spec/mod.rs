@@ -12,6 +12,7 @@
 //! Must never know: what a phase does, what a drive is.
 
 pub mod check;
+pub mod objects;
 mod runner;
 
 pub use runner::{Options, Outcome, SET_ASIDE, averaged, run};
