@@ -127,6 +127,6 @@ fn time(h: &Histogram, q: f64) -> String {
 }
 
 fn values(phase: &Phase) -> Option<String> {
-    let all: Vec<String> = phase.values.iter().map(|(k, v)| format!("{k} {}", units::number(*v))).collect();
+    let all: Vec<String> = phase.values.iter().map(|(k, v)| format!("{k} {}", units::plain(*v))).collect();
     (!all.is_empty()).then(|| format!("{} #{}: {}", phase.key(), phase.repetition, all.join(", ")))
 }

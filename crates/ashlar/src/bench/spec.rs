@@ -213,7 +213,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
         format: FORMAT.to_owned(),
         version: VERSION,
         mode: "spec".to_owned(),
-        name: options.name.clone().unwrap_or_else(|| format!("Life cycle of {alias}, {started}")),
+        name: options.name.clone().unwrap_or_else(|| format!("Life cycle of {alias}")),
         started: started.clone(),
         command,
         environment: vec![Host { role: "client".to_owned(), facts }, server_facts(&info)],

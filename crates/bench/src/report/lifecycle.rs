@@ -127,6 +127,12 @@ fn rebuild(run: &Run) -> String {
     if let Some(rate) = of("rebuild_bytes_per_s") {
         said.push_str(&format!(", {}", units::bytes_per_s(rate)));
     }
+    if let Some(items) = of("rebuild_items") {
+        said.push_str(&format!(", {} records", units::count(items as i64)));
+    }
+    if let Some(rate) = of("rebuild_items_per_s") {
+        said.push_str(&format!(", {}", units::per_s(rate)));
+    }
     if let Some(slow) = of("foreground_slowdown_percent") {
         said.push_str(&format!(
             ", while the foreground kept {} of its nominal rate",

@@ -15,7 +15,10 @@ mod load;
 mod overview;
 mod throughput;
 
-use crate::result::{Histogram, Operation, Phase, Run, Severity};
+use crate::{
+    result::{Histogram, Operation, Phase, Run, Severity},
+    spec::averaged,
+};
 
 use html::text;
 
@@ -65,7 +68,7 @@ fn banner(runs: &[Run]) -> String {
         .flat_map(|r| r.caveats.iter().filter(|c| c.severity == Severity::Invalid).map(move |c| (r, c)))
         .map(|(r, c)| {
             let whose = if runs.len() > 1 { format!(" ({})", r.name) } else { String::new() };
-            format!("<p><b class=\"bad\">Must not be used{}.</b> {}</p>", text(&whose), text(&c.text))
+            format!("<p><b class=\"bad\">Must not be used{}.</b> {}</p>", text(&whose), prose(&c.text))
         })
         .collect();
     if invalid.is_empty() {
@@ -96,9 +99,10 @@ impl Item<'_> {
     }
 }
 
+/// Every operation of every phase that counts.
 fn items(runs: &[Run]) -> impl Iterator<Item = Item<'_>> {
     runs.iter().flat_map(|run| {
-        run.phases.iter().flat_map(move |phase| {
+        averaged(&run.phases).flat_map(move |phase| {
             phase.operations.iter().map(move |operation| Item { run, phase, operation })
         })
     })
@@ -186,6 +190,14 @@ impl Group<'_> {
         };
         format!("<h3>{}</h3>{left_out}", text(&self.name))
     }
+}
+
+/// Text in which names stand between back quotes.
+fn prose(raw: &str) -> String {
+    let parts = raw.split('`').enumerate();
+    parts
+        .map(|(i, part)| if i % 2 == 1 { format!("<code>{}</code>", text(part)) } else { text(part) })
+        .collect()
 }
 
 /// A name that may be an id.

@@ -10,7 +10,7 @@ use crate::{
 use super::{
     Item,
     html::{Cell, Table, text},
-    items, section,
+    items, prose, section,
 };
 
 /// Which runs these are, in a sentence.
@@ -251,7 +251,7 @@ pub fn caveats(runs: &[Run]) -> String {
                 Severity::Warning => ("Warning", "warn"),
                 Severity::Note => ("Note", ""),
             };
-            format!("<li><b class=\"{class}\">{word}</b> {}</li>", text(what))
+            format!("<li><b class=\"{class}\">{word}</b> {}</li>", prose(what))
         })
         .collect();
     section(

@@ -56,6 +56,8 @@ pub struct Rebuild {
     pub seconds: f64,
     /// Bytes that were made, where known.
     pub bytes: Option<u64>,
+    /// Things (records of objects, blocks) that were looked at or copied, where known.
+    pub items: Option<u64>,
 }
 
 /// What the numbers have to be judged against.

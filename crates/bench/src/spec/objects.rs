@@ -428,7 +428,7 @@ impl Watch {
                 match runtime.block_on(admin.admin(Method::GET, "info", &[], None)) {
                     Ok(info) => {
                         failures = 0;
-                        let (done, bytes) = progress(&info, &paths);
+                        let (done, bytes, items) = progress(&info, &paths);
                         if done {
                             over.get_or_insert_with(|| began.elapsed().as_secs_f64());
                             seen += 1;
@@ -436,7 +436,9 @@ impl Watch {
                             (over, seen) = (None, 0);
                         }
                         let mut state = state.lock();
-                        state.0.bytes = Some(bytes.max(state.0.bytes.unwrap_or(0)));
+                        // What the server does not count is not known: zero would be a claim.
+                        state.0.bytes = state.0.bytes.max(Some(bytes).filter(|n| *n > 0));
+                        state.0.items = state.0.items.max(Some(items).filter(|n| *n > 0));
                         state.0.seconds = over.unwrap_or_else(|| began.elapsed().as_secs_f64());
                         state.0.done = seen >= SEEN;
                         if state.0.done {
@@ -462,8 +464,9 @@ impl Watch {
     }
 }
 
-/// Whether the drives at `paths` are whole, and the bytes that were made for them.
-fn progress(info: &Value, paths: &[String]) -> (bool, u64) {
+/// Whether the drives at `paths` are whole, the bytes that were made for them, and the records that
+/// were copied.
+fn progress(info: &Value, paths: &[String]) -> (bool, u64, u64) {
     let drives: Vec<&Value> = info["drives"].as_array().into_iter().flatten().collect();
     let mine: Vec<&&Value> =
         drives.iter().filter(|d| paths.iter().any(|p| d["path"] == p.as_str())).collect();
@@ -474,8 +477,9 @@ fn progress(info: &Value, paths: &[String]) -> (bool, u64) {
     let rebuilds: Vec<&Value> =
         rebuilds.filter(|r| r["drive"].as_str().is_some_and(|id| ids.contains(&id))).collect();
     let running = rebuilds.iter().any(|r| r["phase"] != "done");
-    let bytes = rebuilds.iter().filter_map(|r| r["bytes"].as_u64()).sum();
-    (whole && !running && info["heal"]["queued"].as_u64().unwrap_or(0) == 0, bytes)
+    let sum = |key: &str| rebuilds.iter().filter_map(|r| r[key].as_u64()).sum();
+    let queued = info["heal"]["queued"].as_u64().unwrap_or(0);
+    (whole && !running && queued == 0, sum("bytes"), sum("copied"))
 }
 
 /// What every phase shares, with the parts that differ left at harmless values.
@@ -529,15 +533,18 @@ mod tests {
         let answer = |state: &str, rebuild: Value, phase: &str, queued: u64| {
             json!({
                 "drives": [{"path": "/d/1", "id": "ab", "state": state, "rebuild": rebuild}, {"path": "/d/2", "id": "cd", "state": "online"}],
-                "heal": {"queued": queued, "rebuilds": [{"drive": "ab", "phase": phase, "bytes": 77}, {"drive": "old", "phase": "shards", "bytes": 5}]}
+                "heal": {"queued": queued, "rebuilds": [{"drive": "ab", "phase": phase, "bytes": 77, "copied": 9}, {"drive": "old", "phase": "shards", "bytes": 5}]}
             })
         };
         let paths = ["/d/1".to_owned()];
-        assert_eq!(progress(&answer("online", Value::Null, "done", 0), &paths), (true, 77));
-        assert_eq!(progress(&answer("joining", Value::Null, "records", 0), &paths), (false, 77));
-        assert_eq!(progress(&answer("online", json!({"phase": "shards"}), "shards", 0), &paths), (false, 77));
-        assert_eq!(progress(&answer("online", Value::Null, "done", 3), &paths), (false, 77));
-        assert_eq!(progress(&json!({}), &paths), (false, 0));
+        assert_eq!(progress(&answer("online", Value::Null, "done", 0), &paths), (true, 77, 9));
+        assert_eq!(progress(&answer("joining", Value::Null, "records", 0), &paths), (false, 77, 9));
+        assert_eq!(
+            progress(&answer("online", json!({"phase": "shards"}), "shards", 0), &paths),
+            (false, 77, 9)
+        );
+        assert_eq!(progress(&answer("online", Value::Null, "done", 3), &paths), (false, 77, 9));
+        assert_eq!(progress(&json!({}), &paths), (false, 0, 0));
     }
 
     #[test]

@@ -53,14 +53,16 @@ pub fn run<D: Driver>(
 ) -> Result<Outcome, D::Error> {
     assert!(options.repetitions >= 2, "one repetition has no variation");
     let mut outcome = Outcome::default();
+    let mut unsteady = Vec::new();
     for &state in &options.states {
-        let done = stage(options, driver, state, &mut outcome, progress);
+        let done = stage(options, driver, state, &mut outcome, &mut unsteady, progress);
         if let Err(error) = done {
             driver.restore();
             return Err(error);
         }
     }
     finish(&mut outcome);
+    outcome.caveats.extend(unsteadiness(&unsteady, options));
     outcome.caveats.extend(check::check(&outcome.phases, &driver.facts()));
     Ok(outcome)
 }
@@ -70,6 +72,7 @@ fn stage<D: Driver>(
     driver: &mut D,
     state: State,
     outcome: &mut Outcome,
+    unsteady: &mut Vec<(String, f64)>,
     progress: &mut dyn FnMut(State, &str, u32),
 ) -> Result<(), D::Error> {
     match state {
@@ -105,7 +108,7 @@ fn stage<D: Driver>(
                 break;
             }
             if aside.len() >= options.reruns as usize {
-                outcome.caveats.push(unsteady(state, &name, cov, options, aside.len()));
+                unsteady.push((format!("`{name}`, {}", state.name()), cov));
                 break;
             }
             aside.push(kept.remove(farthest(&rates)));
@@ -167,10 +170,14 @@ fn finish(outcome: &mut Outcome) {
         }
         if let Some(rebuild) = outcome.rebuild {
             phase.values.insert("rebuild_seconds".to_owned(), rebuild.seconds);
-            if let Some(bytes) = rebuild.bytes {
-                phase.values.insert("rebuild_bytes".to_owned(), bytes as f64);
+            for (name, per_s, amount) in [
+                ("rebuild_bytes", "rebuild_bytes_per_s", rebuild.bytes),
+                ("rebuild_items", "rebuild_items_per_s", rebuild.items),
+            ] {
+                let Some(amount) = amount else { continue };
+                phase.values.insert(name.to_owned(), amount as f64);
                 if rebuild.seconds > 0.0 {
-                    phase.values.insert("rebuild_bytes_per_s".to_owned(), bytes as f64 / rebuild.seconds);
+                    phase.values.insert(per_s.to_owned(), amount as f64 / rebuild.seconds);
                 }
             }
         }
@@ -192,17 +199,20 @@ fn short_rebuild(name: &str, done: usize) -> Caveat {
     }
 }
 
-fn unsteady(state: State, name: &str, cov: f64, options: &Options, reruns: usize) -> Caveat {
-    Caveat {
+/// One caveat for all phases whose repetitions differ too much.
+fn unsteadiness(found: &[(String, f64)], options: &Options) -> Option<Caveat> {
+    let (worst, cov) = found.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Caveat {
         severity: Severity::Warning,
         code: "unsteady".to_owned(),
         text: format!(
-            "`{name}`, {}: repetitions differ by a COV of {} (limit {}) even after {reruns} more.",
-            state.name(),
-            units::percent(cov),
-            units::percent(options.cov_limit)
+            "Repetitions of {} phases differ by a COV above {} even after {} more; most of all {worst}: {}.",
+            found.len(),
+            units::percent(options.cov_limit),
+            options.reruns,
+            units::percent(*cov)
         ),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -297,7 +307,7 @@ mod tests {
         }
 
         fn rebuild(&mut self) -> Result<Rebuild, String> {
-            Ok(Rebuild { done: self.rebuild_left == 0, seconds: 60.0, bytes: Some(6_000) })
+            Ok(Rebuild { done: self.rebuild_left == 0, seconds: 60.0, bytes: Some(6_000), items: None })
         }
 
         fn wait(&mut self) {
@@ -368,7 +378,8 @@ mod tests {
         let options = Options { states: vec![State::Nominal], ..Options::default() };
         let outcome = run(&options, &mut driver, &mut |_, _, _| {}).unwrap();
         assert_eq!(outcome.phases.len(), 2 * (3 + 2));
-        assert_eq!(outcome.caveats.iter().map(|c| c.code.as_str()).collect::<Vec<_>>(), ["unsteady"; 2]);
+        assert_eq!(outcome.caveats.iter().map(|c| c.code.as_str()).collect::<Vec<_>>(), ["unsteady"]);
+        assert!(outcome.caveats[0].text.contains("of 2 phases"), "{:?}", outcome.caveats);
     }
 
     #[test]
