@@ -1,6 +1,10 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//! * [`import`] reads the results of warp and fio.
+//! * [`compare`] and [`merge`] work on whole results.
+//! * [`report`] is the HTML page; [`spec`] runs a life cycle of whatever a driver drives.
+//! * [`stat`] is what may be said of measured numbers.
 //! * [`load`] drives S3 servers, closed or open loop; [`wire`] is the lean client below it.
 //! * [`agent`] spreads a load over machines and merges what they measured.
 //! * [`cost`] reads the CPU time and memory of processes; [`live`] shows a run while it lasts.
@@ -12,11 +16,20 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod compare;
 pub mod cost;
 mod error;
+#[cfg(test)]
+mod fixture;
+pub mod import;
 pub mod live;
 pub mod load;
+pub mod merge;
+pub mod report;
 pub mod result;
+pub mod spec;
+pub mod stat;
+pub mod units;
 pub mod wire;
 
 pub use error::{Error, Result};

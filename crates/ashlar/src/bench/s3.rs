@@ -283,7 +283,7 @@ pub struct Args {
     name: Option<String>,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let value: f64 = digits.parse().map_err(|_| format!("`{text}` is no time; write 30s, 5m or 500ms"))?;
     let scale = match &text[digits.len()..] {
@@ -301,7 +301,7 @@ fn rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("the rate must be above 0".into()) }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let bad = || format!("`{text}` is no share; write 5% or 0.05");
     let share = match text.strip_suffix('%') {
         Some(percent) => percent.parse::<f64>().map_err(|_| bad())? / 100.0,

@@ -1,0 +1,77 @@
+"""`ashlar bench spec`: a server of four drives through its life, in the shortest phases that make sense."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import ACCESS, SECRET, Server, noise
+
+
+@pytest.fixture
+def own(tmp_path):
+    server = Server(tmp_path)
+    yield server
+    server.stop()
+
+
+def spec(server, *args, code=0):
+    env = dict(os.environ, MC_HOST_it=server.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
+    done = subprocess.run([os.environ["ASHLAR_BIN"], *args], env=env, capture_output=True, timeout=400)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout.decode(errors="replace")
+
+
+def test_a_life(own, tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_bytes(noise(3 << 20, 7))
+    spec(own, "mb", "it/kept")
+    spec(own, "cp", str(kept), "it/kept/object")
+    out = tmp_path / "spec.json"
+    spec(
+        own, "bench", "spec", "it", "--large", "1MiB", "--large-objects", "20", "--small-objects", "50", "-c", "4",
+        "-d", "1s", "--repeat", "2", "--reruns", "0", "--blank", "--server-pid", str(own.process.pid), "--out", str(out),
+    )
+    run = json.loads(out.read_text())
+    assert run["mode"] == "spec" and run["environment"][1]["role"] == "server"
+    done = {(p["state"], p["name"]) for p in run["phases"]}
+    names = {"seq-get-1MiB", "seq-put-1MiB", "rand-get-4KiB", "rand-mixed-4KiB", "rand-put-4KiB"}
+    for state in ("nominal", "down", "after"):
+        assert {n for s, n in done if s == state} == names
+    # So little data is rebuilt within a few phases; what was not measured is said.
+    rebuilding = [p for p in run["phases"] if p["state"] == "rebuild"]
+    assert rebuilding or any(c["code"] == "rebuild-short" for c in run["caveats"])
+    for phase in rebuilding:
+        assert 0 < phase["values"]["rebuild_seconds"] < 300
+    for phase in run["phases"]:
+        assert phase["values"]["work_per_cpu_percent"] > 0
+        assert all(not o["errors"] for o in phase["operations"]), phase
+    assert any(c["code"] == "cached-data" for c in run["caveats"])
+    # The drive is whole, what was moved aside is gone, data of others is there, ours is not.
+    info = json.loads(spec(own, "--json", "info", "it"))
+    assert [d["state"] for d in info["drives"]] == ["online"] * 4
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir()) == [f"drive{i}" for i in (1, 2, 3, 4)]
+    spec(own, "cp", "it/kept/object", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == kept.read_bytes()
+    assert spec(own, "ls", "it").split() [-1] == "kept/"
+    html = tmp_path / "report.html"
+    spec(own, "bench", "report", str(out), "--out", str(html))
+    assert '<section id="lifecycle">' in html.read_text()
+
+
+def test_without_blank_drives_they_come_back(own, tmp_path):
+    out = tmp_path / "spec.json"
+    spec(
+        own, "bench", "spec", "it", "--large", "256KiB", "--large-objects", "8", "--small-objects", "20", "-c", "2",
+        "-d", "500ms", "--repeat", "2", "--reruns", "0", "--out", str(out),
+    )
+    run = json.loads(out.read_text())
+    assert {p["state"] for p in run["phases"]} == {"nominal", "down"}
+    assert any(c["code"] == "no-rebuild" for c in run["caveats"])
+    for _ in range(100):
+        info = json.loads(spec(own, "--json", "info", "it"))
+        if [d["state"] for d in info["drives"]] == ["online"] * 4:
+            break
+    else:
+        pytest.fail(str(info["drives"]))
