@@ -1,6 +1,7 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//! * [`plan`] computes what hardware can give at most and names what binds.
 //!
 //! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
 //! bounded however long a run lasts; only what a run wrote is ever removed.
@@ -8,4 +9,7 @@
 //! This room must never know: the server's insides. It is a client like any other.
 #![forbid(unsafe_code)]
 
+pub mod error;
+pub mod plan;
 pub mod result;
+pub mod units;
