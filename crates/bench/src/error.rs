@@ -1,39 +1,43 @@
-//! What can go wrong in this room, by what the caller can do about it.
+//! What can go wrong outside the measured requests, by what the caller can do.
 
 use std::io;
 
-/// A failure of a benchmark.
+/// An error of the suite. Failed requests of a load are counted, not returned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A parameter, a profile or a document is wrong: change it.
+    /// The parameters make no sense: change the command line.
     #[error("{0}")]
     Usage(String),
-    /// It would destroy something, or cannot be measured honestly: read the text, then decide.
+    /// A server or agent could not be reached, or refused what the run needs before it can begin.
     #[error("{0}")]
-    Refused(String),
-    /// The system said no.
+    Setup(String),
+    /// A file or socket of ours failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done to what.
+        /// What was being done.
         what: String,
-        /// The system's answer.
+        /// Why it did not work.
         source: io::Error,
     },
-    /// Another machine did not do its part.
-    #[error("{0}")]
-    Peer(String),
-    /// Stopped by the user before anything was measured.
-    #[error("interrupted")]
-    Interrupted,
 }
 
+/// The result of this room's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 impl Error {
-    /// For `map_err`: an I/O error with what was being done.
+    /// A wrong parameter.
+    pub fn usage(text: impl Into<String>) -> Error {
+        Error::Usage(text.into())
+    }
+
+    /// Something that must work before a run did not.
+    pub fn setup(text: impl Into<String>) -> Error {
+        Error::Setup(text.into())
+    }
+
+    /// Adds to an I/O error what was being done.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();
         move |source| Error::Io { what, source }
     }
 }
-
-/// The result of this room's functions.
-pub type Outcome<T = ()> = Result<T, Error>;

@@ -9,7 +9,9 @@
 //! This room must never know: the server's insides. It is a client like any other.
 #![forbid(unsafe_code)]
 
-pub mod error;
+mod error;
 pub mod plan;
+pub mod quantity;
 pub mod result;
-pub mod units;
+
+pub use error::{Error, Result};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::profile::{Code, Drives, Profile, Published, Random, Servers};
 use crate::{
-    error::{Error, Outcome},
+    error::{Error, Result},
     result::{Operation, Phase, Run},
 };
 
@@ -55,7 +55,7 @@ fn together(run: &Run, prefix: &str) -> Option<(f64, f64)> {
 ///
 /// # Errors
 /// [`Error::Usage`] when a run is of another mode, or lacks the phases that are needed.
-pub fn profile(drive: &Run, net: Option<&Run>, k: u32, m: u32) -> Outcome<Profile> {
+pub fn profile(drive: &Run, net: Option<&Run>, k: u32, m: u32) -> Result<Profile> {
     if drive.mode != "drive" {
         return Err(Error::Usage(format!("`{}` is a run of mode `{}`, not `drive`", drive.name, drive.mode)));
     }
@@ -118,7 +118,7 @@ fn random(run: &Run, drives: f64) -> Option<Random> {
 }
 
 /// (nodes, bytes per second that one node receives) of a net run.
-fn network(run: &Run) -> Outcome<(u32, f64)> {
+fn network(run: &Run) -> Result<(u32, f64)> {
     if run.mode != "net" {
         return Err(Error::Usage(format!("`{}` is a run of mode `{}`, not `net`", run.name, run.mode)));
     }

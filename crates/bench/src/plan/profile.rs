@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    error::{Error, Outcome},
-    units::{parse_rate, parse_size},
+    error::{Error, Result},
+    quantity::{parse_rate, parse_size},
 };
 
 /// The profiles that ship with the program, by file.
@@ -213,7 +213,7 @@ impl Profile {
     ///
     /// # Errors
     /// [`Error::Usage`] with the line or the field that is wrong.
-    pub fn parse(text: &str) -> Outcome<Profile> {
+    pub fn parse(text: &str) -> Result<Profile> {
         let profile: Profile = toml::from_str(text).map_err(|e| Error::Usage(format!("profile: {e}")))?;
         profile.check()?;
         Ok(profile)
@@ -239,7 +239,7 @@ impl Profile {
         self.code.local_share.unwrap_or((1.0 / f64::from(self.servers.count)).max(1.0 / shards))
     }
 
-    fn check(&self) -> Outcome {
+    fn check(&self) -> Result {
         let wrong = |what: &str| Err(Error::Usage(format!("profile `{}`: {what}", self.name)));
         if self.drives.count == 0 || self.servers.count == 0 {
             return wrong("needs at least one drive and one server");
@@ -282,7 +282,7 @@ enum Number {
 }
 
 impl Number {
-    fn rate(self) -> Outcome<f64> {
+    fn rate(self) -> Result<f64> {
         match self {
             Number::Text(text) => parse_rate(&text),
             Number::Number(value) => Ok(value),

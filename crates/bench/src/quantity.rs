@@ -1,16 +1,16 @@
-//! Sizes and rates as people write and read them.
+//! Sizes and rates as people write them.
 //!
 //! Invariants: `k`, `M`, `G`, `T`, `P` are powers of 1000 and `Ki`, `Mi` ... powers of 1024, wherever a
 //! `B` or `b` follows; a lone letter (`4k`, `1G`), as drive tools take it, is a power of 1024. A small
 //! `b` is a bit, a large `B` a byte.
 
-use crate::error::{Error, Outcome};
+use crate::error::{Error, Result};
 
 /// A size in bytes: `128KiB`, `1GB`, `4k`, `1048576`.
 ///
 /// # Errors
 /// [`Error::Usage`] when it is not a size, or one beyond 2^53 bytes.
-pub fn parse_size(text: &str) -> Outcome<u64> {
+pub fn parse_size(text: &str) -> Result<u64> {
     let bytes = quantity(text.trim(), true).ok_or_else(|| {
         Error::Usage(format!("`{text}` is not a size; write for instance 4KiB, 128KiB, 1GiB or 1GB"))
     })?;
@@ -25,7 +25,7 @@ pub fn parse_size(text: &str) -> Outcome<u64> {
 ///
 /// # Errors
 /// [`Error::Usage`] when it is not a rate.
-pub fn parse_rate(text: &str) -> Outcome<f64> {
+pub fn parse_rate(text: &str) -> Result<f64> {
     let bad = || {
         Error::Usage(format!(
             "`{text}` is not a rate; write for instance 54.76GB/s, 51GiB/s (bytes) or 100Gb/s (bits)"
