@@ -2,6 +2,7 @@
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
 //! * [`plan`] computes what hardware can give at most and names what binds.
+//! * [`stat`] is what may be said of measured numbers.
 //!
 //! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
 //! bounded however long a run lasts; only what a run wrote is ever removed.
@@ -13,5 +14,6 @@ mod error;
 pub mod plan;
 pub mod quantity;
 pub mod result;
+pub mod stat;
 
 pub use error::{Error, Result};

@@ -5,9 +5,15 @@
 //!
 //! Must never know: how a number was measured or how it is shown.
 
+mod error;
+pub mod file;
+pub mod hist;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use error::Error;
 
 /// What [`Run::format`] says.
 pub const FORMAT: &str = "ashlar-bench";

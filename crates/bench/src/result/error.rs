@@ -1,0 +1,44 @@
+//! What can go wrong with results, by what the caller can do about it.
+
+use std::{io, path::PathBuf};
+
+/// Why a result could not be read, written, merged or imported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is missing or cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no result, or a damaged one.
+    #[error("{what}")]
+    Format {
+        /// What is wrong, with the place.
+        what: String,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "version {found} of the result document was written by a newer ashlar (this one reads up to {known})"
+    )]
+    Newer {
+        /// What it says.
+        found: u32,
+        /// What this program reads.
+        known: u32,
+    },
+    /// These runs cannot be put together.
+    #[error("{what}")]
+    Different {
+        /// In what they differ.
+        what: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn format(what: impl Into<String>) -> Error {
+        Error::Format { what: what.into() }
+    }
+}

@@ -1,0 +1,23 @@
+//! Statistics: what may be said of measured numbers, and with what confidence.
+//!
+//! * [`describe`]: mean, deviation, quantiles, a straight line, batch means
+//! * [`distribution`]: Student's t and the normal distribution
+//! * [`bootstrap`]: confidence of a difference or a ratio, from a seed
+//! * [`rank`]: Mann-Whitney
+//! * [`steady`]: steady state as SNIA defines it, and where warm-up ends
+//!
+//! Invariants: every function is pure; random ones take a seed; too few samples give no answer
+//! (`None`) instead of a guess.
+//!
+//! Must never know: what the numbers mean.
+
+pub mod bootstrap;
+pub mod describe;
+pub mod distribution;
+pub mod rank;
+pub mod steady;
+
+pub use bootstrap::{Interval, difference, ratio};
+pub use describe::{Line, batch_means, batched, cov, estimate, line, mean, median, quantile, stdev};
+pub use rank::{MannWhitney, mann_whitney};
+pub use steady::{Steady, steady_state, warmup_end};
