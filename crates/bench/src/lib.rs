@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod host;
 pub mod plan;
 pub mod quantity;
 pub mod result;

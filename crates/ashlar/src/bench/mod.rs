@@ -2,6 +2,9 @@
 //!
 //! Invariant: nothing is measured or computed here; it parses, calls the `bench` room, prints.
 
+mod plan;
+mod shared;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -10,9 +13,14 @@ use crate::client::Globals;
 
 /// What can be measured, and what can be done with results.
 #[derive(Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// What hardware can give at most, what binds, and how near a run came
+    Plan(plan::Options),
+}
 
 /// Runs a command.
-pub fn run(command: Command, _globals: &Globals) -> ExitCode {
-    match command {}
+pub fn run(command: Command, globals: &Globals) -> ExitCode {
+    match command {
+        Command::Plan(options) => plan::run(&options, globals),
+    }
 }

@@ -18,7 +18,7 @@ mod ls;
 mod manual;
 mod mime;
 mod mirror;
-mod output;
+pub mod output;
 mod place;
 mod plan;
 mod progress;

@@ -239,7 +239,7 @@ impl Profile {
         self.code.local_share.unwrap_or((1.0 / f64::from(self.servers.count)).max(1.0 / shards))
     }
 
-    fn check(&self) -> Result {
+    fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Usage(format!("profile `{}`: {what}", self.name)));
         if self.drives.count == 0 || self.servers.count == 0 {
             return wrong("needs at least one drive and one server");
