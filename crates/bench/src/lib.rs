@@ -1,6 +1,7 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//! * [`block`] drives drives: sequential and random, alone and together.
 //! * [`plan`] computes what hardware can give at most and names what binds.
 //! * [`stat`] is what may be said of measured numbers.
 //!
@@ -10,6 +11,7 @@
 //! This room must never know: the server's insides. It is a client like any other.
 #![forbid(unsafe_code)]
 
+pub mod block;
 mod error;
 pub mod host;
 pub mod plan;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is measured or computed here; it parses, calls the `bench` room, prints.
 
+mod drive;
 mod plan;
 mod shared;
 
@@ -14,6 +15,8 @@ use crate::client::Globals;
 /// What can be measured, and what can be done with results.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Measure drives: sequential and random, each alone and all together
+    Drive(drive::Options),
     /// What hardware can give at most, what binds, and how near a run came
     Plan(plan::Options),
 }
@@ -21,6 +24,7 @@ pub enum Command {
 /// Runs a command.
 pub fn run(command: Command, globals: &Globals) -> ExitCode {
     match command {
+        Command::Drive(options) => drive::run(&options, globals),
         Command::Plan(options) => plan::run(&options, globals),
     }
 }
