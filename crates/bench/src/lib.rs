@@ -2,6 +2,7 @@
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
 //! * [`block`] drives drives: sequential and random, alone and together.
+//! * [`net`] drives networks: TCP streams between nodes.
 //! * [`plan`] computes what hardware can give at most and names what binds.
 //! * [`stat`] is what may be said of measured numbers.
 //!
@@ -14,6 +15,7 @@
 pub mod block;
 mod error;
 pub mod host;
+pub mod net;
 pub mod plan;
 pub mod quantity;
 pub mod result;

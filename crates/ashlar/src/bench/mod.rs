@@ -3,6 +3,7 @@
 //! Invariant: nothing is measured or computed here; it parses, calls the `bench` room, prints.
 
 mod drive;
+mod net;
 mod plan;
 mod shared;
 
@@ -17,6 +18,8 @@ use crate::client::Globals;
 pub enum Command {
     /// Measure drives: sequential and random, each alone and all together
     Drive(drive::Options),
+    /// Measure the network between nodes: TCP streams and round trips
+    Net(net::Options),
     /// What hardware can give at most, what binds, and how near a run came
     Plan(plan::Options),
 }
@@ -25,6 +28,7 @@ pub enum Command {
 pub fn run(command: Command, globals: &Globals) -> ExitCode {
     match command {
         Command::Drive(options) => drive::run(&options, globals),
+        Command::Net(options) => net::run(&options, globals),
         Command::Plan(options) => plan::run(&options, globals),
     }
 }

@@ -8,7 +8,7 @@ use ashlar_bench::{
         Direction, Plan, Profile, measured,
         published::{self, Row},
     },
-    quantity::rate_text,
+    quantity::{count_text, rate_text},
     result::{Caveat, Run, Severity},
 };
 use clap::Args;
@@ -192,9 +192,9 @@ fn text(profile: &Profile, plan: &Plan, output: &Output) -> String {
         text.push_str(&direction(name, side, output));
     }
     if !plan.random_4k.is_empty() {
-        let mut table = shared::table(&["random 4 KiB", "pattern", "binding", "per second"], 3);
+        let mut table = shared::table(&["random 4 KiB", "pattern", "binding", "at most"], 3);
         for row in &plan.random_4k {
-            let per_s = format!("{:.2} M", row.per_s / 1e6);
+            let per_s = count_text(row.per_s);
             table.add_row([row.state.as_str(), row.pattern.as_str(), row.binding.as_str(), per_s.as_str()]);
         }
         text.push_str(&format!("\n{table}\n"));
@@ -250,7 +250,9 @@ fn published(output: &Output) {
         let mut table =
             shared::table(&["id", "quantity", "published", "formula", "predicted", "error", "label"], 2);
         for row in &rows {
-            let error = row.error_percent.map_or_else(String::new, |e| format!("{e:+.1} %"));
+            let error = row
+                .error_percent
+                .map_or_else(String::new, |e| format!("{:+.1} %", if e.abs() < 0.05 { 0.0 } else { e }));
             let published = row.published.map_or_else(|| "-".to_owned(), number);
             table.add_row([
                 row.id.to_owned(),

@@ -19,6 +19,7 @@ use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 use serde_json::json;
 
 pub use outlier::{Outlier, outliers};
+pub(crate) use slot::fill;
 pub use target::Access;
 
 use crate::{
@@ -377,10 +378,11 @@ fn warn_outliers(run: &mut Run, phase: &str, names: &[&str], rates: &[f64], foun
             severity: Severity::Warning,
             code: "outlier-drive".to_owned(),
             text: format!(
-                "{phase}: {} reaches {}, {:+.0} % from the median of the drives{z}",
+                "{phase}: {} reaches {}, {:+.0} % from the {}{z}",
                 names[outlier.index],
                 rate_text(rates[outlier.index]),
-                outlier.percent
+                outlier.percent,
+                if names.len() == 2 { "other drive" } else { "median of the drives" }
             ),
         });
     }

@@ -1,7 +1,7 @@
 //! Drives that differ from the others.
 //!
 //! Invariant: a drive is compared with the median of all, so that a few bad ones do not hide
-//! themselves.
+//! themselves; of two, the slower one with the faster.
 
 use crate::stat::median;
 
@@ -18,7 +18,7 @@ const NEGLIGIBLE: f64 = 3.0;
 pub struct Outlier {
     /// Its place in the list that was given.
     pub index: usize,
-    /// From the median, per cent; below zero is slower.
+    /// From the median of all (of two: from the faster), per cent; below zero is slower.
     pub percent: f64,
     /// Robust z-score; absent with fewer than five drives, or when most are equal.
     pub z: Option<f64>,
@@ -27,7 +27,8 @@ pub struct Outlier {
 /// Those that are more than `limit` per cent from the median, or (from five drives on) that are
 /// more than [`Z_LIMIT`] robust standard deviations from it.
 pub fn outliers(rates: &[f64], limit: f64) -> Vec<Outlier> {
-    let Some(middle) = median(rates).filter(|m| *m > 0.0 && rates.len() > 1) else { return Vec::new() };
+    let reference = if rates.len() == 2 { rates.iter().copied().reduce(f64::max) } else { median(rates) };
+    let Some(middle) = reference.filter(|m| *m > 0.0 && rates.len() > 1) else { return Vec::new() };
     let deviations: Vec<f64> = rates.iter().map(|r| (r - middle).abs()).collect();
     let mad = median(&deviations).unwrap_or(0.0);
     let judge = |(index, rate): (usize, &f64)| {
@@ -48,6 +49,7 @@ mod tests {
         let found = |rates: &[f64]| outliers(rates, 10.0).iter().map(|o| o.index).collect::<Vec<_>>();
         assert_eq!(found(&[]), [] as [usize; 0]);
         assert_eq!(found(&[5.0]), [] as [usize; 0]);
+        assert_eq!(found(&[80.0, 100.0]), [0]);
         assert_eq!(found(&[100.0, 95.0, 105.0]), [] as [usize; 0]);
         assert_eq!(found(&[100.0, 101.0, 80.0, 99.0]), [2]);
         // Within ten per cent, but far from the others' small spread.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::*;
-use crate::host;
+use crate::{host, result::Load};
 
 /// Folders on the disk the repository is on; a memory file system has no direct I/O to test.
 fn folders() -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -20,7 +20,7 @@ fn folders() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn options(paths: Vec<PathBuf>) -> Options {
-    Options { paths, size: 8 << 20, depth: 2, runtime_s: 0.2, warmup_s: 0.1, ..Options::default() }
+    Options { paths, size: 8 << 20, depth: 2, runtime_s: 0.2, warmup_s: 0.05, ..Options::default() }
 }
 
 /// Runs; on a file system without direct I/O through the page cache.
@@ -60,6 +60,12 @@ fn every_test_alone_and_together() {
         for operation in &phase.operations {
             assert!(operation.count > 0 && operation.errors.is_empty(), "{}: {operation:?}", phase.name);
             assert_eq!(operation.service.count, operation.count);
+            // Not beyond what Little's law allows: in flight = rate x mean time.
+            let Load::Closed { concurrency } = phase.load else { panic!("{:?}", phase.load) };
+            let in_flight = operation.rate_per_s.mean * operation.service.mean_ns / 1e9;
+            let all = phase.operations.len() == 1;
+            assert!(in_flight < f64::from(concurrency) * 1.3, "{}: {in_flight}", phase.name);
+            assert!(!all || in_flight > f64::from(concurrency) * 0.5, "{}: {in_flight}", phase.name);
             assert_eq!(operation.by.len(), if together { 2 } else { 1 });
             assert_eq!(operation.by.values().map(|s| s.count).sum::<u64>(), operation.count);
             assert_eq!(operation.by.values().map(|s| s.bytes).sum::<u64>(), operation.bytes);
@@ -121,7 +127,7 @@ fn jobs_have_regions_of_their_own_and_depth_shares_one() {
     let run = measured(options, &AtomicBool::new(false));
     assert_eq!(run.phases.len(), 2);
     for phase in &run.phases {
-        assert_eq!(phase.load, crate::result::Load::Closed { concurrency: 6 });
+        assert_eq!(phase.load, Load::Closed { concurrency: 6 });
         assert!(phase.operations[0].count > 6);
     }
 }
