@@ -1,6 +1,11 @@
 //! `ashlar bench drive`: what drives give, alone and together.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::atomic::Ordering};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::Ordering,
+};
 
 use ashlar_bench::{
     block::{self, Access, Test},
@@ -208,8 +213,8 @@ fn text(run: &Run) -> String {
 }
 
 fn together(phase: &Phase) -> String {
-    let names: Vec<&String> = phase.operations.iter().flat_map(|o| o.by.keys()).collect();
-    match names.as_slice() {
+    let names: BTreeSet<&String> = phase.operations.iter().flat_map(|o| o.by.keys()).collect();
+    match names.into_iter().collect::<Vec<_>>().as_slice() {
         [one] => one.trim_start_matches("drive ").to_owned(),
         _ => format!("all {} together", phase.values.get("drives").copied().unwrap_or_default()),
     }
