@@ -1,9 +1,11 @@
 """`ashlar bench drive` against fio on the same file system, and that nothing is left behind.
 
 Both do the same I/O at the same depth on files that were written in full before, in turns, several
-times. What is compared are medians; the tolerance is 5 % and what fio itself varies by between its
-own repetitions, since a machine that runs tests is never quiet. Huge pages are off for both: with
-them a virtual disk may be twice as fast, and fio's buffers have none.
+times. What is compared are medians; the tolerance is 5 % and what both vary by between their own
+repetitions, since a machine that runs tests is never quiet. On a machine with more to do than cores,
+fio falls behind (it needs more CPU per I/O), so that being faster is an error on a quiet one only;
+that no more is claimed than was done is checked against the kernel's own count. Huge pages are off
+for both: with them a virtual disk may be twice as fast, and fio's buffers have none.
 """
 
 import json
@@ -99,7 +101,33 @@ def test_as_fast_as_fio(folder, test, rw, block, jobs):
         return ", ".join(f"{r / 1e6:.0f}" for r in rates)
     print(f"{test} {block} x {jobs}: fio {shown(theirs)}; ours {shown(mine)} MB/s; "
           f"ratio {ratio:.3f}, noise {noise:.3f}")
-    assert abs(ratio - 1) <= TOLERANCE + noise
+    assert ratio >= 1 - TOLERANCE - noise
+    if os.getloadavg()[0] < os.cpu_count():
+        assert ratio <= 1 + TOLERANCE + noise
+
+
+def test_no_more_is_claimed_than_the_kernel_counted(folder):
+    """The kernel counts blocks per process; with direct I/O these are the drive's."""
+    size = 32 << 20
+    out = folder / "run.json"
+    process = subprocess.Popen(
+        [ASHLAR, "bench", "drive", folder, "--size", str(size), "-t", "1s", "--warmup", "200ms", "-q", "-o", out],
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    done = {"read": 0, "write": size}
+    in_flight = {"read": 0, "write": 0}
+    for phase in json.loads(out.read_text())["phases"]:
+        for operation in phase["operations"]:
+            # Warm-up included.
+            done[operation["name"]] += sum(p["bytes"] for p in operation["timeline"]["points"])
+            # What came back after the end is not counted.
+            block = operation["bytes"] // max(operation["count"], 1)
+            in_flight[operation["name"]] += 16 * block
+    for name, blocks in [("read", usage.ru_inblock), ("write", usage.ru_oublock)]:
+        assert done[name] <= blocks * 512 <= (done[name] + in_flight[name]) * 1.02, name
 
 
 def names(folder):
