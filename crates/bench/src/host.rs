@@ -1,9 +1,8 @@
 //! Facts about this machine, for the result document.
 //!
-//! Invariants: read from the kernel's files, never guessed; what cannot be read is left out. Nothing
-//! that identifies a person (no user names, no addresses) is recorded.
+//! Invariant: read from the kernel's files, never guessed; what cannot be read is left out.
 
-use std::{collections::BTreeMap, fs};
+use std::fs;
 
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -11,20 +10,7 @@ use crate::result::{FORMAT, Host, Run, VERSION};
 
 /// This machine in a role, for instance `client`.
 pub fn here(role: &str) -> Host {
-    let mut facts = BTreeMap::new();
-    let mut put = |name: &str, value: Option<String>| {
-        if let Some(value) = value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()) {
-            facts.insert(name.to_owned(), value);
-        }
-    };
-    put("version ashlar", Some(env!("CARGO_PKG_VERSION").to_owned()));
-    put("kernel", fs::read_to_string("/proc/sys/kernel/osrelease").ok());
-    put("cores", std::thread::available_parallelism().ok().map(|n| n.to_string()));
-    put("memory_bytes", memory_bytes().map(|b| b.to_string()));
-    let cpu = fs::read_to_string("/proc/cpuinfo").ok();
-    let model = cpu.as_deref().and_then(|text| text.lines().find(|l| l.starts_with("model name")));
-    put("cpu", model.and_then(|l| l.split_once(':')).map(|(_, v)| v.to_owned()));
-    Host { role: role.to_owned(), facts }
+    Host { role: role.to_owned(), facts: crate::load::facts() }
 }
 
 /// Memory of this machine.

@@ -1,4 +1,4 @@
-//! Sizes and rates as people write them.
+//! Sizes and rates as people write them; how they read them is in [`crate::units`].
 //!
 //! Invariants: `k`, `M`, `G`, `T`, `P` are powers of 1000 and `Ki`, `Mi` ... powers of 1024, wherever a
 //! `B` or `b` follows; a lone letter (`4k`, `1G`), as drive tools take it, is a power of 1024. A small
@@ -75,29 +75,6 @@ fn quantity(text: &str, lone_letter: bool) -> Option<f64> {
     Some(number * base.powi(power) / if bits { 8.0 } else { 1.0 })
 }
 
-/// A rate for people, in powers of 1000 as the trade counts drives and networks: `54.76 GB/s`.
-pub fn rate_text(bytes_per_s: f64) -> String {
-    format!("{}B/s", scaled(bytes_per_s))
-}
-
-/// A count per second for people: `15.3 M/s`.
-pub fn count_text(per_s: f64) -> String {
-    let text = scaled(per_s);
-    format!("{}/s", text.trim_end())
-}
-
-fn scaled(value: f64) -> String {
-    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
-    let mut value = value;
-    let mut power = 0;
-    while value >= 999.95 && power + 1 < PREFIXES.len() {
-        value /= 1000.0;
-        power += 1;
-    }
-    let digits = if value >= 100.0 { 1 } else { 2 };
-    format!("{value:.digits$} {}", PREFIXES[power])
-}
-
 /// A block size for names: `4KiB`, `128KiB`, `4MiB`.
 pub fn block_text(bytes: u64) -> String {
     match bytes {
@@ -105,16 +82,6 @@ pub fn block_text(bytes: u64) -> String {
         b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{}MiB", b >> 20),
         b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{}KiB", b >> 10),
         b => format!("{b}B"),
-    }
-}
-
-/// A time for people: `850 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
-pub fn time_text(ns: u64) -> String {
-    match ns as f64 {
-        n if n < 1e3 => format!("{n:.0} ns"),
-        n if n < 1e6 => format!("{:.1} us", n / 1e3),
-        n if n < 1e9 => format!("{:.2} ms", n / 1e6),
-        n => format!("{:.2} s", n / 1e9),
     }
 }
 
@@ -153,9 +120,6 @@ mod tests {
         for bad in ["54.76", "54.76GB", "fast/s", "4k/s"] {
             assert!(parse_rate(bad).is_err(), "{bad}");
         }
-        assert_eq!(rate_text(54.76e9), "54.76 GB/s");
-        assert_eq!(count_text(15.3e6), "15.30 M/s");
         assert_eq!(block_text(131072), "128KiB");
-        assert_eq!(time_text(12_345), "12.3 us");
     }
 }

@@ -43,6 +43,7 @@ pub use file::FileRange;
 pub use ops::list::{ListOptions, ListVersionsOptions};
 pub use ops::object::{CopyOptions, GetOptions, PutOptions};
 pub use sign::{AmzDate, Signer};
+pub use tls::tls_config;
 pub use types::{
     Bucket, DeleteError, DeleteOutcome, Deleted, Entry, Head, Identifier, ListPage, ObjectData, Part,
     PutOutcome, Tags, Upload, UploadPage, Versioning,

@@ -26,6 +26,11 @@ use crate::{
 /// The connector for these settings. Fails if an authority is no certificate or TLS is set up
 /// wrongly.
 pub(crate) fn connector(tls: &Tls) -> Result<TlsConnector> {
+    Ok(TlsConnector::from(tls_config(tls)?))
+}
+
+/// The configuration behind it, for those who open their own connections.
+pub fn tls_config(tls: &Tls) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let invalid = |e: rustls::Error| Error::Invalid(format!("TLS: {e}"));
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -50,7 +55,7 @@ pub(crate) fn connector(tls: &Tls) -> Result<TlsConnector> {
         let verifier = Arc::new(Named { inner, named });
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(Arc::new(config))
 }
 
 fn roots(authorities: &[Vec<u8>]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {

@@ -10,12 +10,12 @@ use std::{
 use ashlar_bench::{
     block::{self, Access, Test},
     host,
-    quantity::{count_text, rate_text, time_text},
     result::{Operation, Phase, Run},
+    units,
 };
 use clap::{Args, ValueEnum};
 
-use super::shared;
+use super::{results, s3, shared};
 use crate::client::{
     Globals,
     failure::{Failure, Kind, Outcome},
@@ -123,22 +123,17 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options, globals: &Globals) -> ExitCode {
-    let output = Output::new(globals);
-    let outcome = measure(options, &output);
-    output.flush();
-    shared::finish(globals, outcome)
+    results::end(globals, |output| measure(options, output))
 }
 
 fn measure(options: &Options, output: &Output) -> Outcome {
-    let stop = shared::interrupted();
+    let stop = s3::interrupt();
     let parameters = parameters(options)?;
     let mut run = host::new_run("drive", options.name.as_deref(), shared::command());
-    block::run(&parameters, &mut run, &stop, &|text| output.note(text)).map_err(shared::failed)?;
+    block::run(&parameters, &mut run, stop, &|text| output.note(text)).map_err(shared::failed)?;
     shared::store(options.out.as_deref(), &run)?;
     output.result(|| serde_json::to_value(&run).unwrap_or_default(), || text(&run));
-    if !output.json {
-        shared::caveats(output, &run);
-    }
+    shared::caveats(output, &run);
     if stop.load(Ordering::SeqCst) {
         return Err(Failure::new(Kind::Interrupted, "interrupted: the last test is shorter than asked for"));
     }
@@ -221,17 +216,18 @@ fn together(phase: &Phase) -> String {
 }
 
 fn row(name: &str, drives: &str, o: &Operation) -> Vec<String> {
-    let percentile = |p: &str| o.service.percentiles_ns.get(p).map_or_else(String::new, |ns| time_text(*ns));
+    let percentile =
+        |p: &str| o.service.percentiles_ns.get(p).map_or_else(String::new, |ns| units::ns(*ns as f64));
     vec![
         name.to_owned(),
         drives.to_owned(),
         o.name.clone(),
-        rate_text(o.bytes_per_s.mean),
-        count_text(o.rate_per_s.mean),
+        units::bytes_per_s(o.bytes_per_s.mean),
+        units::per_s(o.rate_per_s.mean),
         percentile("p50"),
         percentile("p99"),
         percentile("p99.9"),
-        time_text(o.service.max_ns),
+        units::ns(o.service.max_ns as f64),
     ]
 }
 
@@ -254,7 +250,7 @@ fn by_drive(run: &Run) -> Option<comfy_table::Table> {
         sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
         for (drive, rate) in sorted {
             let share = format!("{:.0} %", rate / mean * 100.0);
-            table.add_row([phase.name.clone(), drive.to_owned(), rate_text(rate), share]);
+            table.add_row([phase.name.clone(), drive.to_owned(), units::bytes_per_s(rate), share]);
         }
     }
     any.then_some(table)

@@ -5,13 +5,13 @@ use std::{net::TcpListener, path::PathBuf, process::ExitCode, sync::atomic::Orde
 use ashlar_bench::{
     host,
     net::{self, Direction, Shape, Token},
-    quantity::{rate_text, time_text},
     result::{Phase, Run},
+    units,
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::shared;
+use super::{results, s3, shared};
 use crate::client::{
     Globals,
     failure::{Failure, Kind, Outcome},
@@ -82,17 +82,14 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options, globals: &Globals) -> ExitCode {
-    let output = Output::new(globals);
-    let outcome = match &options.listen {
-        Some(address) => listen(options, address, &output),
-        None => measure(options, &output),
-    };
-    output.flush();
-    shared::finish(globals, outcome)
+    results::end(globals, |output| match &options.listen {
+        Some(address) => listen(options, address, output),
+        None => measure(options, output),
+    })
 }
 
 fn listen(options: &Options, address: &str, output: &Output) -> Outcome {
-    let stop = shared::interrupted();
+    let stop = s3::interrupt();
     let token = match &options.token {
         Some(text) => Token::new(text),
         None => Token::random(),
@@ -119,11 +116,11 @@ fn listen(options: &Options, address: &str, output: &Output) -> Outcome {
             eprintln!("{text}");
         }
     };
-    net::listen(&listener, &token, &stop, note).map_err(shared::failed)
+    net::listen(&listener, &token, stop, note).map_err(shared::failed)
 }
 
 fn measure(options: &Options, output: &Output) -> Outcome {
-    let stop = shared::interrupted();
+    let stop = s3::interrupt();
     let text = options.token.as_ref();
     let text =
         text.ok_or_else(|| Failure::usage("--token, as the listener printed it (or ASHLAR_BENCH_TOKEN)"))?;
@@ -143,12 +140,10 @@ fn measure(options: &Options, output: &Output) -> Outcome {
         repeat: options.repeat,
     };
     let mut run = host::new_run("net", options.name.as_deref(), shared::command());
-    net::run(&parameters, &token, &mut run, &stop, &|text| output.note(text)).map_err(shared::failed)?;
+    net::run(&parameters, &token, &mut run, stop, &|text| output.note(text)).map_err(shared::failed)?;
     shared::store(options.out.as_deref(), &run)?;
     output.result(|| serde_json::to_value(&run).unwrap_or_default(), || table(&run));
-    if !output.json {
-        shared::caveats(output, &run);
-    }
+    shared::caveats(output, &run);
     if stop.load(Ordering::SeqCst) {
         return Err(Failure::new(Kind::Interrupted, "interrupted: the last phase was given up"));
     }
@@ -161,12 +156,12 @@ fn table(run: &Run) -> String {
     for phase in &run.phases {
         let Some(stream) = phase.operations.first() else { continue };
         let mut all = vec![phase.name.clone(), format!("all, {} streams", phase.values["streams"])];
-        all.push(rate_text(stream.bytes_per_s.mean));
+        all.push(units::bytes_per_s(stream.bytes_per_s.mean));
         all.extend(times(phase));
         table.add_row(all);
         if stream.by.len() > 1 {
             for (pair, share) in &stream.by {
-                let rate = rate_text(share.bytes as f64 / phase.seconds.max(1e-9));
+                let rate = units::bytes_per_s(share.bytes as f64 / phase.seconds.max(1e-9));
                 table.add_row([String::new(), pair.trim_start_matches("pair ").to_owned(), rate]);
             }
         }
@@ -177,9 +172,9 @@ fn table(run: &Run) -> String {
 fn times(phase: &Phase) -> Vec<String> {
     let percentile = |name: &str, p: &str| {
         let ns = net::times(phase, name).and_then(|h| h.percentiles_ns.get(p).copied());
-        ns.map_or_else(String::new, time_text)
+        ns.map_or_else(String::new, |ns| units::ns(ns as f64))
     };
-    let largest = net::times(phase, "ping").filter(|h| h.count > 0).map(|h| time_text(h.max_ns));
+    let largest = net::times(phase, "ping").filter(|h| h.count > 0).map(|h| units::ns(h.max_ns as f64));
     vec![
         percentile("ping-idle", "p50"),
         percentile("ping", "p50"),

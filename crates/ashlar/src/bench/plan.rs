@@ -8,13 +8,13 @@ use ashlar_bench::{
         Direction, Plan, Profile, measured,
         published::{self, Row},
     },
-    quantity::{count_text, rate_text},
     result::{Caveat, Run, Severity},
+    units,
 };
 use clap::Args;
 use serde_json::json;
 
-use super::shared;
+use super::{results, shared};
 use crate::client::{
     Globals,
     failure::{Failure, Outcome},
@@ -73,10 +73,7 @@ fn code(text: &str) -> Result<(u32, u32), String> {
 
 /// Runs the command.
 pub fn run(options: &Options, globals: &Globals) -> ExitCode {
-    let output = Output::new(globals);
-    let outcome = plan(options, &output);
-    output.flush();
-    shared::finish(globals, outcome)
+    results::end(globals, |output| plan(options, output))
 }
 
 fn plan(options: &Options, output: &Output) -> Outcome {
@@ -96,7 +93,7 @@ fn plan(options: &Options, output: &Output) -> Outcome {
     let mut plan = Plan::of(&profile);
     let mut run = match &options.measured {
         Some(path) => {
-            let run = shared::load(path)?;
+            let run = results::open(path)?;
             let (get, put) = measured::get_and_put(&run);
             if get.is_none() && put.is_none() {
                 return Err(Failure::usage(format!("`{}` has neither GET nor PUT", path.display())));
@@ -152,7 +149,7 @@ fn profile(options: &Options) -> Outcome<Profile> {
     } else {
         let (k, m) =
             options.code.ok_or_else(|| Failure::usage("--measure needs --code, for instance 12+4"))?;
-        let runs: Vec<Run> = options.measure.iter().map(|p| shared::load(p)).collect::<Outcome<_>>()?;
+        let runs: Vec<Run> = options.measure.iter().map(|p| results::open(p)).collect::<Outcome<_>>()?;
         if let Some(other) = runs.iter().find(|r| r.mode != "drive" && r.mode != "net") {
             return Err(Failure::usage(format!(
                 "`{}` is a run of mode `{}`; --measure takes `drive` and `net`",
@@ -194,7 +191,7 @@ fn text(profile: &Profile, plan: &Plan, output: &Output) -> String {
     if !plan.random_4k.is_empty() {
         let mut table = shared::table(&["random 4 KiB", "pattern", "binding", "at most"], 3);
         for row in &plan.random_4k {
-            let per_s = count_text(row.per_s);
+            let per_s = units::per_s(row.per_s);
             table.add_row([row.state.as_str(), row.pattern.as_str(), row.binding.as_str(), per_s.as_str()]);
         }
         text.push_str(&format!("\n{table}\n"));
@@ -218,14 +215,14 @@ fn direction(name: &str, side: &Direction, output: &Output) -> String {
             ceiling.resource.clone(),
             ceiling.formula.clone(),
             ceiling.how.clone(),
-            rate_text(ceiling.bytes_per_s),
+            units::bytes_per_s(ceiling.bytes_per_s),
             share.unwrap_or_default(),
         ]);
     }
     let binding = output.paint(Tone::Folder, &side.binding);
     let mut text = format!("\n{table}\n{name}: {binding} binds");
     if let (Some(measured), Some(percent)) = (side.measured_bytes_per_s, side.efficiency_percent) {
-        text.push_str(&format!("; measured {}, efficiency {percent:.1} %", rate_text(measured)));
+        text.push_str(&format!("; measured {}, efficiency {percent:.1} %", units::bytes_per_s(measured)));
         if percent > 100.0 {
             text.push_str(" (above 100 %: an input of the profile is too low, or caches helped)");
         }

@@ -16,6 +16,7 @@ Exit codes:
   4    access was denied: wrong credentials or missing permission
   5    the server cannot be reached or says that it cannot serve now: try again
   6    some of several items failed; the others were done
+  7    bench compare: slower than the limit allows, and not by chance
   130  interrupted (Ctrl-C); running the command again goes on where it stopped";
 
 /// What went wrong, by exit code.
@@ -34,6 +35,8 @@ pub enum Kind {
     Unavailable = 5,
     /// Some of several items failed.
     Partly = 6,
+    /// A comparison found a regression beyond its limit.
+    Regression = 7,
     /// Ctrl-C.
     Interrupted = 130,
 }

@@ -8,7 +8,7 @@
 
 mod admin;
 mod alias;
-mod aliases;
+pub mod aliases;
 mod bucket;
 mod cat;
 mod cp;

@@ -24,8 +24,9 @@ pub use target::Access;
 
 use crate::{
     error::{Error, Result},
-    quantity::{block_text, rate_text},
+    quantity::block_text,
     result::{Caveat, Phase, Run, Severity},
+    units,
 };
 use slot::Order;
 use target::Target;
@@ -336,6 +337,17 @@ fn groups<'a>(options: &Options, targets: &'a [Target]) -> Vec<Vec<&'a Target>> 
 
 /// Errors and outliers of a phase become caveats.
 fn judge(options: &Options, run: &mut Run, phase: &mut Phase) {
+    if let Some(client) = phase.cost.as_ref().and_then(|c| c.client.as_ref()).filter(|c| c.cpu_share > 0.9) {
+        run.caveats.push(Caveat {
+            severity: Severity::Warning,
+            code: "client-throttled".to_owned(),
+            text: format!(
+                "{}: this program used {:.0} % of the machine's CPU: the drives may give more",
+                phase.name,
+                client.cpu_share * 100.0
+            ),
+        });
+    }
     let mut rates: Vec<(String, f64)> = Vec::new();
     for operation in &phase.operations {
         let failed: u64 = operation.errors.values().sum();
@@ -380,7 +392,7 @@ fn warn_outliers(run: &mut Run, phase: &str, names: &[&str], rates: &[f64], foun
             text: format!(
                 "{phase}: {} reaches {}, {:+.0} % from the {}{z}",
                 names[outlier.index],
-                rate_text(rates[outlier.index]),
+                units::bytes_per_s(rates[outlier.index]),
                 outlier.percent,
                 if names.len() == 2 { "other drive" } else { "median of the drives" }
             ),

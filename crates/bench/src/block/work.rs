@@ -17,8 +17,9 @@ use super::{
     target::Target,
 };
 use crate::{
+    cost::{self, Usage},
     error::{Error, Result},
-    result::{Estimate, Histogram, Load, Operation, Phase, Point, Share, Timeline, hist},
+    result::{Cost, Estimate, Histogram, Load, Operation, Phase, Point, ProcessCost, Share, Timeline, hist},
     stat::{self, bootstrap::Random},
 };
 
@@ -100,6 +101,7 @@ pub fn measure(
     let working: Vec<AtomicUsize> = targets.iter().map(|_| AtomicUsize::new(per_drive)).collect();
     let mut seconds = options.runtime_s;
     let mut interrupted = false;
+    let mut used = None;
     let tallies: Vec<Done> = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (d, target) in targets.iter().enumerate() {
@@ -138,12 +140,14 @@ pub fn measure(
                 }
             }
         }
-        (seconds, interrupted) = watch(&interval, targets, &working, stop, note);
+        (seconds, interrupted, used) = watch(&interval, targets, &working, stop, note);
         let done = threads.into_iter().map(|t| t.join());
         done.collect::<std::result::Result<Vec<_>, _>>()
             .map_err(|_| Error::setup("a thread of the load failed"))
     })?;
-    Ok(phase(options, targets, order, interval, tallies, seconds, interrupted))
+    let mut phase = phase(options, targets, order, interval, tallies, seconds, interrupted);
+    phase.cost = used.map(|used| cost_of(&used, seconds, phase.operations.iter().map(|o| o.count).sum()));
+    Ok(phase)
 }
 
 fn interval(options: &Options, start: Instant) -> Interval {
@@ -168,12 +172,19 @@ fn watch(
     working: &[AtomicUsize],
     stop: &AtomicBool,
     note: &dyn Fn(&str),
-) -> (f64, bool) {
+) -> (f64, bool, Option<Usage>) {
+    let (mut before, mut after) = (None, None);
     let all = interval.to.duration_since(interval.from).as_secs_f64();
     let mut ended = None;
     let mut next_word = interval.to + PATIENCE;
     while working.iter().any(|w| w.load(Ordering::Relaxed) > 0) {
         let now = Instant::now();
+        if before.is_none() && now >= interval.from {
+            before = cost::own();
+        }
+        if after.is_none() && now >= interval.to {
+            after = cost::own();
+        }
         if ended.is_none() && now < interval.to && stop.load(Ordering::Relaxed) {
             ended = Some(now.saturating_duration_since(interval.from).as_secs_f64());
             next_word = now + PATIENCE;
@@ -195,7 +206,8 @@ fn watch(
     if ended.is_none() && now < interval.to && stop.load(Ordering::Relaxed) {
         ended = Some(now.saturating_duration_since(interval.from).as_secs_f64());
     }
-    (ended.unwrap_or(all), ended.is_some())
+    let used = after.or_else(cost::own).zip(before).map(|(after, before)| after.since(&before));
+    (ended.unwrap_or(all), ended.is_some(), used)
 }
 
 /// The document's phase of what all threads did; name, repetition and start are the caller's.
@@ -300,6 +312,21 @@ fn operation(
     all.service = Histogram::from(&times);
     all.timeline = Timeline { step_s, points };
     all
+}
+
+/// What the program used while it measured: to 20 ms, as [`watch`] looks.
+fn cost_of(used: &Usage, seconds: f64, count: u64) -> Cost {
+    let cpu_s = used.user_s + used.system_s;
+    Cost {
+        client: Some(ProcessCost {
+            user_s: used.user_s,
+            system_s: used.system_s,
+            cpu_share: cpu_s / seconds.max(1e-9) / f64::from(used.cores.max(1)),
+            peak_bytes: used.peak_bytes,
+        }),
+        client_us_per_op: (count > 0).then(|| cpu_s / count as f64 * 1e6),
+        ..Cost::default()
+    }
 }
 
 /// The exact mean with the interval of the series around it.

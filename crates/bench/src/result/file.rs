@@ -23,15 +23,22 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     parse(&read(path)?).map_err(|e| name(path, e))
 }
 
+/// What every version begins with.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    format: String,
+    #[serde(default)]
+    version: u32,
+}
+
+/// Whether bytes claim to be a result of ours, of whatever version, damaged or not.
+pub fn is_ours(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.format == FORMAT)
+}
+
 /// Understands a result.
 pub fn parse(bytes: &[u8]) -> Result<Run, Error> {
-    #[derive(Deserialize)]
-    struct Head {
-        #[serde(default)]
-        format: String,
-        #[serde(default)]
-        version: u32,
-    }
     let head: Head = serde_json::from_slice(bytes)
         .map_err(|e| Error::format(format!("this is no result of ashlar bench: {e}")))?;
     if head.format != FORMAT {

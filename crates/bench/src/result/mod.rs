@@ -8,6 +8,7 @@
 mod error;
 pub mod file;
 pub mod hist;
+mod phase;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,38 @@
+//! S3 loads: closed loop by concurrency, open loop by rate, sweeps to the knee.
+//!
+//! * [`Job`] is everything a load is told, and travels to agents as it is.
+//! * [`Session`] holds what a job needs on one machine: prepares data, runs phases, cleans up.
+//! * [`drive`] runs a whole job, here or on agents, and writes the [`crate::result::Run`].
+//!
+//! Invariants: memory does not grow with the number of requests (histograms and steps of time, both
+//! bounded; keys are numbers); an intended request is sent or counted as not sent, never dropped;
+//! everything that is written lies under a prefix that only this run uses, and only that is removed.
+//!
+//! Must never know: terminals, command lines.
+
+mod arrivals;
+mod buckets;
+mod document;
+mod drive;
+mod job;
+mod keys;
+mod ops;
+mod ops_more;
+mod population;
+mod record;
+mod session;
+mod sizes;
+pub mod steady;
+mod store;
+mod worker;
+
+pub use arrivals::Arrivals;
+pub(crate) use buckets::Buckets;
+pub use document::facts;
+pub use drive::{Console, Ended, Runner, Silent, Snapshot, Surroundings, drive};
+pub use job::{Job, Mode, Offer, Op, Order, Select, Slo, Stop, Sweep, Target, Warmup};
+pub use record::{CellDelta, Delta, HostDelta, Recorder, Sample, Sparse, TICK};
+pub use session::Session;
+pub use sizes::{Sizes, bytes as parse_bytes};
+pub use store::Store;
+pub use worker::Reason;

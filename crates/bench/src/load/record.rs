@@ -1,0 +1,441 @@
+//! What workers write down: histograms per operation and host, counts per tenth of a second.
+//!
+//! Workers share a few shards, each behind a lock that is held for some 50 ns; a collector empties
+//! them. Invariants: memory depends on the numbers of operations and hosts, not of requests; what
+//! was emptied into [`Delta`]s adds up to exactly what was recorded.
+//!
+//! Must never know: who reads it.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::Op;
+use crate::result::Point;
+
+/// The step of time in which operations are counted.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Times are known to 64 ns or three digits, whichever is coarser.
+const LOW: u64 = 64;
+/// Longer times count as this: an hour.
+const HIGH: u64 = 3_600_000_000_000;
+/// Different error codes that are told apart; others are `other`.
+const CODES: usize = 64;
+
+/// A histogram of times in nanoseconds as it travels: (middle of a bucket, count), ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sparse(pub Vec<(u64, u64)>);
+
+impl Sparse {
+    /// Adds what another holds.
+    pub fn merge(&mut self, other: &Sparse) {
+        if other.0.is_empty() {
+            return;
+        }
+        let mut out = Vec::with_capacity(self.0.len() + other.0.len());
+        let (mut a, mut b) = (self.0.iter().copied().peekable(), other.0.iter().copied().peekable());
+        loop {
+            let next = match (a.peek(), b.peek()) {
+                (Some(x), Some(y)) if x.0 == y.0 => {
+                    let sum = (x.0, x.1 + y.1);
+                    b.next();
+                    a.next();
+                    Some(sum)
+                }
+                (Some(x), Some(y)) if x.0 < y.0 => a.next(),
+                (Some(_), None) => a.next(),
+                (_, Some(_)) => b.next(),
+                (None, None) => None,
+            };
+            match next {
+                Some(entry) => out.push(entry),
+                None => break,
+            }
+        }
+        self.0 = out;
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|b| b.1).sum()
+    }
+
+    /// The value below which a share `q` of all lies; 0 if there are none.
+    pub fn quantile(&self, q: f64) -> u64 {
+        let wanted = ((self.count() as f64 * q).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (value, count) in &self.0 {
+            seen += count;
+            if seen >= wanted {
+                return *value;
+            }
+        }
+        self.0.last().map_or(0, |b| b.0)
+    }
+
+    /// As the result document has it.
+    pub fn to_result(&self) -> crate::result::Histogram {
+        let count = self.count();
+        let n = (count as f64).max(1.0);
+        let mean = self.0.iter().map(|(v, c)| *v as f64 * *c as f64).sum::<f64>() / n;
+        let squares = self.0.iter().map(|(v, c)| (*v as f64 - mean).powi(2) * *c as f64).sum::<f64>();
+        let names = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+        crate::result::Histogram {
+            count,
+            min_ns: self.0.first().map_or(0, |b| b.0),
+            max_ns: self.0.last().map_or(0, |b| b.0),
+            mean_ns: if count == 0 { 0.0 } else { mean },
+            stdev_ns: (squares / n).sqrt(),
+            percentiles_ns: if count == 0 {
+                BTreeMap::new()
+            } else {
+                names.iter().map(|(name, q)| ((*name).to_owned(), self.quantile(*q))).collect()
+            },
+            buckets: self.0.clone(),
+        }
+    }
+}
+
+/// A histogram that grows to the largest value it saw: 80 KiB for 0.1 s.
+struct Times(Option<Box<Histogram<u32>>>);
+
+impl Times {
+    fn record(&mut self, time: Duration) {
+        let histogram = self.0.get_or_insert_with(|| {
+            let mut new = Histogram::new_with_bounds(LOW, 1_000_000, 3).expect("valid bounds");
+            new.auto(true);
+            Box::new(new)
+        });
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(HIGH).clamp(1, HIGH);
+        histogram.record(nanos).expect("it grows to an hour");
+    }
+
+    fn drain(&mut self) -> Sparse {
+        let Some(histogram) = self.0.as_mut().filter(|h| !h.is_empty()) else { return Sparse::default() };
+        let entries = histogram.iter_recorded();
+        let entries = entries.map(|v| (v.value_iterated_to(), u64::from(v.count_at_value())));
+        let mut out: Vec<(u64, u64)> = entries.collect();
+        for entry in &mut out {
+            entry.0 = histogram.median_equivalent(entry.0);
+        }
+        histogram.reset();
+        Sparse(out)
+    }
+}
+
+/// One operation that ended well.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// What it was.
+    pub op: Op,
+    /// The position of its host.
+    pub host: usize,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Bytes compared.
+    pub verified: u64,
+    /// From sending to the end of the answer.
+    pub service: Duration,
+    /// From the intended start to the end; `None` in a closed loop.
+    pub response: Option<Duration>,
+    /// From sending to the first byte of a body.
+    pub first_byte: Option<Duration>,
+}
+
+struct OpCell {
+    count: u64,
+    bytes: u64,
+    verified: u64,
+    errors: BTreeMap<String, u64>,
+    service: Times,
+    response: Times,
+    first_byte: Times,
+}
+
+struct HostCell {
+    count: u64,
+    bytes: u64,
+    errors: u64,
+    service: Times,
+}
+
+/// What was recorded of one operation since the delta before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellDelta {
+    /// Ended well.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes compared.
+    pub verified: u64,
+    /// Failures by class.
+    pub errors: BTreeMap<String, u64>,
+    /// Service times.
+    pub service: Sparse,
+    /// Response times.
+    pub response: Sparse,
+    /// Times to the first byte.
+    pub first_byte: Sparse,
+}
+
+/// The same of one host, or of one agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostDelta {
+    /// Ended well.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Failures.
+    pub errors: u64,
+    /// Service times.
+    pub service: Sparse,
+}
+
+/// Everything recorded in a stretch of ticks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delta {
+    /// The first tick.
+    pub from: u32,
+    /// The tick after the last.
+    pub to: u32,
+    /// Steps of one tick from `from` on, by operation.
+    pub ticks: Vec<(Op, Vec<Point>)>,
+    /// By operation.
+    pub ops: Vec<(Op, CellDelta)>,
+    /// By operation and host; only where there are several hosts.
+    pub hosts: Vec<(Op, u32, HostDelta)>,
+    /// Other counts, by name.
+    pub counters: BTreeMap<String, u64>,
+    /// What this process has used since the start of the phase.
+    pub usage: crate::cost::Usage,
+}
+
+struct Tally {
+    ops: [Option<Box<OpCell>>; Op::ALL.len()],
+    hosts: Vec<Option<Box<HostCell>>>,
+    ticks: [Point; Op::ALL.len()],
+    counters: BTreeMap<&'static str, u64>,
+}
+
+impl Tally {
+    fn op(&mut self, op: Op) -> &mut OpCell {
+        self.ops[op as usize].get_or_insert_with(|| {
+            Box::new(OpCell {
+                count: 0,
+                bytes: 0,
+                verified: 0,
+                errors: BTreeMap::new(),
+                service: Times(None),
+                response: Times(None),
+                first_byte: Times(None),
+            })
+        })
+    }
+
+    fn host(&mut self, op: Op, host: usize, hosts: usize) -> Option<&mut HostCell> {
+        let cell = self.hosts.get_mut(op as usize * hosts + host)?;
+        Some(cell.get_or_insert_with(|| {
+            Box::new(HostCell { count: 0, bytes: 0, errors: 0, service: Times(None) })
+        }))
+    }
+}
+
+/// The shards, and the collector's open steps.
+pub struct Recorder {
+    shards: Vec<Mutex<Tally>>,
+    hosts: usize,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    from: u32,
+    to: u32,
+    ticks: Vec<Vec<Point>>,
+}
+
+impl Recorder {
+    /// For so many workers and hosts. At most 8 shards, fewer with many hosts, so that memory stays
+    /// below some 300 MiB even with 1,024 hosts.
+    pub fn new(workers: u32, hosts: usize) -> Recorder {
+        let shards = (workers as usize).min(8).min((512 / hosts.max(1)).max(1)).max(1);
+        let cells = if hosts > 1 { hosts * Op::ALL.len() } else { 0 };
+        let tally = || Tally {
+            ops: std::array::from_fn(|_| None),
+            hosts: (0..cells).map(|_| None).collect(),
+            ticks: [Point::default(); Op::ALL.len()],
+            counters: BTreeMap::new(),
+        };
+        let open = Open { from: 0, to: 0, ticks: vec![Vec::new(); Op::ALL.len()] };
+        Recorder { shards: (0..shards).map(|_| Mutex::new(tally())).collect(), hosts, open: Mutex::new(open) }
+    }
+
+    /// An operation of worker `worker` ended well.
+    pub fn ok(&self, worker: u32, sample: &Sample) {
+        let mut tally = self.shards[worker as usize % self.shards.len()].lock();
+        let point = &mut tally.ticks[sample.op as usize];
+        point.count += 1;
+        point.bytes += sample.bytes;
+        point.max_ns = point.max_ns.max(sample.service.as_nanos() as u64);
+        let cell = tally.op(sample.op);
+        cell.count += 1;
+        cell.bytes += sample.bytes;
+        cell.verified += sample.verified;
+        cell.service.record(sample.service);
+        if let Some(response) = sample.response {
+            cell.response.record(response);
+        }
+        if let Some(first_byte) = sample.first_byte {
+            cell.first_byte.record(first_byte);
+        }
+        if let Some(cell) = tally.host(sample.op, sample.host, self.hosts) {
+            cell.count += 1;
+            cell.bytes += sample.bytes;
+            cell.service.record(sample.service);
+        }
+    }
+
+    /// An operation failed.
+    pub fn failed(&self, worker: u32, op: Op, host: usize, class: &str) {
+        let mut tally = self.shards[worker as usize % self.shards.len()].lock();
+        tally.ticks[op as usize].errors += 1;
+        let errors = &mut tally.op(op).errors;
+        let known = errors.contains_key(class) || errors.len() < CODES;
+        *errors.entry(if known { class } else { "other" }.to_owned()).or_default() += 1;
+        if let Some(cell) = tally.host(op, host, self.hosts) {
+            cell.errors += 1;
+        }
+    }
+
+    /// Counts something else.
+    pub fn count(&self, worker: u32, name: &'static str, n: u64) {
+        *self.shards[worker as usize % self.shards.len()].lock().counters.entry(name).or_default() += n;
+    }
+
+    /// Ends the steps up to `tick` (which has begun); what was counted since goes to the last one.
+    pub fn tick(&self, tick: u32) {
+        let mut open = self.open.lock();
+        let mut now = [Point::default(); Op::ALL.len()];
+        for shard in &self.shards {
+            let mut tally = shard.lock();
+            for (sum, point) in now.iter_mut().zip(&mut tally.ticks) {
+                join(sum, std::mem::take(point));
+            }
+        }
+        let len = (tick.max(open.to) - open.from) as usize;
+        for (points, now) in open.ticks.iter_mut().zip(now) {
+            if points.is_empty() && now == Point::default() {
+                continue;
+            }
+            // A collector that came late has missed steps; they are empty.
+            points.resize(len.max(points.len()).max(1), Point::default());
+            join(points.last_mut().expect("at least one"), now);
+        }
+        open.to = tick.max(open.to);
+    }
+
+    /// Empties everything; call [`Recorder::tick`] before.
+    pub fn drain(&self, usage: crate::cost::Usage) -> Delta {
+        let mut open = self.open.lock();
+        let mut delta = Delta { from: open.from, to: open.to, usage, ..Delta::default() };
+        for op in Op::ALL {
+            let points = std::mem::take(&mut open.ticks[op as usize]);
+            if !points.is_empty() {
+                delta.ticks.push((op, points));
+            }
+        }
+        open.from = open.to;
+        drop(open);
+        let mut ops: BTreeMap<Op, CellDelta> = BTreeMap::new();
+        let mut hosts: BTreeMap<(Op, u32), HostDelta> = BTreeMap::new();
+        for shard in &self.shards {
+            let mut tally = shard.lock();
+            for op in Op::ALL {
+                if let Some(cell) = &mut tally.ops[op as usize] {
+                    ops.entry(op).or_default().merge(&cell.drain());
+                }
+                for host in 0..self.hosts {
+                    if let Some(Some(cell)) = tally.hosts.get_mut(op as usize * self.hosts + host) {
+                        hosts.entry((op, host as u32)).or_default().merge(&cell.drain());
+                    }
+                }
+            }
+            for (name, n) in std::mem::take(&mut tally.counters) {
+                *delta.counters.entry(name.to_owned()).or_default() += n;
+            }
+        }
+        delta.ops = ops.into_iter().filter(|(_, c)| *c != CellDelta::default()).collect();
+        let hosts = hosts.into_iter().filter(|(_, h)| *h != HostDelta::default());
+        delta.hosts = hosts.map(|((op, host), h)| (op, host, h)).collect();
+        delta
+    }
+
+    /// The tick that `at` lies in.
+    pub fn tick_of(start: Instant, at: Instant) -> u32 {
+        (at.saturating_duration_since(start).as_millis() / TICK.as_millis()) as u32
+    }
+}
+
+/// Adds a step to another.
+pub(super) fn join(to: &mut Point, from: Point) {
+    to.count += from.count;
+    to.bytes += from.bytes;
+    to.errors += from.errors;
+    to.max_ns = to.max_ns.max(from.max_ns);
+}
+
+impl OpCell {
+    fn drain(&mut self) -> CellDelta {
+        CellDelta {
+            count: std::mem::take(&mut self.count),
+            bytes: std::mem::take(&mut self.bytes),
+            verified: std::mem::take(&mut self.verified),
+            errors: std::mem::take(&mut self.errors),
+            service: self.service.drain(),
+            response: self.response.drain(),
+            first_byte: self.first_byte.drain(),
+        }
+    }
+}
+
+impl HostCell {
+    fn drain(&mut self) -> HostDelta {
+        HostDelta {
+            count: std::mem::take(&mut self.count),
+            bytes: std::mem::take(&mut self.bytes),
+            errors: std::mem::take(&mut self.errors),
+            service: self.service.drain(),
+        }
+    }
+}
+
+impl CellDelta {
+    /// Adds another.
+    pub fn merge(&mut self, other: &CellDelta) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.verified += other.verified;
+        for (class, n) in &other.errors {
+            let known = self.errors.contains_key(class) || self.errors.len() < CODES;
+            let class = if known { class.as_str() } else { "other" };
+            *self.errors.entry(class.to_owned()).or_default() += n;
+        }
+        self.service.merge(&other.service);
+        self.response.merge(&other.response);
+        self.first_byte.merge(&other.first_byte);
+    }
+}
+
+impl HostDelta {
+    /// Adds another.
+    pub fn merge(&mut self, other: &HostDelta) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.service.merge(&other.service);
+    }
+}

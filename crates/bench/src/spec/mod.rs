@@ -1,0 +1,113 @@
+//! The spec sheet of a system through its life: nominal, with drives down, during rebuild, after.
+//!
+//! * [`Driver`] is what is driven: objects of a server today, blocks of an array later. The runner
+//!   knows only this trait.
+//! * [`run`] does every phase in every state, several times, and again where repetitions differ too
+//!   much; [`check`] finds what forbids or weakens the use of the numbers.
+//!
+//! Invariants: the number of repetitions is bounded; every repetition is kept, one that was set
+//! aside is marked and not averaged; after an error the driver is asked to restore what it took
+//! down.
+//!
+//! Must never know: what a phase does, what a drive is.
+
+pub mod check;
+pub mod objects;
+mod runner;
+
+pub use runner::{Options, Outcome, SET_ASIDE, averaged, run};
+
+use crate::result::Phase;
+
+/// A stage of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Everything works.
+    Nominal,
+    /// Some drives are out of service.
+    Down,
+    /// They were replaced and are being filled.
+    Rebuild,
+    /// The rebuild is over.
+    After,
+}
+
+impl State {
+    /// Every state, in the order of life.
+    pub const ALL: [State; 4] = [State::Nominal, State::Down, State::Rebuild, State::After];
+
+    /// As [`Phase::state`] writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Nominal => "nominal",
+            State::Down => "down",
+            State::Rebuild => "rebuild",
+            State::After => "after",
+        }
+    }
+}
+
+/// How far a rebuild is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rebuild {
+    /// Whether it is over.
+    pub done: bool,
+    /// Seconds from its start to its end, or until now.
+    pub seconds: f64,
+    /// Bytes that were made, where known.
+    pub bytes: Option<u64>,
+}
+
+/// What the numbers have to be judged against.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Bytes that phases read from.
+    pub data_bytes: Option<u64>,
+    /// Memory of the machines that serve them.
+    pub memory_bytes: Option<u64>,
+    /// Whether reads are known to pass by every cache (`true`) or not to (`false`).
+    pub caches_bypassed: Option<bool>,
+}
+
+/// What is driven through its life.
+pub trait Driver {
+    /// What can go wrong; the run ends with it.
+    type Error;
+
+    /// The names of its phases, sequential ones first, for instance `seq-get-4MiB`, `rand-get-4KiB`.
+    fn phases(&self) -> Vec<String>;
+
+    /// Does a phase once. State and repetition of what it returns are set by the runner. A phase in
+    /// which operations fail is no error; they are counted.
+    ///
+    /// # Errors
+    /// When the phase could not be done at all.
+    fn phase(&mut self, name: &str) -> Result<Phase, Self::Error>;
+
+    /// Takes drives out of service: as many as the system is said to survive.
+    ///
+    /// # Errors
+    /// When it refuses.
+    fn take_down(&mut self) -> Result<(), Self::Error>;
+
+    /// Replaces what was taken down by blank drives; the rebuild begins.
+    ///
+    /// # Errors
+    /// When it refuses.
+    fn start_rebuild(&mut self) -> Result<(), Self::Error>;
+
+    /// How far the rebuild is.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    fn rebuild(&mut self) -> Result<Rebuild, Self::Error>;
+
+    /// Waits a moment (the runner does so between questions for the rebuild).
+    fn wait(&mut self);
+
+    /// Puts back into service what was taken down, after an error; what fails is not told.
+    fn restore(&mut self);
+
+    /// What the numbers have to be judged against.
+    fn facts(&self) -> Facts;
+}

@@ -1,0 +1,404 @@
+//! Runs every phase in every state, and repeats what is not repeatable enough.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    result::{Caveat, Phase, Severity},
+    stat, units,
+};
+
+use super::{Driver, Rebuild, State, check};
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Which states; those after one that is left out may be impossible (no rebuild without down).
+    pub states: Vec<State>,
+    /// How often each phase is done, at least 2.
+    pub repetitions: u32,
+    /// Largest coefficient of variation of the repetitions' rates.
+    pub cov_limit: f64,
+    /// Most repetitions beyond that for a phase whose COV is larger.
+    pub reruns: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { states: State::ALL.to_vec(), repetitions: 3, cov_limit: 0.05, reruns: 2 }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Every repetition of every phase, in order.
+    pub phases: Vec<Phase>,
+    /// What to know about them.
+    pub caveats: Vec<Caveat>,
+    /// The rebuild, if there was one.
+    pub rebuild: Option<Rebuild>,
+}
+
+/// Marks a repetition that another one replaced: [`Phase::values`] holds 1 under this name.
+pub const SET_ASIDE: &str = "set_aside";
+
+/// Runs a life cycle. `progress` hears what begins: state, phase, repetition.
+///
+/// # Errors
+/// The driver's; it has then been asked to restore what was down.
+pub fn run<D: Driver>(
+    options: &Options,
+    driver: &mut D,
+    progress: &mut dyn FnMut(State, &str, u32),
+) -> Result<Outcome, D::Error> {
+    assert!(options.repetitions >= 2, "one repetition has no variation");
+    let mut outcome = Outcome::default();
+    for &state in &options.states {
+        let done = stage(options, driver, state, &mut outcome, progress);
+        if let Err(error) = done {
+            driver.restore();
+            return Err(error);
+        }
+    }
+    finish(&mut outcome);
+    outcome.caveats.extend(check::check(&outcome.phases, &driver.facts()));
+    Ok(outcome)
+}
+
+fn stage<D: Driver>(
+    options: &Options,
+    driver: &mut D,
+    state: State,
+    outcome: &mut Outcome,
+    progress: &mut dyn FnMut(State, &str, u32),
+) -> Result<(), D::Error> {
+    match state {
+        State::Nominal => {}
+        State::Down => driver.take_down()?,
+        State::Rebuild => driver.start_rebuild()?,
+        State::After => {
+            outcome.rebuild = Some(rebuilt(driver)?);
+        }
+    }
+    for name in driver.phases() {
+        let mut kept: Vec<Phase> = Vec::new();
+        let mut aside: Vec<Phase> = Vec::new();
+        loop {
+            let repetition = (kept.len() + aside.len() + 1) as u32;
+            progress(state, &name, repetition);
+            let mut phase = driver.phase(&name)?;
+            phase.state = Some(state.name().to_owned());
+            phase.repetition = repetition;
+            work_per_cpu(&mut phase);
+            if state == State::Rebuild && driver.rebuild()?.done {
+                // Part of it ran without a rebuild: it belongs to no state.
+                outcome.caveats.push(short_rebuild(&name, kept.len()));
+                break;
+            }
+            kept.push(phase);
+            if kept.len() < options.repetitions as usize {
+                continue;
+            }
+            let rates: Vec<f64> = kept.iter().map(Phase::rate_per_s).collect();
+            let cov = stat::cov(&rates).unwrap_or(0.0);
+            if cov <= options.cov_limit {
+                break;
+            }
+            if aside.len() >= options.reruns as usize {
+                outcome.caveats.push(unsteady(state, &name, cov, options, aside.len()));
+                break;
+            }
+            aside.push(kept.remove(farthest(&rates)));
+        }
+        let mut all = kept;
+        all.extend(aside.into_iter().map(|mut phase| {
+            phase.values.insert(SET_ASIDE.to_owned(), 1.0);
+            phase
+        }));
+        all.sort_by_key(|p| p.repetition);
+        outcome.phases.extend(all);
+    }
+    // When `After` is not asked for, the rebuild is nevertheless followed to its end.
+    if state == State::Rebuild && !options.states.contains(&State::After) {
+        outcome.rebuild = Some(rebuilt(driver)?);
+    }
+    Ok(())
+}
+
+/// Waits for the end of the rebuild.
+fn rebuilt<D: Driver>(driver: &mut D) -> Result<Rebuild, D::Error> {
+    loop {
+        let now = driver.rebuild()?;
+        if now.done {
+            return Ok(now);
+        }
+        driver.wait();
+    }
+}
+
+/// The value farthest from the median.
+fn farthest(rates: &[f64]) -> usize {
+    let middle = stat::median(rates).unwrap_or(0.0);
+    let off = |i: &usize| (rates[*i] - middle).abs();
+    (0..rates.len()).max_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(0)
+}
+
+/// Operations per second for each per cent of one core that the server used.
+fn work_per_cpu(phase: &mut Phase) {
+    let Some(server) = phase.cost.as_ref().and_then(|c| c.server.as_ref()) else { return };
+    let percent = (server.user_s + server.system_s) / phase.seconds * 100.0;
+    let work = phase.rate_per_s() / percent;
+    if work.is_finite() {
+        phase.values.insert("work_per_cpu_percent".to_owned(), work);
+    }
+}
+
+/// Sets what is known only at the end: the rebuild and how much it slowed the foreground.
+fn finish(outcome: &mut Outcome) {
+    let mut nominal: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for phase in averaged(&outcome.phases).filter(|p| p.state.as_deref() == Some("nominal")) {
+        nominal.entry(phase.name.clone()).or_default().push(phase.rate_per_s());
+    }
+    for phase in outcome.phases.iter_mut().filter(|p| p.state.as_deref() == Some("rebuild")) {
+        let before = nominal.get(&phase.name).and_then(|rates| stat::mean(rates)).filter(|r| *r > 0.0);
+        if let Some(before) = before {
+            let slower = (1.0 - phase.rate_per_s() / before) * 100.0;
+            phase.values.insert("foreground_slowdown_percent".to_owned(), slower);
+        }
+        if let Some(rebuild) = outcome.rebuild {
+            phase.values.insert("rebuild_seconds".to_owned(), rebuild.seconds);
+            if let Some(bytes) = rebuild.bytes {
+                phase.values.insert("rebuild_bytes".to_owned(), bytes as f64);
+                if rebuild.seconds > 0.0 {
+                    phase.values.insert("rebuild_bytes_per_s".to_owned(), bytes as f64 / rebuild.seconds);
+                }
+            }
+        }
+    }
+}
+
+/// The repetitions that count.
+pub fn averaged(phases: &[Phase]) -> impl Iterator<Item = &Phase> {
+    phases.iter().filter(|p| !p.values.contains_key(SET_ASIDE))
+}
+
+fn short_rebuild(name: &str, done: usize) -> Caveat {
+    Caveat {
+        severity: Severity::Warning,
+        code: "rebuild-short".to_owned(),
+        text: format!(
+            "The rebuild ended during `{name}` after {done} whole repetitions: use more data to measure the rest of this state."
+        ),
+    }
+}
+
+fn unsteady(state: State, name: &str, cov: f64, options: &Options, reruns: usize) -> Caveat {
+    Caveat {
+        severity: Severity::Warning,
+        code: "unsteady".to_owned(),
+        text: format!(
+            "`{name}`, {}: repetitions differ by a COV of {} (limit {}) even after {reruns} more.",
+            state.name(),
+            units::percent(cov),
+            units::percent(options.cov_limit)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        result::{Cost, Estimate, Load, Operation, ProcessCost},
+        spec::Facts,
+    };
+
+    /// A system with known rates: 1,000/s, half of it with a drive down, a quarter in rebuild.
+    struct Fake {
+        state: State,
+        /// What each phase adds to its rate, in order; then nothing.
+        noise: Vec<f64>,
+        done: usize,
+        rebuild_left: usize,
+        fail_at: Option<usize>,
+        restored: bool,
+        client_share: f64,
+    }
+
+    impl Fake {
+        fn new(noise: &[f64]) -> Fake {
+            Fake {
+                state: State::Nominal,
+                noise: noise.to_vec(),
+                done: 0,
+                rebuild_left: 100,
+                fail_at: None,
+                restored: false,
+                client_share: 0.3,
+            }
+        }
+    }
+
+    impl Driver for Fake {
+        type Error = String;
+
+        fn phases(&self) -> Vec<String> {
+            vec!["seq".into(), "rand".into()]
+        }
+
+        fn phase(&mut self, name: &str) -> Result<Phase, String> {
+            if self.fail_at == Some(self.done) {
+                return Err("broken".into());
+            }
+            let share = match self.state {
+                State::Nominal | State::After => 1.0,
+                State::Down => 0.5,
+                State::Rebuild => 0.25,
+            };
+            let rate = 1000.0 * share + self.noise.get(self.done).copied().unwrap_or(0.0);
+            self.done += 1;
+            self.rebuild_left = self.rebuild_left.saturating_sub(usize::from(self.state == State::Rebuild));
+            let operation = Operation {
+                name: "GET".into(),
+                count: (rate * 10.0) as u64,
+                bytes: (rate * 10.0) as u64 * 100,
+                rate_per_s: Estimate { mean: rate, ..Estimate::default() },
+                bytes_per_s: Estimate { mean: rate * 100.0, ..Estimate::default() },
+                ..Operation::default()
+            };
+            let process = |share| ProcessCost { user_s: 4.0, system_s: 1.0, cpu_share: share, peak_bytes: 1 };
+            Ok(Phase {
+                name: name.into(),
+                state: None,
+                repetition: 0,
+                load: Load::Closed { concurrency: 1 },
+                at_s: 0.0,
+                warmup_s: 0.0,
+                seconds: 10.0,
+                stopped_by: "time".into(),
+                operations: vec![operation],
+                cost: Some(Cost {
+                    client: Some(process(self.client_share)),
+                    server: Some(process(0.25)),
+                    ..Cost::default()
+                }),
+                values: BTreeMap::new(),
+            })
+        }
+
+        fn take_down(&mut self) -> Result<(), String> {
+            self.state = State::Down;
+            Ok(())
+        }
+
+        fn start_rebuild(&mut self) -> Result<(), String> {
+            self.state = State::Rebuild;
+            Ok(())
+        }
+
+        fn rebuild(&mut self) -> Result<Rebuild, String> {
+            Ok(Rebuild { done: self.rebuild_left == 0, seconds: 60.0, bytes: Some(6_000) })
+        }
+
+        fn wait(&mut self) {
+            self.rebuild_left = 0;
+            self.state = State::After;
+        }
+
+        fn restore(&mut self) {
+            self.restored = true;
+        }
+
+        fn facts(&self) -> Facts {
+            Facts { data_bytes: Some(10 << 30), memory_bytes: Some(1 << 30), caches_bypassed: None }
+        }
+    }
+
+    fn rates(outcome: &Outcome, state: &str, name: &str) -> Vec<f64> {
+        averaged(&outcome.phases)
+            .filter(|p| p.state.as_deref() == Some(state) && p.name == name)
+            .map(Phase::rate_per_s)
+            .collect()
+    }
+
+    #[test]
+    fn a_life() {
+        let mut driver = Fake::new(&[]);
+        let mut heard = Vec::new();
+        let outcome =
+            run(&Options::default(), &mut driver, &mut |s, n, r| heard.push((s, n.to_owned(), r))).unwrap();
+        assert_eq!(outcome.phases.len(), 4 * 2 * 3);
+        assert_eq!(
+            heard[..3],
+            [
+                (State::Nominal, "seq".into(), 1),
+                (State::Nominal, "seq".into(), 2),
+                (State::Nominal, "seq".into(), 3)
+            ]
+        );
+        for (state, rate) in [("nominal", 1000.0), ("down", 500.0), ("rebuild", 250.0), ("after", 1000.0)] {
+            assert_eq!(rates(&outcome, state, "seq"), [rate; 3], "{state}");
+            assert_eq!(rates(&outcome, state, "rand"), [rate; 3], "{state}");
+        }
+        // Five CPU seconds in ten seconds are 50 % of a core.
+        assert_eq!(outcome.phases[0].values["work_per_cpu_percent"], 20.0);
+        let rebuild = outcome.phases.iter().find(|p| p.state.as_deref() == Some("rebuild")).unwrap();
+        assert_eq!(rebuild.values["foreground_slowdown_percent"], 75.0);
+        assert_eq!((rebuild.values["rebuild_seconds"], rebuild.values["rebuild_bytes_per_s"]), (60.0, 100.0));
+        assert_eq!(outcome.caveats, []);
+    }
+
+    #[test]
+    fn an_outlier_is_replaced_and_kept() {
+        // The second of the first phase is far off.
+        let mut driver = Fake::new(&[0.0, 400.0, 10.0, -10.0]);
+        let options = Options { states: vec![State::Nominal], ..Options::default() };
+        let outcome = run(&options, &mut driver, &mut |_, _, _| {}).unwrap();
+        let seq: Vec<_> = outcome.phases.iter().filter(|p| p.name == "seq").collect();
+        assert_eq!(seq.iter().map(|p| p.repetition).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert!(seq[1].values.contains_key(SET_ASIDE));
+        assert_eq!(rates(&outcome, "nominal", "seq"), [1000.0, 1010.0, 990.0]);
+        assert_eq!(outcome.caveats, []);
+    }
+
+    #[test]
+    fn reruns_are_bounded() {
+        let noise: Vec<f64> = (0..40).map(|i| f64::from(i) * 150.0).collect();
+        let mut driver = Fake::new(&noise);
+        let options = Options { states: vec![State::Nominal], ..Options::default() };
+        let outcome = run(&options, &mut driver, &mut |_, _, _| {}).unwrap();
+        assert_eq!(outcome.phases.len(), 2 * (3 + 2));
+        assert_eq!(outcome.caveats.iter().map(|c| c.code.as_str()).collect::<Vec<_>>(), ["unsteady"; 2]);
+    }
+
+    #[test]
+    fn a_rebuild_that_ends_early_is_said() {
+        let mut driver = Fake::new(&[]);
+        driver.rebuild_left = 2;
+        let outcome = run(&Options::default(), &mut driver, &mut |_, _, _| {}).unwrap();
+        assert_eq!(
+            (rates(&outcome, "rebuild", "seq").len(), rates(&outcome, "rebuild", "rand").len()),
+            (1, 0)
+        );
+        assert!(outcome.caveats.iter().all(|c| c.code == "rebuild-short") && outcome.caveats.len() == 2);
+    }
+
+    #[test]
+    fn after_an_error_things_are_restored() {
+        let mut driver = Fake::new(&[]);
+        driver.fail_at = Some(8);
+        let failed = run(&Options::default(), &mut driver, &mut |_, _, _| {});
+        assert_eq!((failed, driver.restored), (Err("broken".to_owned()), true));
+    }
+
+    #[test]
+    fn a_throttled_client_makes_it_invalid() {
+        let mut driver = Fake::new(&[]);
+        driver.client_share = 0.95;
+        let options = Options { states: vec![State::Nominal], ..Options::default() };
+        let outcome = run(&options, &mut driver, &mut |_, _, _| {}).unwrap();
+        assert!(
+            outcome.caveats.iter().any(|c| c.code == "client-throttled" && c.severity == Severity::Invalid)
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! A lean, blocking HTTP/1.1 client for S3 loads: one [`Line`] per worker and host, no allocation
+//! per request once its buffers have grown.
+//!
+//! * [`Host`] is where requests go; [`expand`] understands `host{1...4}`.
+//! * [`Request`] is one request with everything that is signed; [`Caller`] sends it and reads the
+//!   [`Answer`].
+//! * [`Signer`] is SigV4 with the derived key and the scope of the day kept.
+//!
+//! Invariants: what is signed is sent byte for byte; a connection is used again only after its
+//! answer was read to the end; a request is sent a second time only if a kept connection turned out
+//! to be closed before any byte of an answer, and only if the caller allows it.
+//!
+//! Why not the `client` room: it is asynchronous, allocates per request and retries, which costs
+//! more CPU than the operation that is measured; here blocking threads need one `write` and one
+//! `read` per small request. The `client` room does everything that is not measured.
+//!
+//! Must never know: loads, statistics.
+
+mod caller;
+mod content;
+mod head;
+mod host;
+mod line;
+mod sign;
+mod tls;
+
+pub(crate) use caller::between;
+pub use caller::{Answer, Caller, Fault, Methods, Payload, Request, Settings, Sink};
+pub use content::{Content, Pool, Shape, Slice};
+pub(crate) use content::{mix, splitmix};
+pub use head::{Framing, Head, parse};
+pub use host::{Host, expand};
+pub use line::Line;
+pub use sign::{Keys, Signer};
+pub use tls::client_config;
+
+/// Appends `text` percent-encoded as signatures need it: everything but `A-Za-z0-9-._~`, and `/`
+/// if `slash`.
+pub fn encode_into(out: &mut String, text: &str, slash: bool) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in text.as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (slash && byte == b'/') {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(HEX[usize::from(byte >> 4)]));
+            out.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+}
+
+/// Appends `bytes` in lower-case hexadecimal.
+pub(crate) fn hex_into(out: &mut Vec<u8>, bytes: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for &byte in bytes {
+        out.push(HEX[usize::from(byte >> 4)]);
+        out.push(HEX[usize::from(byte & 15)]);
+    }
+}
