@@ -1,6 +1,9 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
+//! * [`block`] drives drives: sequential and random, alone and together.
+//! * [`net`] drives networks: TCP streams between nodes.
+//! * [`plan`] computes what hardware can give at most and names what binds.
 //! * [`import`] reads the results of warp and fio.
 //! * [`compare`] and [`merge`] work on whole results.
 //! * [`report`] is the HTML page; [`spec`] runs a life cycle of whatever a driver drives.
@@ -16,15 +19,20 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod block;
 pub mod compare;
 pub mod cost;
 mod error;
 #[cfg(test)]
 mod fixture;
+pub mod host;
 pub mod import;
 pub mod live;
 pub mod load;
 pub mod merge;
+pub mod net;
+pub mod plan;
+pub mod quantity;
 pub mod report;
 pub mod result;
 pub mod spec;

@@ -4,11 +4,15 @@
 
 mod agent;
 mod compare;
+mod drive;
 mod import;
 mod merge;
+mod net;
+mod plan;
 mod report;
 mod results;
 mod s3;
+mod shared;
 mod show;
 mod spec;
 
@@ -21,6 +25,12 @@ use crate::client::Globals;
 /// What can be measured, and what can be done with results.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Measure drives: sequential and random, each alone and all together
+    Drive(drive::Options),
+    /// Measure the network between nodes: TCP streams and round trips
+    Net(net::Options),
+    /// What hardware can give at most, what binds, and how near a run came
+    Plan(plan::Options),
     /// Measure the life of an Ashlar server: nominal, drives down, rebuild, after
     Spec(Box<spec::Options>),
     /// Show results as tables
@@ -42,6 +52,9 @@ pub enum Command {
 /// Runs a command.
 pub fn run(command: Command, globals: &Globals) -> ExitCode {
     match command {
+        Command::Drive(options) => drive::run(&options, globals),
+        Command::Net(options) => net::run(&options, globals),
+        Command::Plan(options) => plan::run(&options, globals),
         Command::Spec(options) => spec::run(&options, globals),
         Command::Show(options) => show::run(&options, globals),
         Command::Compare(options) => compare::run(&options, globals),

@@ -16,7 +16,7 @@ mod banner;
 mod clock;
 mod connection;
 mod credentials;
-mod expand;
+pub mod expand;
 mod house;
 mod keeper;
 mod listen;
