@@ -449,7 +449,8 @@ fn finish(
     for lost in &ended.lost {
         caveats.push(caveat(Severity::Warning, "lost-agent", lost.clone()));
     }
-    let cost = cost(watch, cut, end, &operations, &mut caveats);
+    let local = driver.around.server.as_ref().is_some_and(Source::is_local) && agents.is_empty();
+    let cost = cost(watch, cut, end, &operations, local, &mut caveats);
     let load = match offer.rate {
         None => Load::Closed { concurrency: offer.concurrency },
         Some(rate) => Load::Open {
@@ -479,6 +480,7 @@ fn cost(
     cut: f64,
     end: f64,
     operations: &[crate::result::Operation],
+    local: bool,
     caveats: &mut Vec<Caveat>,
 ) -> Option<Cost> {
     let seconds = (end - cut).max(1e-6);
@@ -516,6 +518,19 @@ fn cost(
         |p: &Option<ProcessCost>| p.as_ref().map(|p| p.user_s + p.system_s).filter(|cpu| *cpu >= 0.02);
     let client = (cores > 0.0).then(|| of(&client, cores));
     let server = server.map(|usage| of(&usage, f64::from(usage.cores.max(1))));
+    let shares = client.iter().chain(&server).map(|p| p.cpu_share).sum::<f64>();
+    if local && shares > THROTTLED && worst <= THROTTLED {
+        caveats.push(caveat(
+            Severity::Warning,
+            "shared-cpu",
+            format!(
+                "client and server together used {:.0} % of this machine's CPU: the server had only what the \
+                 client left ({:.0} %)",
+                shares * 100.0,
+                worst * 100.0
+            ),
+        ));
+    }
     let per = |cpu: Option<f64>, n: f64| cpu.filter(|_| n > 0.0).map(|cpu| cpu / n);
     Some(Cost {
         server_s_per_gib: per(total(&server), bytes as f64 / f64::from(1 << 30)),
