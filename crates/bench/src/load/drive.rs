@@ -4,16 +4,21 @@
 //! same rules, whether it ran here or on agents.
 
 use std::{
-    collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
 
-use super::{Delta, Job, Offer, Sparse, Stop, Store, Sweep, Warmup, document, store::Usages, worker::Reason};
+use super::{
+    Delta, Job, Offer, Sparse, Stop, Store, Sweep, document,
+    store::Usages,
+    verdict::{Judged, finish, judge},
+    watch::Watch,
+    worker::Reason,
+};
 use crate::{
     Result,
-    cost::{Source, Usage},
-    result::{Caveat, Cost, Load, Phase, ProcessCost, Run, Severity},
+    cost::Source,
+    result::{Caveat, Run, Severity},
 };
 
 /// Where progress is shown. Every method may do nothing.
@@ -116,11 +121,6 @@ pub struct Surroundings<'a> {
     pub interrupt: &'a AtomicBool,
 }
 
-/// The share of this machine's CPU above which the client is the limit.
-const THROTTLED: f64 = 0.9;
-/// Requests before an error rate is judged.
-const JUDGED: u64 = 100;
-
 /// Runs the job.
 ///
 /// # Errors
@@ -155,19 +155,13 @@ pub(super) fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
     Caveat { severity, code: code.into(), text }
 }
 
-struct Driver<'a> {
-    job: &'a Job,
+pub(super) struct Driver<'a> {
+    pub(super) job: &'a Job,
     runner: &'a mut dyn Runner,
     console: &'a mut dyn Console,
-    around: &'a Surroundings<'a>,
+    pub(super) around: &'a Surroundings<'a>,
     run: &'a mut Run,
     begun: Instant,
-}
-
-/// What a sweep decides by.
-struct Judged {
-    good: bool,
-    rate: f64,
 }
 
 impl Driver<'_> {
@@ -285,243 +279,4 @@ impl Driver<'_> {
         }
         Ok(judged)
     }
-}
-
-/// Watches a phase while it runs.
-struct Watch<'a> {
-    job: &'a Job,
-    stop: Stop,
-    open: bool,
-    name: String,
-    start: Instant,
-    store: Store,
-    shown: Instant,
-    /// Since the last snapshot: times, (operations, bytes, ticks).
-    window: Sparse,
-    counts: (u64, u64, u32),
-    total: (u64, u64),
-    server: Usages,
-    sampled: Instant,
-}
-
-impl Watch<'_> {
-    fn sample(&mut self, server: Option<&Source>, at: f64) {
-        if let Some(Ok(usage)) = server.map(Source::read) {
-            self.server.add(at, usage);
-        }
-        self.sampled = Instant::now();
-    }
-
-    fn take(
-        &mut self,
-        agent: Option<u32>,
-        delta: &Delta,
-        server: Option<&Source>,
-        console: &mut dyn Console,
-    ) -> Option<Reason> {
-        self.store.add(agent, delta);
-        for (op, cell) in delta.ops.iter().filter(|(op, _)| !op.is_step()) {
-            let _ = op;
-            self.counts.0 += cell.count;
-            self.counts.1 += cell.bytes;
-            self.total.0 += cell.count;
-            self.total.1 += cell.bytes;
-            self.window.merge(if cell.response.0.is_empty() { &cell.service } else { &cell.response });
-        }
-        let every = if server.is_some_and(Source::is_local) { 1 } else { 5 };
-        if server.is_some() && self.sampled.elapsed().as_secs() >= every {
-            self.sample(server, self.start.elapsed().as_secs_f64());
-        }
-        let (failed, good) = self.store.outcome();
-        if self.shown.elapsed().as_millis() >= 950 {
-            self.show(failed, console);
-            if self.is_steady() {
-                return Some(Reason::Steady);
-            }
-        }
-        let judged = failed + good >= JUDGED || (good == 0 && failed >= 20);
-        let rate = failed as f64 / (failed + good).max(1) as f64;
-        (judged && rate > self.job.max_error_rate).then_some(Reason::Errors)
-    }
-
-    fn show(&mut self, errors: u64, console: &mut dyn Console) {
-        let seconds = self.shown.elapsed().as_secs_f64();
-        let at_s = self.start.elapsed().as_secs_f64();
-        let shares = [
-            self.stop.seconds.map(|s| at_s / s),
-            self.stop.count.map(|n| self.total.0 as f64 / n.max(1) as f64),
-            self.stop.bytes.map(|n| self.total.1 as f64 / n.max(1) as f64),
-        ];
-        console.snapshot(&Snapshot {
-            name: self.name.clone(),
-            at_s,
-            done: shares.into_iter().flatten().reduce(f64::max).map(|d| d.min(1.0)),
-            rate: self.counts.0 as f64 / seconds,
-            bytes: self.counts.1 as f64 / seconds,
-            p50: self.window.quantile(0.5),
-            p99: self.window.quantile(0.99),
-            errors,
-        });
-        self.window = Sparse::default();
-        self.counts = (0, 0, 0);
-        self.shown = Instant::now();
-    }
-
-    fn is_steady(&self) -> bool {
-        let Some(limit) = self.stop.steady else { return false };
-        let now = self.start.elapsed().as_secs_f64();
-        let cut = match self.job.warmup {
-            Warmup::Seconds(s) => s,
-            Warmup::Auto => match self.store.warmup(now, self.open) {
-                Some(cut) => cut,
-                None => return false,
-            },
-        };
-        // 20 batches of a quarter of a second at least.
-        now - cut >= 5.0 && self.store.confidence(cut, now).is_some_and(|i| i.relative() <= limit)
-    }
-}
-
-fn judge(phase: &Phase, watch: &Watch<'_>, offer: &Offer, ended: &Ended, sweep: Option<&Sweep>) -> Judged {
-    let whole = |o: &&crate::result::Operation| !is_step(&o.name);
-    let rate: f64 = phase.operations.iter().filter(whole).map(|o| o.rate_per_s.mean).sum();
-    let Some(sweep) = sweep else { return Judged { good: true, rate } };
-    let time = watch.store.times(phase.warmup_s).quantile(sweep.slo.percentile / 100.0);
-    let errors: u64 = phase.operations.iter().flat_map(|o| o.errors.values()).sum();
-    let kept = time > 0 && time <= sweep.slo.nanoseconds;
-    let achieved = rate >= 0.95 * offer.rate.unwrap_or(0.0);
-    Judged { good: kept && achieved && errors == 0 && ended.reason == Reason::Time, rate }
-}
-
-pub(super) fn is_step(name: &str) -> bool {
-    super::Op::ALL.iter().any(|op| op.is_step() && op.name() == name)
-}
-
-fn finish(
-    driver: &Driver<'_>,
-    watch: &Watch<'_>,
-    offer: &Offer,
-    ended: &Ended,
-    repetition: u32,
-    at_s: f64,
-    sweep: Option<&Sweep>,
-) -> (Phase, Vec<Caveat>) {
-    let job = driver.job;
-    let store = &watch.store;
-    let mut caveats = Vec::new();
-    let end = ended.seconds;
-    let cut = match job.warmup {
-        Warmup::Seconds(s) => s.min(end / 2.0),
-        Warmup::Auto => store.warmup(end, offer.rate.is_some()).unwrap_or_else(|| {
-            // Too short to say is normal for a step of a sweep; say it once for a phase.
-            if sweep.is_none() {
-                caveats.push(caveat(
-                    Severity::Warning,
-                    "not-steady",
-                    format!(
-                        "no steady state was found in {end:.1} s: nothing was cut as warm-up; run longer"
-                    ),
-                ));
-            }
-            0.0
-        }),
-    };
-    let cut = if store.boundary(cut) < end { store.boundary(cut) } else { 0.0 };
-    let agents = &driver.around.agents;
-    let operations = store.operations(cut, end, &job.target.endpoints, agents);
-    let seconds = (end - cut).max(0.0);
-    let mut values: BTreeMap<String, f64> =
-        store.counters(cut).into_iter().map(|(name, n)| (name, n as f64)).collect();
-    if offer.rate.is_some() {
-        values.insert("unsent".into(), ended.unsent as f64);
-    }
-    if ended.reason == Reason::Overloaded {
-        caveats.push(caveat(
-            Severity::Invalid,
-            "overloaded",
-            format!(
-                "more than {} requests were due and unanswered after {end:.1} s, or those due were not \
-                 answered within 30 s after the end; {} were never sent, and their response times are not known",
-                offer.limit, ended.unsent
-            ),
-        ));
-    }
-    for lost in &ended.lost {
-        caveats.push(caveat(Severity::Warning, "lost-agent", lost.clone()));
-    }
-    let cost = cost(watch, cut, end, &operations, &mut caveats);
-    let load = match offer.rate {
-        None => Load::Closed { concurrency: offer.concurrency },
-        Some(rate) => Load::Open {
-            rate_per_s: rate,
-            arrivals: if offer.poisson { "poisson" } else { "fixed" }.into(),
-            limit: u32::try_from(offer.limit).unwrap_or(u32::MAX),
-        },
-    };
-    let phase = Phase {
-        name: job.mode.name().into(),
-        state: None,
-        repetition,
-        load,
-        at_s,
-        warmup_s: cut,
-        seconds,
-        stopped_by: ended.reason.name().into(),
-        operations,
-        cost,
-        values,
-    };
-    (phase, caveats)
-}
-
-fn cost(
-    watch: &Watch<'_>,
-    cut: f64,
-    end: f64,
-    operations: &[crate::result::Operation],
-    caveats: &mut Vec<Caveat>,
-) -> Option<Cost> {
-    let seconds = (end - cut).max(1e-6);
-    let of = |usage: &Usage, cores: f64| ProcessCost {
-        user_s: usage.user_s,
-        system_s: usage.system_s,
-        cpu_share: (usage.user_s + usage.system_s) / seconds / cores.max(1.0),
-        peak_bytes: usage.peak_bytes,
-    };
-    let mut client = Usage::default();
-    let (mut cores, mut worst) = (0.0, 0.0_f64);
-    for usages in watch.store.usages.values() {
-        if let Some(usage) = usages.between(cut, end) {
-            client = client.plus(&usage);
-            cores += f64::from(usage.cores.max(1));
-            worst = worst.max(of(&usage, f64::from(usage.cores.max(1))).cpu_share);
-        }
-    }
-    if worst > THROTTLED {
-        caveats.push(caveat(
-            Severity::Invalid,
-            "client-throttled",
-            format!(
-                "the load generator used {:.0} % of its machine's CPU: the result shows the client's limit, \
-                 not the server's",
-                worst * 100.0
-            ),
-        ));
-    }
-    let whole = operations.iter().filter(|o| !is_step(&o.name));
-    let (count, bytes) = whole.fold((0, 0), |sum, o| (sum.0 + o.count, sum.1 + o.bytes));
-    let server = watch.server.between(cut, end);
-    // The kernel counts in steps of 10 ms: less than two of them say nothing.
-    let total =
-        |p: &Option<ProcessCost>| p.as_ref().map(|p| p.user_s + p.system_s).filter(|cpu| *cpu >= 0.02);
-    let client = (cores > 0.0).then(|| of(&client, cores));
-    let server = server.map(|usage| of(&usage, f64::from(usage.cores.max(1))));
-    let per = |cpu: Option<f64>, n: f64| cpu.filter(|_| n > 0.0).map(|cpu| cpu / n);
-    Some(Cost {
-        server_s_per_gib: per(total(&server), bytes as f64 / f64::from(1 << 30)),
-        server_us_per_op: per(total(&server), count as f64 / 1e6),
-        client_us_per_op: per(total(&client), count as f64 / 1e6),
-        client,
-        server,
-    })
 }

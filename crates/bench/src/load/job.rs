@@ -405,8 +405,8 @@ impl Job {
         {
             return refuse("signed streams need credentials");
         }
-        if self.sweep.is_some() && self.mode == Mode::Delete {
-            return refuse("delete cannot be swept: its data is used up; give --rate instead");
+        if self.mode == Mode::Delete && (self.sweep.is_some() || self.repetitions > 1) {
+            return refuse("delete cannot be swept or repeated: its data is used up; give --rate instead");
         }
         Ok(())
     }

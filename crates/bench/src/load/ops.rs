@@ -234,11 +234,13 @@ fn ordered(page: &[u8], prefix: &str, after: &str) -> Option<u64> {
     let mut last = after;
     let mut count = 0;
     while let Some(key) = between(rest, b"<Key>", b"</Key>") {
-        let escaped = key.contains('&');
-        if !escaped && !(key.starts_with(prefix) && key > last) {
-            return None;
+        // Keys with escaped characters come from a prefix of the user's; they are only counted.
+        if !key.contains('&') {
+            if !key.starts_with(prefix) || key <= last {
+                return None;
+            }
+            last = key;
         }
-        last = key;
         count += 1;
         let at = memchr::memmem::find(rest, b"</Key>")?;
         rest = &rest[at + 6..];

@@ -295,7 +295,7 @@ impl Runner for Session {
             let now = Recorder::tick_of(phase.start, Instant::now());
             phase.recorder.tick(if ended { (now + 1).max(next) } else { now.max(next) });
             next = now.max(next) + 1;
-            if ended || (next - 1) % every == 0 {
+            if ended || (next - 1).is_multiple_of(every) {
                 let usage = cost::own().unwrap_or_default().since(&before);
                 if let Some(reason) = sink(None, phase.recorder.drain(usage)) {
                     phase.end(reason);

@@ -14,192 +14,26 @@
 use std::{
     io::{self, ErrorKind, Write as _},
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
-use ashlar_checksum::{Algorithm, Hasher, Sha256};
-use memchr::{memchr, memmem};
+use ashlar_checksum::{Hasher, Sha256};
 
 use super::{
-    Buffer, Framing, Head, Host, Keys, Line, Signer, content::Slice, hex_into, parse, sign::EMPTY_SHA256,
+    Answer, Buffer, Fault, Framing, Line, Methods, Payload, Request, Settings, Signer, Sink,
+    content::Slice,
+    framed::{
+        List, SIGNED_CHUNK, UNSIGNED_CHUNK, checksum_of, decimal, encoded_len, header_name, sha256_hex,
+    },
+    parse,
+    read::{Reader, between, body},
+    sign::EMPTY_SHA256,
 };
 
-/// Bytes of a signed chunk, as minio-go and the AWS SDKs choose it.
-const SIGNED_CHUNK: u64 = 64 << 10;
-/// Bytes of an unsigned chunk, as botocore chooses it.
-const UNSIGNED_CHUNK: u64 = 1 << 20;
 /// Pieces up to this size are gathered before they are sent; longer ones go as they are.
 const GATHER: usize = 32 << 10;
 /// Bytes kept of an error's message.
 const ERROR_BODY: usize = 64 << 10;
-/// The most headers that are signed.
-const HEADERS: usize = 16;
-
-/// How bodies of objects are covered by the signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Payload {
-    /// SHA-256 of the body in the head.
-    Signed,
-    /// `UNSIGNED-PAYLOAD`.
-    Unsigned,
-    /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`: signed chunks of 64 KiB.
-    Streaming,
-    /// The same with a signed checksum after the last chunk.
-    StreamingTrailer,
-    /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: a checksum follows the data, as the AWS SDKs of 2025
-    /// and later do over TLS.
-    Trailer,
-}
-
-/// What all workers share.
-#[derive(Clone)]
-pub struct Settings {
-    /// Where requests go.
-    pub hosts: Vec<Host>,
-    /// Needed if a host speaks TLS.
-    pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// `None` sends anonymous requests.
-    pub keys: Option<Keys>,
-    /// How long nothing may move before a request has timed out.
-    pub timeout: Duration,
-    /// How bodies of objects are signed.
-    pub payload: Payload,
-    /// The checksum sent with objects; the trailing modes need one.
-    pub checksum: Option<Algorithm>,
-    /// Whether the bucket goes into the host's name.
-    pub virtual_host: bool,
-}
-
-/// The methods that are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Methods {
-    /// Read.
-    Get,
-    /// Read the head.
-    Head,
-    /// Write.
-    Put,
-    /// Everything else.
-    Post,
-    /// Remove.
-    Delete,
-}
-
-impl Methods {
-    fn name(self) -> &'static str {
-        match self {
-            Methods::Get => "GET",
-            Methods::Head => "HEAD",
-            Methods::Put => "PUT",
-            Methods::Post => "POST",
-            Methods::Delete => "DELETE",
-        }
-    }
-}
-
-/// One request.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// Its method.
-    pub method: Methods,
-    /// The position of its host in [`Settings::hosts`].
-    pub host: usize,
-    /// Its bucket.
-    pub bucket: &'a str,
-    /// The key, percent-encoded, after a slash; `/` for the bucket itself.
-    pub path: &'a str,
-    /// The canonical query: encoded, sorted.
-    pub query: &'a str,
-    /// Further headers, names in lower case; they are signed.
-    pub headers: &'a [(&'a str, &'a str)],
-    /// The body.
-    pub body: Option<Slice<'a>>,
-    /// Whether the body is an object's and goes as [`Settings::payload`] says.
-    pub object: bool,
-    /// Whether it may be sent again if a kept connection turns out to be closed.
-    pub again: bool,
-}
-
-impl<'a> Request<'a> {
-    /// A request without body, query or further headers that may be repeated.
-    pub fn new(method: Methods, host: usize, bucket: &'a str, path: &'a str) -> Request<'a> {
-        Request {
-            method,
-            host,
-            bucket,
-            path,
-            query: "",
-            headers: &[],
-            body: None,
-            object: false,
-            again: true,
-        }
-    }
-}
-
-/// What becomes of a good answer's body.
-#[derive(Clone, Copy)]
-pub enum Sink<'a> {
-    /// Counted.
-    Discard,
-    /// Compared byte by byte.
-    Compare(Slice<'a>),
-    /// Kept in [`Caller::kept`], at most so many bytes; more is a malformed answer.
-    Keep(usize),
-}
-
-/// What an answer was.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// The status code.
-    pub status: u16,
-    /// Bytes of its body.
-    pub bytes: u64,
-    /// Of those, how many were compared and right.
-    pub verified: u64,
-    /// Just before the request was sent.
-    pub sent: Instant,
-    /// When the first bytes of the body were there; `None` without a body.
-    pub first_byte: Option<Instant>,
-    /// When the last byte was.
-    pub ended: Instant,
-}
-
-/// Why there is no usable answer.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing moved for too long.
-    Timeout,
-    /// No connection, or it broke.
-    Connection(ErrorKind),
-    /// The answer is no HTTP, or too long.
-    Malformed(&'static str),
-    /// The body is not what was written.
-    WrongBytes,
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Fault {
-        match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Fault::Timeout,
-            ErrorKind::InvalidData => Fault::Malformed("too long a head, or no TLS"),
-            kind => Fault::Connection(kind),
-        }
-    }
-}
-
-impl Fault {
-    /// The class it is counted under.
-    pub fn class(&self) -> &'static str {
-        match self {
-            Fault::Timeout => "timeout",
-            Fault::Connection(_) => "connection",
-            Fault::Malformed(_) => "malformed-answer",
-            Fault::WrongBytes => "wrong-bytes",
-        }
-    }
-}
 
 /// What is known of a body that all objects of its length share.
 struct Memo {
@@ -308,7 +142,7 @@ impl Caller {
         let mut numbers = [0_u8; 20];
         let mut sha = [0_u8; 64];
         let mut sum = String::new();
-        let mut list = List { items: [("", ""); HEADERS], len: 0 };
+        let mut list = List::new();
         let token = match (payload, request.body) {
             (Payload::Signed, Some(body)) if signer.is_some() => {
                 sha =
@@ -531,7 +365,7 @@ impl Caller {
         if let (Some(checksum), Some(algorithm)) = (checksum, algorithm) {
             let from = head.len();
             let value = checksum.finish().base64();
-            write!(head, "{}:{value}\n", header_name(algorithm))?;
+            writeln!(head, "{}:{value}", header_name(algorithm))?;
             let signature = signer.map(|signer| signer.trailer(&previous, &head[from..]));
             head.pop();
             head.extend_from_slice(b"\r\n");
@@ -555,218 +389,4 @@ fn copy(to: &mut String, from: &[u8], place: Option<(usize, usize)>) {
     if let Some(text) = place.and_then(|(a, b)| std::str::from_utf8(&from[a..b]).ok()) {
         to.push_str(text);
     }
-}
-
-/// The text between two marks.
-pub(crate) fn between<'a>(bytes: &'a [u8], open: &[u8], close: &[u8]) -> Option<&'a str> {
-    let from = memmem::find(bytes, open)? + open.len();
-    let len = memmem::find(&bytes[from..], close)?;
-    std::str::from_utf8(&bytes[from..from + len]).ok()
-}
-
-/// Takes in a body.
-struct Reader<'a> {
-    sink: Sink<'a>,
-    kept: &'a mut Vec<u8>,
-    bytes: u64,
-    wrong: bool,
-}
-
-impl Reader<'_> {
-    fn data(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        match self.sink {
-            Sink::Discard => {}
-            // Read on after a mismatch, so that the connection stays usable and the time is whole.
-            Sink::Compare(expected) => self.wrong |= !expected.equals(self.bytes, bytes),
-            Sink::Keep(limit) => {
-                if self.kept.len() + bytes.len() > limit {
-                    return Err(Fault::Malformed("too long an answer"));
-                }
-                self.kept.extend_from_slice(bytes);
-            }
-        }
-        self.bytes += bytes.len() as u64;
-        Ok(())
-    }
-}
-
-/// Reads a body to its end; returns when its last byte was there, and sets when its first was.
-fn body(
-    line: &mut Line,
-    buffer: &mut Buffer,
-    head: &Head,
-    reader: &mut Reader<'_>,
-    mut now: Instant,
-    first: &mut Option<Instant>,
-) -> Result<Instant, Fault> {
-    let mut left = match head.framing {
-        Framing::Length(n) => n,
-        Framing::Close | Framing::Chunked => 0,
-    };
-    let mut last_chunk = false;
-    loop {
-        let held = buffer.held();
-        if !held.is_empty() && first.is_none() {
-            *first = Some(now);
-        }
-        match head.framing {
-            Framing::Length(_) | Framing::Close => {
-                let all = held.len();
-                let n = if head.framing == Framing::Close {
-                    all
-                } else {
-                    all.min(usize::try_from(left).unwrap_or(all))
-                };
-                reader.data(&held[..n])?;
-                buffer.take(n);
-                left = left.saturating_sub(n as u64);
-                if left == 0 && head.framing != Framing::Close {
-                    return Ok(now);
-                }
-            }
-            Framing::Chunked => {
-                if chunks(buffer, reader, &mut left, &mut last_chunk)? {
-                    return Ok(now);
-                }
-            }
-        }
-        let n = buffer.receive(line)?;
-        now = Instant::now();
-        if n == 0 {
-            return match head.framing {
-                Framing::Close => Ok(now),
-                _ => Err(Fault::Connection(ErrorKind::UnexpectedEof)),
-            };
-        }
-    }
-}
-
-/// Takes what is held of a chunked body; `true` at its end. `left` counts the bytes of the chunk
-/// that is being read and its line end.
-fn chunks(
-    buffer: &mut Buffer,
-    reader: &mut Reader<'_>,
-    left: &mut u64,
-    last: &mut bool,
-) -> Result<bool, Fault> {
-    loop {
-        let held = buffer.held();
-        if *left > 0 {
-            if held.is_empty() {
-                return Ok(false);
-            }
-            let n = held.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-            // The two last bytes are the line end.
-            let data = left.saturating_sub(2).min(n as u64) as usize;
-            reader.data(&held[..data])?;
-            *left -= n as u64;
-            buffer.take(n);
-            continue;
-        }
-        let Some(end) = memchr(b'\n', held) else { return Ok(false) };
-        let text = held[..end].trim_ascii();
-        if *last {
-            // Trailing headers, then an empty line.
-            let done = text.is_empty();
-            buffer.take(end + 1);
-            if done {
-                return Ok(true);
-            }
-            continue;
-        }
-        let digits = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-        let size = std::str::from_utf8(digits).ok().and_then(|t| u64::from_str_radix(t, 16).ok());
-        let size = size.filter(|s| *s <= 1 << 40).ok_or(Fault::Malformed("a bad chunk"))?;
-        buffer.take(end + 1);
-        *last = size == 0;
-        *left = if size == 0 { 0 } else { size + 2 };
-    }
-}
-
-/// Headers in the order of their names.
-struct List<'a> {
-    items: [(&'a str, &'a str); HEADERS],
-    len: usize,
-}
-
-impl<'a> List<'a> {
-    fn add(&mut self, name: &'a str, value: &'a str) {
-        assert!(self.len < HEADERS, "requests have few headers");
-        let mut at = self.len;
-        while at > 0 && self.items[at - 1].0 > name {
-            self.items[at] = self.items[at - 1];
-            at -= 1;
-        }
-        self.items[at] = (name, value);
-        self.len += 1;
-    }
-
-    fn items(&self) -> &[(&'a str, &'a str)] {
-        &self.items[..self.len]
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        for (name, value) in self.items() {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-    }
-}
-
-fn decimal(buffer: &mut [u8; 20], mut value: u64) -> &str {
-    let mut at = buffer.len();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return std::str::from_utf8(&buffer[at..]).expect("digits");
-        }
-    }
-}
-
-fn sha256_hex(body: &Slice<'_>) -> [u8; 64] {
-    let mut hash = Sha256::new();
-    body.each(0, body.len(), |piece| hash.update(piece));
-    let mut hex = Vec::with_capacity(64);
-    hex_into(&mut hex, &hash.finish());
-    hex.try_into().expect("32 bytes are 64 digits")
-}
-
-fn checksum_of(algorithm: Algorithm, body: &Slice<'_>) -> String {
-    let mut hasher = Hasher::new(algorithm);
-    body.each(0, body.len(), |piece| hasher.update(piece));
-    hasher.finish().base64()
-}
-
-fn header_name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Crc32 => "x-amz-checksum-crc32",
-        Algorithm::Crc32c => "x-amz-checksum-crc32c",
-        Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
-        Algorithm::Sha1 => "x-amz-checksum-sha1",
-        Algorithm::Sha256 => "x-amz-checksum-sha256",
-    }
-}
-
-/// Bytes of a body of `len` once it is framed.
-fn encoded_len(len: u64, payload: Payload, trailer: Option<Algorithm>) -> u64 {
-    let signed = payload != Payload::Trailer;
-    let chunk = if signed { SIGNED_CHUNK } else { UNSIGNED_CHUNK };
-    let signature = if signed { 17 + 64 } else { 0 };
-    let digits = |n: u64| u64::from((64 - n.leading_zeros()).div_ceil(4).max(1));
-    let framed = |n: u64| digits(n) + signature + 2 + n + 2;
-    let mut total = len / chunk * framed(chunk);
-    if !len.is_multiple_of(chunk) {
-        total += framed(len % chunk);
-    }
-    total += 1 + signature + 2 + 2;
-    if let Some(algorithm) = trailer {
-        let value = algorithm.digest_len().div_ceil(3) * 4;
-        total += (header_name(algorithm).len() + 1 + value + 2) as u64;
-        total += if signed { 24 + 64 + 2 } else { 0 };
-    }
-    total
 }

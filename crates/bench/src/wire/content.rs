@@ -147,7 +147,7 @@ impl<'a> Content<'a> {
     }
 
     /// The longest contiguous piece from `offset`, at most `most` bytes.
-    fn piece<'s>(&'s self, offset: u64, most: u64) -> &'s [u8] {
+    fn piece(&self, offset: u64, most: u64) -> &[u8] {
         let most = most.min(self.len - offset);
         let stamp = if self.plain { 0 } else { STAMP };
         if offset < stamp {

@@ -18,14 +18,16 @@
 
 mod caller;
 mod content;
+mod framed;
 mod head;
 mod host;
 mod line;
+mod read;
 mod sign;
 mod tls;
+mod types;
 
-pub(crate) use caller::between;
-pub use caller::{Answer, Caller, Fault, Methods, Payload, Request, Settings, Sink};
+pub use caller::Caller;
 pub use content::{Content, Pool, Shape, Slice};
 pub(crate) use content::{mix, splitmix};
 pub use head::{Framing, Head, parse};
@@ -33,6 +35,9 @@ pub use host::{Host, expand};
 pub use line::{Buffer, Line};
 pub use sign::{Keys, Signer};
 pub use tls::client_config;
+pub use types::{Answer, Fault, Methods, Payload, Request, Settings, Sink};
+
+pub(crate) use read::between;
 
 /// Appends `text` percent-encoded as signatures need it: everything but `A-Za-z0-9-._~`, and `/`
 /// if `slash`.
