@@ -27,7 +27,7 @@ const LINES: usize = 6;
 
 /// The report of one or more results; without a title it carries the name of the first.
 pub fn html(runs: &[Run], title: Option<&str>) -> String {
-    let title = title.map_or_else(|| runs.first().map_or("No results", |r| r.name.as_str()), |t| t);
+    let title = title.unwrap_or_else(|| runs.first().map_or("No results", |r| r.name.as_str()));
     let mut body = String::new();
     let add = [
         overview::results(runs),

@@ -1,3 +1,5 @@
+//! The page as text: sections, escaping, tags; how it looks is tested in tests/system/test_bench_report.py.
+
 use super::*;
 use crate::fixture;
 

@@ -65,10 +65,14 @@ impl Timeline {
     /// Joins neighbours until there are at most `most` steps.
     pub fn coarsen(&mut self, most: usize) {
         while self.points.len() > most.max(1) {
-            self.step_s *= 2.0;
-            self.points =
-                self.points.chunks(2).map(|c| c.iter().copied().fold(Point::default(), join)).collect();
+            self.double();
         }
+    }
+
+    /// Joins neighbours once.
+    fn double(&mut self) {
+        self.step_s *= 2.0;
+        self.points = self.points.chunks(2).map(|c| c.iter().copied().fold(Point::default(), join)).collect();
     }
 
     /// The steps that lie wholly after the warm-up; the last is left out, since it may be cut off
@@ -98,7 +102,11 @@ impl Timeline {
         if self.points.is_empty() || self.step_s <= 0.0 {
             self.step_s = other.step_s;
         }
-        let most = Timeline::MAX;
+        // A file may claim any step: the room for both is bounded before it is taken.
+        let span_s = later_s + other.points.len() as f64 * other.step_s;
+        while span_s / self.step_s > (64 * Timeline::MAX) as f64 {
+            self.double();
+        }
         for (i, point) in other.points.iter().enumerate() {
             let start = ((later_s + i as f64 * other.step_s) / self.step_s).max(0.0);
             let end = start + other.step_s / self.step_s;
@@ -124,7 +132,7 @@ impl Timeline {
                 slot += 1;
             }
         }
-        self.coarsen(most);
+        self.coarsen(Timeline::MAX);
     }
 }
 
@@ -167,6 +175,9 @@ mod tests {
         assert_eq!(counts(&t), [10, 12, 14, 2]);
         t.add(&timeline(2.0, &[8]), 0.0);
         assert_eq!(counts(&t), [14, 16, 14, 2]);
+        let mut tiny = timeline(1e-9, &[1, 2]);
+        tiny.add(&timeline(1.0, &[5, 5]), 3.0);
+        assert!(tiny.points.len() <= Timeline::MAX && counts(&tiny).iter().sum::<u64>() == 13);
         let mut empty = Timeline::default();
         empty.add(&t, 0.0);
         assert_eq!(empty, t);

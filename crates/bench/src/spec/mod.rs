@@ -14,6 +14,7 @@
 pub mod check;
 pub mod objects;
 mod runner;
+mod watch;
 
 pub use runner::{Options, Outcome, SET_ASIDE, averaged, run};
 

@@ -1,10 +1,10 @@
 //! Statistics: what may be said of measured numbers, and with what confidence.
 //!
-//! * [`describe`]: mean, deviation, quantiles, a straight line, batch means
-//! * [`distribution`]: Student's t and the normal distribution
-//! * [`bootstrap`]: confidence of a difference or a ratio, from a seed
-//! * [`rank`]: Mann-Whitney
-//! * [`steady`]: steady state as SNIA defines it, and where warm-up ends
+//! * [`describe`] has mean, deviation, quantiles, a straight line, batch means.
+//! * [`distribution`] has Student's t and the normal distribution.
+//! * [`bootstrap`] tells the confidence of a difference or a ratio, from a seed.
+//! * [`rank`] is the test of Mann and Whitney.
+//! * [`steady`] knows the steady state as SNIA defines it, and where warm-up ends.
 //!
 //! Invariants: every function is pure; random ones take a seed; too few samples give no answer
 //! (`None`) instead of a guess.
