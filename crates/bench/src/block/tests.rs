@@ -20,7 +20,7 @@ fn folders() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn options(paths: Vec<PathBuf>) -> Options {
-    Options { paths, size: 8 << 20, depth: 2, runtime_s: 0.2, warmup_s: 0.05, ..Options::default() }
+    Options { paths, size: 8 << 20, depth: 2, runtime_s: 0.2, warmup_s: 0.02, ..Options::default() }
 }
 
 /// Runs; on a file system without direct I/O through the page cache.
