@@ -94,6 +94,11 @@ fn plan(options: &Options, output: &Output) -> Outcome {
     let mut run = match &options.measured {
         Some(path) => {
             let run = results::open(path)?;
+            if run.mode == "drive" && !options.measure.is_empty() {
+                return Err(Failure::usage(
+                    "drives are what this plan is made of: --measured takes what went through the code",
+                ));
+            }
             let (get, put) = measured::get_and_put(&run);
             if get.is_none() && put.is_none() {
                 return Err(Failure::usage(format!("`{}` has neither GET nor PUT", path.display())));

@@ -17,7 +17,7 @@ fn options(nodes: Vec<String>) -> Options {
         nodes,
         directions: vec![Direction::Send, Direction::Receive, Direction::Both],
         streams: 2,
-        shape: Shape { warmup_s: 0.1, duration_s: 0.5, block: 128 << 10 },
+        shape: Shape { warmup_s: 0.1, duration_s: 0.25, block: 128 << 10 },
         all_pairs: false,
         serial: false,
         repeat: 1,
@@ -68,10 +68,10 @@ fn directions_from_here() {
             let mut expected = expected;
             expected.sort();
             assert_eq!(pairs, expected);
-            assert!(stream.bytes > 10_000_000, "{}: {}", phase.name, stream.bytes);
+            assert!(stream.bytes > 1_000_000, "{}: {}", phase.name, stream.bytes);
             assert!(stream.by.values().all(|s| s.bytes > 0));
             assert_eq!(stream.by.values().map(|s| s.bytes).sum::<u64>(), stream.bytes);
-            assert!((stream.bytes_per_s.mean - stream.bytes as f64 / 0.5).abs() < 1.0);
+            assert!((stream.bytes_per_s.mean - stream.bytes as f64 / 0.25).abs() < 1.0);
             assert!(stream.timeline.points.iter().map(|p| p.bytes).sum::<u64>() >= stream.bytes / 2);
             for name in ["ping", "ping-idle"] {
                 let times = times(phase, name).unwrap();

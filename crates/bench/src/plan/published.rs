@@ -241,7 +241,8 @@ fn data24() -> Vec<Row> {
     let iops = |reads: f64, writes: f64| model::device_iops(DEVICES, reads, writes, a, b);
     let fitted_port = |per_port: f64| model::port_iops(6.0, per_port, 1.0);
     vec![
-        row("P12", "Data24 sequential read", "GB/s", 71.5, "M1 x 6", ports),
+        row("P12", "Data24 sequential read", "GB/s", 71.5, "M1 x 6", ports)
+            .note("with 82 bytes of overhead per packet"),
         row("P13", "Data24 specified bandwidth", "GB/s", 71.0, "M1 x 6", ports),
         row("P14", "Data24 capacity", "TB", 368.0, "24 x 15.36", 24.0 * 15.36),
         row("P15", "Data24 random read", "M/s", BASELINE.0, "M3: 6 x 2.55 M", fitted_port(2.55))
