@@ -22,7 +22,8 @@ use ashlar_bench::{
 };
 use clap::ValueEnum;
 
-use self::job::{duration, job, rate, share, warmup};
+pub(super) use self::job::{duration, share};
+use self::job::{job, rate, warmup};
 use self::table::table;
 use crate::client::Globals;
 

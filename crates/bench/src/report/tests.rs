@@ -1,3 +1,5 @@
+//! The report as a whole: every section, every chart with its table, nothing from the network.
+
 //! The page as text: sections, escaping, tags; how it looks is tested in tests/system/test_bench_report.py.
 
 use super::*;
