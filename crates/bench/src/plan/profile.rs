@@ -258,7 +258,7 @@ impl Profile {
             self.ports.as_ref().map(|p| (p.payload, p.header)),
             self.servers.payload.zip(self.servers.header),
         ];
-        if packets.into_iter().flatten().any(|(p, h)| !positive(p) || !(h.is_finite() && h >= 0.0)) {
+        if packets.into_iter().flatten().any(|(p, h)| !(positive(p) && h.is_finite() && h >= 0.0)) {
             return wrong("payload must be above zero and header at least zero");
         }
         if self.code.local_share.is_some_and(|l| !(0.0..=1.0).contains(&l)) {
