@@ -66,7 +66,7 @@ pub struct Options {
 fn code(text: &str) -> Result<(u32, u32), String> {
     let parsed = text.split_once('+').and_then(|(k, m)| Some((k.parse().ok()?, m.parse().ok()?)));
     match parsed {
-        Some((k, m)) if k >= 1 && k <= 64 && m <= 64 && k + m <= 64 => Ok((k, m)),
+        Some((k, m)) if (1..=64).contains(&k) && m <= 64 && k + m <= 64 => Ok((k, m)),
         _ => Err("write for instance 12+4; k >= 1 and k+m <= 64".to_owned()),
     }
 }
