@@ -210,8 +210,10 @@ impl DiskFile {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => done += n,
                 Err(rustix::io::Errno::INTR) => {}
-                // OPNOTSUPP: this file system cannot tell; be careful.
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::OPNOTSUPP) => return Ok(false),
+                // The file system, the kernel or a sandbox around it cannot tell: be careful.
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                    return Ok(false);
+                }
                 Err(e) => return Err(e.into()),
             }
         }
