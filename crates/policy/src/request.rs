@@ -282,10 +282,14 @@ impl<'a> Request<'a> {
     }
 
     /// `bucket`, `bucket/key`, a key's name or nothing.
-    #[inline]
     pub fn resource(&self) -> &str {
         // Put together from texts at their ends, so this is text.
         std::str::from_utf8(&self.resource).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn resource_bytes(&self) -> &[u8] {
+        &self.resource
     }
 
     pub(crate) fn single(&self, key: &Key) -> Option<Scalar<'_>> {
@@ -322,9 +326,9 @@ impl<'a> Request<'a> {
             KeyId::MaxKeys => c.max_keys.map_or(Values::Absent, Values::Int),
             KeyId::LockLegalHold => maybe(c.legal_hold),
             KeyId::LockMode => maybe(c.lock_mode),
-            KeyId::LockRemainingDays => c
-                .lock_until_ms
-                .map_or(Values::Absent, |t| Values::Int((t - c.now_ms).max(0).saturating_add(DAY_MS - 1) / DAY_MS)),
+            KeyId::LockRemainingDays => c.lock_until_ms.map_or(Values::Absent, |t| {
+                Values::Int((t - c.now_ms).max(0).saturating_add(DAY_MS - 1) / DAY_MS)
+            }),
             KeyId::LockRetainUntil => c.lock_until_ms.map_or(Values::Absent, Values::Time),
             KeyId::Prefix => maybe(c.prefix),
             KeyId::RequestObjectTagKeys => Values::Names(c.request_tags),
