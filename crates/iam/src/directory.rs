@@ -44,22 +44,7 @@ pub(crate) struct Rights {
 
 impl Directory {
     pub fn new(records: Records, root: &Root) -> Directory {
-        let root = Identity {
-            access_key: root.access_key.clone(),
-            secret: root.secret.clone(),
-            kind: Kind::Root,
-            user: root.access_key.clone(),
-            root: true,
-            groups: Vec::new(),
-            policies: Vec::new(),
-            policy_names: Vec::new(),
-            bounds: Vec::new(),
-            expires_ms: None,
-            issued_ms: None,
-            arn: format!("arn:aws:iam::{ACCOUNT}:root"),
-            used_ms: AtomicI64::new(0),
-        };
-        Directory { records, root: Arc::new(root), made: RwLock::default() }
+        Directory { records, root: Arc::new(Identity::of_root(root)), made: RwLock::default() }
     }
 
     /// The identity of an access key that is stored.

@@ -42,6 +42,9 @@ pub enum Error {
     /// The session token is not one of ours, is too old, or was revoked: ask for a new one.
     #[error("the session token is not valid: {0}")]
     Token(&'static str),
+    /// The session has ended: ask for a new one.
+    #[error("the session token has expired")]
+    Expired,
     /// The control store cannot take or show the change now: try again.
     #[error("{0}")]
     Unavailable(String),

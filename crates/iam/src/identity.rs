@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ashlar_policy::{Authority, BucketRules, Policy, Principal, Who};
 
+use crate::directory::Root;
 use crate::secret::Secret;
 
 /// What kind of credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Nobody: the request was not signed.
+    Anonymous,
     /// Root's own.
     Root,
     /// A user's own.
@@ -61,10 +64,44 @@ pub struct Identity {
 pub const ACCOUNT: &str = "000000000000";
 
 impl Identity {
+    /// Root.
+    #[must_use]
+    pub fn of_root(root: &Root) -> Identity {
+        Identity {
+            access_key: root.access_key.clone(),
+            secret: root.secret.clone(),
+            kind: Kind::Root,
+            user: root.access_key.clone(),
+            root: true,
+            groups: Vec::new(),
+            policies: Vec::new(),
+            policy_names: Vec::new(),
+            bounds: Vec::new(),
+            expires_ms: None,
+            issued_ms: None,
+            arn: format!("arn:aws:iam::{ACCOUNT}:root"),
+            used_ms: AtomicI64::new(0),
+        }
+    }
+
+    /// Nobody.
+    #[must_use]
+    pub fn anonymous() -> Identity {
+        let nobody = Root { access_key: String::new(), secret: Secret::new("") };
+        Identity { kind: Kind::Anonymous, root: false, arn: String::new(), ..Identity::of_root(&nobody) }
+    }
+
+    /// Root with nothing that bounds it.
+    #[must_use]
+    pub fn is_unbounded_root(&self) -> bool {
+        self.root && self.kind != Kind::Anonymous && self.bounds.is_empty()
+    }
+
     /// As a principal of the policy language.
     #[must_use]
     pub fn principal(&self) -> Principal<'_> {
         let who = match (self.root, self.kind) {
+            (_, Kind::Anonymous) => Who::Anonymous,
             (true, _) => Who::Root,
             (false, Kind::Session) => Who::Session,
             (false, _) => Who::User,

@@ -114,7 +114,7 @@ impl Iam {
     /// The identity behind a session's access key and token.
     ///
     /// # Errors
-    /// `Token`, with the same cost whatever is wrong with a token of ours.
+    /// `Token`, `Expired`.
     pub fn session(&self, access_key: &str, token: &str) -> Result<Arc<Identity>> {
         if token.len() > TOKEN {
             return Err(Error::Token("it is too long"));
@@ -129,7 +129,7 @@ impl Iam {
         }
         let now = self.now();
         if now >= content.expires_ms {
-            return Err(Error::Token("it has expired"));
+            return Err(Error::Expired);
         }
         let d = self.directory();
         let gone = Error::Token("the user it was made for is gone or disabled");

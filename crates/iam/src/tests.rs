@@ -272,7 +272,7 @@ fn a_session_ends_with_everything_it_stands_on() {
         world.pass(1);
         let last = iam.assume(&iam.root(), &hour(None)).unwrap();
         world.pass(3_600_000);
-        assert!(matches!(open(&last), Err(Error::Token(_))));
+        assert!(matches!(open(&last), Err(Error::Expired)));
     });
 }
 

@@ -106,7 +106,7 @@ impl Admin {
             Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
         let verifier = self.service.verifier();
         let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
-        if verified.access_key() != verifier.keys.root_access_key() {
+        if !verified.identity().is_unbounded_root() {
             return Err(Fault::new(Code::ACCESS_DENIED));
         }
         let source = Source::Hyper(incoming);

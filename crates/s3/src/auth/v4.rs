@@ -276,8 +276,9 @@ pub(super) fn form(
     }
     check_scope(verifier, &scope).map_err(|(why, _)| Fault::argument("x-amz-credential", "", why))?;
     let policy = need("policy")?;
-    let (credential, known) = verifier.secret_of(scope.access_key);
-    let key = verifier.keys.signing_key(&credential, scope.date, scope.region, "s3");
+    let token = fields.get("x-amz-security-token");
+    let (identity, known) = verifier.identity_of(scope.access_key, token)?;
+    let key = verifier.keys.signing_key(&identity, scope.date, scope.region, "s3");
     let mut given = [0; 32];
     let parsed = hex::decode_to_slice(signature, &mut given).is_ok();
     let good = hmac::verify(&key, policy.as_bytes(), &given).is_ok();
@@ -285,7 +286,7 @@ pub(super) fn form(
         return Err(wrong_signature(scope.access_key, signature, policy, None));
     }
     Ok(Verified {
-        access_key: scope.access_key.to_owned(),
+        identity,
         scheme: Scheme::Form,
         payload: Payload::Unsigned,
         chain: None,
@@ -350,8 +351,12 @@ thread_local! {
 fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outcome<Verified> {
     let signed = signed_names(request.headers, claim)?;
     let payload = Payload::parse(claim.payload)?;
-    let (credential, known) = verifier.secret_of(claim.scope.access_key);
-    let key = verifier.keys.signing_key(&credential, claim.scope.date, claim.scope.region, "s3");
+    let token = match claim.presigned {
+        true => request.target.query.get("X-Amz-Security-Token"),
+        false => request.headers.get("x-amz-security-token").and_then(|t| t.to_str().ok()),
+    };
+    let (identity, known) = verifier.identity_of(claim.scope.access_key, token)?;
+    let key = verifier.keys.signing_key(&identity, claim.scope.date, claim.scope.region, "s3");
     let stamp = format!("{}\n{}/{}/s3/aws4_request\n", claim.stamp, claim.scope.date, claim.scope.region);
     let mut given = [0; 32];
     let parsed = claim.signature.len() == 64 && hex::decode_to_slice(claim.signature, &mut given).is_ok();
@@ -379,7 +384,7 @@ fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outco
         Payload::Single(_) | Payload::Unsigned | Payload::UnsignedTrailer | Payload::Reserved(_) => None,
     };
     let scheme = if claim.presigned { Scheme::QueryV4 } else { Scheme::HeaderV4 };
-    Ok(Verified { access_key: claim.scope.access_key.to_owned(), scheme, payload, chain })
+    Ok(Verified { identity, scheme, payload, chain })
 }
 
 /// The names in SignedHeaders, after checking that they cover what must be covered.
