@@ -300,6 +300,9 @@ impl ActionSet {
 
     /// Every action that the text names: a name, or a name with `*` and `?`, in any case of letters.
     pub fn matching(text: &str) -> ActionSet {
+        if !text.contains(['*', '?']) {
+            return Action::find(text).into_iter().collect();
+        }
         let pattern = crate::pattern::Pattern::glob(&text.to_ascii_lowercase());
         Action::ALL
             .iter()

@@ -158,7 +158,7 @@ impl ArnPattern {
 
     fn matches(&self, text: &str, request: &Request) -> bool {
         let mut parts = text.splitn(6, ':');
-        self.0.iter().all(|p| parts.next().is_some_and(|t| p.matches(t, request)))
+        self.0.iter().all(|p| parts.next().is_some_and(|t| p.matches(t.as_bytes(), request)))
     }
 }
 
@@ -265,7 +265,7 @@ impl Condition {
                 if self.operator.kind == Kind::TextIgnoringCase {
                     patterns.iter().any(|p| p.equals_ignoring_case(&text, request))
                 } else {
-                    patterns.iter().any(|p| p.matches(&text, request))
+                    patterns.iter().any(|p| p.matches(text.as_bytes(), request))
                 }
             }
             Wanted::Arns(arns) => {

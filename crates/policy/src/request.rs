@@ -282,10 +282,14 @@ impl<'a> Request<'a> {
     }
 
     /// `bucket`, `bucket/key`, a key's name or nothing.
-    #[inline]
     pub fn resource(&self) -> &str {
         // Put together from texts at their ends, so this is text.
         std::str::from_utf8(&self.resource).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn resource_bytes(&self) -> &[u8] {
+        &self.resource
     }
 
     pub(crate) fn single(&self, key: &Key) -> Option<Scalar<'_>> {

@@ -64,7 +64,7 @@ impl Resource {
             Space::S3 => request.action.level() != Level::Kms,
             Space::Kms => request.action.level() == Level::Kms,
         };
-        good && self.pattern.matches(request.resource(), request)
+        good && self.pattern.matches(request.resource_bytes(), request)
     }
 
     /// Whether it stands for everything, and so also for actions about nothing in particular.
