@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ashlar_policy::{Action, Attached, Authority, BucketRules, Context, Policy, Principal, Request, Who, decide};
+use ashlar_policy::{
+    Action, Attached, Authority, BucketRules, Context, Policy, Principal, Request, Who, decide,
+};
 
 const ROUNDS: u32 = 15;
 const EACH: u32 = 100_000;
@@ -26,7 +28,8 @@ fn policy(i: usize) -> String {
 
 fn measure(name: &str, bucket: &str, key: &str, action: Action, authority: &Authority, want: bool) {
     let groups = vec!["staff".to_owned(), "dev".to_owned()];
-    let principal = Principal { who: Who::User, name: "alice", id: "alice", groups: &groups, ..Principal::default() };
+    let principal =
+        Principal { who: Who::User, name: "alice", id: "alice", groups: &groups, ..Principal::default() };
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {
         let begin = Instant::now();
@@ -53,22 +56,55 @@ fn main() {
     let twenty: Vec<Arc<Policy>> = (0..20).map(|i| Arc::new(read(Attached::Identity, &policy(i)))).collect();
     let all = Authority { identity: &twenty, ..Authority::default() };
     println!("20 policies of 5 statements, every statement about GetObject or all of S3:");
-    measure("GET allowed by the 19th policy", "team-18", "home/alice/report.pdf", Action::GetObject, &all, true);
-    measure("GET allowed by the first policy (the rest may deny)", "team-0", "home/alice/x", Action::GetObject, &all, true);
-    measure("GET that nothing allows", "other", "a/fairly/long/key/of/an/object.parquet", Action::GetObject, &all, false);
+    measure(
+        "GET allowed by the 19th policy",
+        "team-18",
+        "home/alice/report.pdf",
+        Action::GetObject,
+        &all,
+        true,
+    );
+    measure(
+        "GET allowed by the first policy (the rest may deny)",
+        "team-0",
+        "home/alice/x",
+        Action::GetObject,
+        &all,
+        true,
+    );
+    measure(
+        "GET that nothing allows",
+        "other",
+        "a/fairly/long/key/of/an/object.parquet",
+        Action::GetObject,
+        &all,
+        false,
+    );
     measure("GET allowed by source address and TLS", "scratch-19-a", "k", Action::GetObject, &all, true);
     measure("admin action that nothing mentions", "", "", Action::AdminCreateUser, &all, false);
     let one = [ashlar_policy::builtin("readwrite").expect("built in")];
-    measure("readwrite alone, GET", "b", "k", Action::GetObject, &Authority { identity: &one, ..Authority::default() }, true);
+    measure(
+        "readwrite alone, GET",
+        "b",
+        "k",
+        Action::GetObject,
+        &Authority { identity: &one, ..Authority::default() },
+        true,
+    );
     let public = read(
         Attached::Bucket,
         r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::team-18/*"}]}"#,
     );
-    let with_bucket = Authority { bucket: BucketRules { policy: Some(&public), ..BucketRules::default() }, ..all };
+    let with_bucket =
+        Authority { bucket: BucketRules { policy: Some(&public), ..BucketRules::default() }, ..all };
     measure("the 20 and a bucket policy that allows", "team-18", "x", Action::GetObject, &with_bucket, true);
     let begin = Instant::now();
     for i in 0..1000 {
         black_box(read(Attached::Identity, &policy(i % 20)));
     }
-    println!("{:<58} {:>8.0} ns", "reading and compiling one policy", begin.elapsed().as_nanos() as f64 / 1000.0);
+    println!(
+        "{:<58} {:>8.0} ns",
+        "reading and compiling one policy",
+        begin.elapsed().as_nanos() as f64 / 1000.0
+    );
 }

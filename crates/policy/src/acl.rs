@@ -194,7 +194,9 @@ impl Acl {
                 && match (&g.grantee, who) {
                     (Grantee::Id(id), Requester::Id(w)) => id == w,
                     (Grantee::AllUsers, _) => !ignore_public,
-                    (Grantee::AuthenticatedUsers, Requester::Id(_) | Requester::Authenticated) => !ignore_public,
+                    (Grantee::AuthenticatedUsers, Requester::Id(_) | Requester::Authenticated) => {
+                        !ignore_public
+                    }
                     (Grantee::LogDelivery, Requester::LogDelivery) => true,
                     _ => false,
                 }
@@ -313,7 +315,9 @@ pub enum Of {
 pub fn needs(action: Action) -> Option<(Of, Permission)> {
     use Action::*;
     Some(match action {
-        ListBucket | ListBucketVersions | ListBucketMultipartUploads | HeadBucket => (Of::Bucket, Permission::Read),
+        ListBucket | ListBucketVersions | ListBucketMultipartUploads | HeadBucket => {
+            (Of::Bucket, Permission::Read)
+        }
         PutObject | DeleteObject => (Of::Bucket, Permission::Write),
         GetBucketAcl => (Of::Bucket, Permission::ReadAcp),
         PutBucketAcl => (Of::Bucket, Permission::WriteAcp),

@@ -369,7 +369,9 @@ mod tests {
         assert_eq!(ActionSet::matching("*").iter().count(), Action::ALL.len());
         assert_eq!(ActionSet::matching("S3:getobject").iter().collect::<Vec<_>>(), [Action::GetObject]);
         assert!(ActionSet::matching("s3:Nothing*").is_empty());
-        assert!(!set.complement().contains(Action::GetObject) && set.complement().contains(Action::PutObject));
+        assert!(
+            !set.complement().contains(Action::GetObject) && set.complement().contains(Action::PutObject)
+        );
         assert_eq!(nearest("s3:GetObjct"), Some("s3:GetObject"));
         assert_eq!(nearest("ec2:RunInstances"), None);
     }

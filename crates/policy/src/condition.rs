@@ -205,16 +205,16 @@ impl Condition {
         vars: bool,
     ) -> Result<Condition, (usize, String)> {
         let wanted = match operator.kind {
-            Kind::Text | Kind::TextIgnoringCase => Wanted::Texts(each(values, |v| {
-                Pattern::parse(v, false, vars).map_err(|b| bad_pattern(&b))
-            })?),
-            Kind::Like => Wanted::Texts(each(values, |v| {
-                Pattern::parse(v, true, vars).map_err(|b| bad_pattern(&b))
-            })?),
-            Kind::Arn => Wanted::Arns(each(values, |v| ArnPattern::parse(v, vars))?),
-            Kind::Number(_) => {
-                Wanted::Numbers(each(values, |v| number(v).ok_or_else(|| format!("\"{v}\" is not a number")))?)
+            Kind::Text | Kind::TextIgnoringCase => {
+                Wanted::Texts(each(values, |v| Pattern::parse(v, false, vars).map_err(|b| bad_pattern(&b)))?)
             }
+            Kind::Like => {
+                Wanted::Texts(each(values, |v| Pattern::parse(v, true, vars).map_err(|b| bad_pattern(&b)))?)
+            }
+            Kind::Arn => Wanted::Arns(each(values, |v| ArnPattern::parse(v, vars))?),
+            Kind::Number(_) => Wanted::Numbers(each(values, |v| {
+                number(v).ok_or_else(|| format!("\"{v}\" is not a number"))
+            })?),
             Kind::Date(_) => Wanted::Dates(each(values, |v| {
                 date(v).ok_or_else(|| format!("\"{v}\" is not a date; write 2026-11-21T15:04:05Z"))
             })?),
@@ -230,7 +230,8 @@ impl Condition {
                 STANDARD.decode(v).map(Into::into).map_err(|_| format!("\"{v}\" is not base64"))
             })?),
             Kind::Ip => Wanted::Nets(each(values, |v| {
-                Net::parse(v).ok_or_else(|| format!("\"{v}\" is not an address or network; write 192.0.2.0/24"))
+                Net::parse(v)
+                    .ok_or_else(|| format!("\"{v}\" is not an address or network; write 192.0.2.0/24"))
             })?),
         };
         Ok(Condition { operator, key, wanted })
@@ -247,13 +248,9 @@ impl Condition {
         match quantifier {
             Quantifier::None if values.is_absent() => if_exists || negated,
             Quantifier::None => values.any(|v| self.matches(v, request)) != negated,
-            Quantifier::All => {
-                values.is_empty_set() || !values.any(|v| self.matches(v, request) == negated)
-            }
+            Quantifier::All => values.is_empty_set() || !values.any(|v| self.matches(v, request) == negated),
             Quantifier::Any if values.is_absent() => if_exists,
-            Quantifier::Any => {
-                !values.is_empty_set() && values.any(|v| self.matches(v, request) != negated)
-            }
+            Quantifier::Any => !values.is_empty_set() && values.any(|v| self.matches(v, request) != negated),
         }
     }
 

@@ -99,7 +99,9 @@ pub fn decide(request: &Request, who: &Authority) -> Decision {
         match policy.verdict(request) {
             Verdict::Deny(_) if root && repairs(request.action) => {}
             Verdict::Deny(index) => return denied(By::Statement { source: Source::Bucket, index }),
-            Verdict::Allow(_) if anonymous && who.bucket.block.restrict_public_buckets && policy.is_public() => {
+            Verdict::Allow(_)
+                if anonymous && who.bucket.block.restrict_public_buckets && policy.is_public() =>
+            {
                 blocked = true;
             }
             Verdict::Allow(index) => allow = Some(By::Statement { source: Source::Bucket, index }),
@@ -189,7 +191,9 @@ pub fn explain(request: &Request, who: &Authority) -> Explanation {
             let misses = match s.miss(request) {
                 Some(Miss::Action) => continue,
                 Some(Miss::Principal) => Some("it is about other principals".to_owned()),
-                Some(Miss::Resource) => Some(format!("it is about other resources than \"{}\"", request.resource())),
+                Some(Miss::Resource) => {
+                    Some(format!("it is about other resources than \"{}\"", request.resource()))
+                }
                 Some(Miss::Condition(c)) => {
                     let (key, have) = (c.key.full_name(), in_words(request.values(&c.key)));
                     Some(format!("its condition on {key} is not met (the request has: {have})"))

@@ -96,7 +96,9 @@ fn texts(node: Node, path: &str) -> Result<Vec<String>> {
         Node::List(items) => {
             items.into_iter().enumerate().map(|(i, n)| text(n, &format!("{path}[{i}]"))).collect()
         }
-        one => Ok(vec![text(one, path).map_err(|_| invalid(path, "must be a string or an array of strings"))?]),
+        one => {
+            Ok(vec![text(one, path).map_err(|_| invalid(path, "must be a string or an array of strings"))?])
+        }
     }
 }
 
@@ -137,7 +139,8 @@ impl Document {
                         "2012-10-17" => Version::V2012,
                         "2008-10-17" => Version::V2008,
                         other => {
-                            let why = format!("\"{other}\" is no version of the language; write \"2012-10-17\"");
+                            let why =
+                                format!("\"{other}\" is no version of the language; write \"2012-10-17\"");
                             return Err(invalid("Version", why));
                         }
                     });

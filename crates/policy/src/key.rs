@@ -168,7 +168,9 @@ mod tests {
         assert_eq!(&*Key::find("JWT:Sub").unwrap().name, "sub");
         assert_eq!(Key::find("aws:sourcevpc").unwrap().full_name(), "aws:SourceVpc");
         assert_eq!(Key::find("jwt:x").unwrap().full_name(), "jwt:x");
-        for bad in ["", "aws:", "jwt:", "s3:ExistingObjectTag/", "x-amz-acl", "aws:Nothing", "s3:x-amz-meta-a"] {
+        for bad in
+            ["", "aws:", "jwt:", "s3:ExistingObjectTag/", "x-amz-acl", "aws:Nothing", "s3:x-amz-meta-a"]
+        {
             assert_eq!(Key::find(bad), None, "{bad}");
         }
         assert_eq!(nearest("aws:SourceIP4"), Some("aws:SourceIp"));

@@ -37,8 +37,8 @@ mod value;
 mod write;
 
 pub use acl::{
-    Acl, AclError, Canned, Check, Grant, Grantee, Of, Ownership, Permission, Requester, allows, check_put, needs,
-    owner_of_new_object,
+    Acl, AclError, Canned, Check, Grant, Grantee, Of, Ownership, Permission, Requester, allows, check_put,
+    needs, owner_of_new_object,
 };
 pub use action::{Action, ActionSet, Level};
 pub use builtin::{BUILTIN, builtin};
@@ -79,7 +79,9 @@ pub enum Error {
         problem: String,
     },
     /// The bucket's public access block does not take a policy that lets the public in.
-    #[error("public policies are blocked by the BlockPublicPolicy setting of the bucket's public access block")]
+    #[error(
+        "public policies are blocked by the BlockPublicPolicy setting of the bucket's public access block"
+    )]
     PublicPolicy,
 }
 

@@ -223,10 +223,7 @@ fn variable(inner: &str) -> Result<(Key, Option<Box<str>>), Bad> {
 }
 
 /// The value of a variable: text that is taken literally. Keys with several values have none, as in AWS.
-fn expand<'a>(
-    var: &'a (Key, Option<Box<str>>),
-    request: &'a Request,
-) -> Option<std::borrow::Cow<'a, str>> {
+fn expand<'a>(var: &'a (Key, Option<Box<str>>), request: &'a Request) -> Option<std::borrow::Cow<'a, str>> {
     match request.single(&var.0) {
         Some(Scalar::Text(t)) => Some(t.into()),
         Some(other) => Some(other.text().into_owned().into()),
@@ -394,7 +391,9 @@ mod tests {
     #[test]
     fn matching_never_explodes() {
         let text = "a".repeat(4096);
-        for pattern in ["a*".repeat(200) + "b", "*a".repeat(200) + "?b", "*?a".repeat(150) + "b", "?".repeat(1000)] {
+        for pattern in
+            ["a*".repeat(200) + "b", "*a".repeat(200) + "?b", "*?a".repeat(150) + "b", "?".repeat(1000)]
+        {
             let begin = std::time::Instant::now();
             assert!(!Pattern::glob(&pattern).matches_plain(&text));
             assert!(begin.elapsed().as_millis() < 500, "{} took {:?}", &pattern[..8], begin.elapsed());

@@ -114,7 +114,9 @@ impl Policy {
                 }
             }
             for (j, text) in d.action.list.iter().enumerate() {
-                let Some(action) = Action::find(text).filter(|_| !d.action.not && !s.not_resource) else { continue };
+                let Some(action) = Action::find(text).filter(|_| !d.action.not && !s.not_resource) else {
+                    continue;
+                };
                 if !resources.iter().any(|r| r.can_be(action.level())) {
                     let write = match action.level() {
                         Level::Object => format!("add arn:aws:s3:::{bucket}/*"),
@@ -140,14 +142,8 @@ impl Policy {
             union.extend_from(&compiled.actions);
             statements.push(compiled);
         }
-        let mut policy = Policy {
-            document,
-            attached,
-            statements: statements.into(),
-            allows,
-            denies,
-            object_tags: false,
-        };
+        let mut policy =
+            Policy { document, attached, statements: statements.into(), allows, denies, object_tags: false };
         let object_tags = policy.keys().any(|k| k.id == KeyId::ExistingObjectTag);
         policy.object_tags = object_tags;
         Ok(policy)
@@ -179,7 +175,10 @@ impl Policy {
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.statements.iter().flat_map(|s| {
             let resources: &[Resource] = s.resources.as_deref().unwrap_or_default();
-            s.conditions.iter().flat_map(Condition::keys).chain(resources.iter().flat_map(|r| r.pattern.keys()))
+            s.conditions
+                .iter()
+                .flat_map(Condition::keys)
+                .chain(resources.iter().flat_map(|r| r.pattern.keys()))
         })
     }
 
@@ -232,9 +231,8 @@ impl Statement {
             let here = format!("{path}.Condition.{name}");
             let operator = Operator::parse(name).map_err(|why| invalid(&here, why))?;
             for (key, values) in keys {
-                let found = Key::find(key).ok_or_else(|| {
-                    invalid(&here, format!("unknown condition key \"{key}\"{}", hint(key)))
-                })?;
+                let found = Key::find(key)
+                    .ok_or_else(|| invalid(&here, format!("unknown condition key \"{key}\"{}", hint(key))))?;
                 let condition = Condition::compile(operator, found, values, vars)
                     .map_err(|(i, why)| invalid(format!("{here}.{key}[{i}]"), why))?;
                 conditions.push(condition);
@@ -293,11 +291,7 @@ fn compile_actions(s: &StatementDocument, path: &str) -> Result<ActionSet> {
     Ok(if s.action.not { set.complement() } else { set })
 }
 
-fn compile_principal(
-    attached: Attached,
-    s: &StatementDocument,
-    path: &str,
-) -> Result<Option<PrincipalRule>> {
+fn compile_principal(attached: Attached, s: &StatementDocument, path: &str) -> Result<Option<PrincipalRule>> {
     let Some(listed) = &s.principal else {
         if attached == Attached::Bucket {
             return Err(invalid(path, "has no Principal; write \"Principal\": \"*\" or name users"));
@@ -334,7 +328,10 @@ fn compile_resources(
         if plain && attached != Attached::Bucket {
             return Ok(None);
         }
-        return Err(invalid(path, "has neither Resource nor NotResource; write \"arn:aws:s3:::bucket/*\" or \"*\""));
+        return Err(invalid(
+            path,
+            "has neither Resource nor NotResource; write \"arn:aws:s3:::bucket/*\" or \"*\"",
+        ));
     };
     let name = if listed.not { "NotResource" } else { "Resource" };
     let mut list = Vec::with_capacity(listed.list.len());

@@ -60,10 +60,10 @@ fn aws(text: &str) -> Result<One, String> {
     match (service, name.split_once('/')) {
         ("iam", None) if name == "root" => Ok(One::Account(account.into())),
         ("iam", Some(("user" | "role", n))) if !n.is_empty() => Ok(One::User(n.into(), account.into())),
-        ("sts", Some(("federated-user", n))) if !n.is_empty() => {
-            Ok(One::Federated(n.into(), account.into()))
+        ("sts", Some(("federated-user", n))) if !n.is_empty() => Ok(One::Federated(n.into(), account.into())),
+        ("iam", Some(("group", _))) => {
+            Err(format!("\"{text}\": a group cannot be a principal; name its users"))
         }
-        ("iam", Some(("group", _))) => Err(format!("\"{text}\": a group cannot be a principal; name its users")),
         _ => Err(format!("\"{text}\" is not a principal; write \"arn:aws:iam:::user/NAME\"")),
     }
 }

@@ -326,9 +326,9 @@ impl<'a> Request<'a> {
             KeyId::MaxKeys => c.max_keys.map_or(Values::Absent, Values::Int),
             KeyId::LockLegalHold => maybe(c.legal_hold),
             KeyId::LockMode => maybe(c.lock_mode),
-            KeyId::LockRemainingDays => c
-                .lock_until_ms
-                .map_or(Values::Absent, |t| Values::Int((t - c.now_ms).max(0).saturating_add(DAY_MS - 1) / DAY_MS)),
+            KeyId::LockRemainingDays => c.lock_until_ms.map_or(Values::Absent, |t| {
+                Values::Int((t - c.now_ms).max(0).saturating_add(DAY_MS - 1) / DAY_MS)
+            }),
             KeyId::LockRetainUntil => c.lock_until_ms.map_or(Values::Absent, Values::Time),
             KeyId::Prefix => maybe(c.prefix),
             KeyId::RequestObjectTagKeys => Values::Names(c.request_tags),

@@ -48,7 +48,8 @@ pub(crate) fn date(text: &str) -> Option<i64> {
     let year = digits(parts.next()?, 4)?;
     let month = parts.next().map_or(Some(1), |m| digits(m, 2))?;
     let of_month = parts.next().map_or(Some(1), |d| digits(d, 2))?;
-    if parts.next().is_some() || !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&of_month) {
+    if parts.next().is_some() || !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&of_month)
+    {
         return None;
     }
     if time.is_some() && day.len() != 10 {
@@ -151,7 +152,9 @@ impl Net {
         let address: IpAddr = address.parse().ok()?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
-            Some(b) if !b.is_empty() && b.len() <= 3 && b.bytes().all(|c| c.is_ascii_digit()) => b.parse().ok()?,
+            Some(b) if !b.is_empty() && b.len() <= 3 && b.bytes().all(|c| c.is_ascii_digit()) => {
+                b.parse().ok()?
+            }
             Some(_) => return None,
             None => most,
         };
@@ -222,8 +225,19 @@ mod tests {
             assert_eq!(date(text), Some(ms), "{text}");
         }
         for bad in [
-            "", "2026-13", "2026-02-29", "2026-11-21T24:00Z", "2026-11T10:00Z", "2026-11-21T", "21-11-2026", "x",
-            "2026-11-21 15:04:05Z", "2026-1-1", "2026-11-21T15:04.5Z", "99999999999999999999", "-",
+            "",
+            "2026-13",
+            "2026-02-29",
+            "2026-11-21T24:00Z",
+            "2026-11T10:00Z",
+            "2026-11-21T",
+            "21-11-2026",
+            "x",
+            "2026-11-21 15:04:05Z",
+            "2026-1-1",
+            "2026-11-21T15:04.5Z",
+            "99999999999999999999",
+            "-",
         ] {
             assert_eq!(date(bad), None, "{bad}");
         }
@@ -243,10 +257,22 @@ mod tests {
         assert!(is("::ffff:10.0.0.0/104", "10.1.2.3"));
         assert!(is("2001:db8::/32", "2001:db8:1::") && !is("2001:db8::/32", "2001:db9::"));
         assert!(is("::/0", "fe80::1") && is("fe80::1", "fe80::1"));
-        for bad in ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "::/129", "10.0.0.0/+8", "a", "10.0.0.0/8/8", "010.0.0.1"] {
+        for bad in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "10.0.0/8",
+            "::/129",
+            "10.0.0.0/+8",
+            "a",
+            "10.0.0.0/8/8",
+            "010.0.0.1",
+        ] {
             assert_eq!(Net::parse(bad), None, "{bad}");
         }
         assert!(Net::parse("0.0.0.0/1").unwrap().is_broad() && !Net::parse("10.0.0.0/8").unwrap().is_broad());
-        assert!(Net::parse("2001::/16").unwrap().is_broad() && !Net::parse("2001:db8::/32").unwrap().is_broad());
+        assert!(
+            Net::parse("2001::/16").unwrap().is_broad() && !Net::parse("2001:db8::/32").unwrap().is_broad()
+        );
     }
 }

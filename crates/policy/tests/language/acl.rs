@@ -1,8 +1,8 @@
 //! Access control lists and ownership.
 
 use ashlar_policy::{
-    Acl, AclError, Action, Canned, Check, Grant, Grantee, Ownership, Permission, PublicAccessBlock, Requester, allows,
-    check_put, needs, owner_of_new_object,
+    Acl, AclError, Action, Canned, Check, Grant, Grantee, Ownership, Permission, PublicAccessBlock,
+    Requester, allows, check_put, needs, owner_of_new_object,
 };
 
 const OFF: PublicAccessBlock = PublicAccessBlock {
@@ -96,10 +96,22 @@ fn the_block_ignores_public_grants() {
 fn owners_can_always_mend_their_list() {
     let acl = Acl { owner: "o".into(), grants: vec![] };
     let check = |action, requester| {
-        allows(&Check { action, requester, ownership: Ownership::ObjectWriter, block: OFF, bucket: None, object: Some(&acl) })
+        allows(&Check {
+            action,
+            requester,
+            ownership: Ownership::ObjectWriter,
+            block: OFF,
+            bucket: None,
+            object: Some(&acl),
+        })
     };
-    assert!(check(Action::PutObjectAcl, Requester::Id("o")) && check(Action::GetObjectAcl, Requester::Id("o")));
-    assert!(!check(Action::GetObject, Requester::Id("o")) && !check(Action::PutObjectAcl, Requester::Authenticated));
+    assert!(
+        check(Action::PutObjectAcl, Requester::Id("o")) && check(Action::GetObjectAcl, Requester::Id("o"))
+    );
+    assert!(
+        !check(Action::GetObject, Requester::Id("o"))
+            && !check(Action::PutObjectAcl, Requester::Authenticated)
+    );
     assert_eq!(needs(Action::PutBucketPolicy), None);
 }
 
@@ -122,7 +134,15 @@ fn setting_lists() {
 
 #[test]
 fn names_and_owners() {
-    for name in ["private", "public-read", "public-read-write", "authenticated-read", "bucket-owner-read", "bucket-owner-full-control", "log-delivery-write"] {
+    for name in [
+        "private",
+        "public-read",
+        "public-read-write",
+        "authenticated-read",
+        "bucket-owner-read",
+        "bucket-owner-full-control",
+        "log-delivery-write",
+    ] {
         assert_eq!(Canned::find(name).map(Canned::name), Some(name));
     }
     assert_eq!(Canned::find("aws-exec-read"), None);

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 
 use ashlar_policy::{
-    Action, Attached, Authority, By, Context, Key, KeyId, Level, Lookup, Principal, Request, Values, Who, builtin, decide,
+    Action, Attached, Authority, By, Context, Key, KeyId, Level, Lookup, Principal, Request, Values, Who,
+    builtin, decide,
 };
 
 use crate::{alice, document, holds, may, read};
@@ -28,7 +29,14 @@ fn cve_2023_25812_deny_of_governance_bypass() {
     assert!(!test(Action::BypassGovernanceRetention, "b"));
     assert!(test(Action::DeleteObjectVersion, "b") && test(Action::BypassGovernanceRetention, "c"));
     for lesser in ["s3:DeleteObject*", "s3:Put*"] {
-        assert!(!may(&allow(lesser), &alice(), &Context::default(), Action::BypassGovernanceRetention, "b", "k"));
+        assert!(!may(
+            &allow(lesser),
+            &alice(),
+            &Context::default(),
+            Action::BypassGovernanceRetention,
+            "b",
+            "k"
+        ));
     }
 }
 
@@ -137,10 +145,28 @@ fn rustfs_ghsa_6r96_headers_are_no_derived_keys() {
     let context = Context { headers: Some(&liar), ..Context::default() };
     let anonymous = Principal::default();
     for key in [
-        "aws:SourceIp", "aws:username", "aws:userid", "aws:PrincipalArn", "aws:PrincipalType", "aws:groups",
-        "aws:SecureTransport", "aws:CurrentTime", "aws:UserAgent", "aws:Referer", "s3:prefix", "s3:versionid",
-        "s3:ExistingObjectTag/a", "s3:RequestObjectTag/a", "jwt:sub", "ldap:user", "s3:signatureversion", "s3:authType",
-        "s3:object-lock-mode", "aws:TokenIssueTime", "aws:MultiFactorAuthPresent", "aws:SourceVpc",
+        "aws:SourceIp",
+        "aws:username",
+        "aws:userid",
+        "aws:PrincipalArn",
+        "aws:PrincipalType",
+        "aws:groups",
+        "aws:SecureTransport",
+        "aws:CurrentTime",
+        "aws:UserAgent",
+        "aws:Referer",
+        "s3:prefix",
+        "s3:versionid",
+        "s3:ExistingObjectTag/a",
+        "s3:RequestObjectTag/a",
+        "jwt:sub",
+        "ldap:user",
+        "s3:signatureversion",
+        "s3:authType",
+        "s3:object-lock-mode",
+        "aws:TokenIssueTime",
+        "aws:MultiFactorAuthPresent",
+        "aws:SourceVpc",
     ] {
         for principal in [&anonymous, &alice()] {
             let block = format!(r#"{{"StringEquals":{{"{key}":"10.0.0.1"}}}}"#);
@@ -172,7 +198,8 @@ fn rustfs_ghsa_v9cp_negation_comes_before_the_quantifier() {
             )),
         )]
     };
-    let test = |operator, p: &Principal| may(&policy(operator), p, &Context::default(), Action::GetObject, "b", "k");
+    let test =
+        |operator, p: &Principal| may(&policy(operator), p, &Context::default(), Action::GetObject, "b", "k");
     assert!(!test("ForAnyValue:StringNotEquals", &principal), "one group is outside the list");
     assert!(test("ForAllValues:StringNotEquals", &principal), "not every group is outside the list");
     assert!(!test("ForAnyValue:StringEquals", &principal));
@@ -202,7 +229,9 @@ fn rustfs_cve_2026_22042_silence_is_no_permission() {
 fn names_are_never_patterns() {
     let home = [read(
         Attached::Identity,
-        &document(r#"{"Effect":"Allow","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/${aws:username}/*"}"#),
+        &document(
+            r#"{"Effect":"Allow","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/${aws:username}/*"}"#,
+        ),
     )];
     for (name, key, want) in [
         ("*", "bob/x", false),
@@ -215,7 +244,11 @@ fn names_are_never_patterns() {
         ("", "x", false),
     ] {
         let principal = Principal { name, ..alice() };
-        assert_eq!(may(&home, &principal, &Context::default(), Action::GetObject, "b", key), want, "{name} {key}");
+        assert_eq!(
+            may(&home, &principal, &Context::default(), Action::GetObject, "b", key),
+            want,
+            "{name} {key}"
+        );
     }
 }
 

@@ -23,7 +23,9 @@ fn documents_survive_a_round_trip() {
     let again = read(Attached::Bucket, &written);
     assert_eq!(policy, again);
     assert_eq!(again.to_json(), written);
-    assert!(written.starts_with(r#"{"Version":"2012-10-17","Id":"an \"id\"\u0001é","Statement":[{"Sid":"One","#));
+    assert!(
+        written.starts_with(r#"{"Version":"2012-10-17","Id":"an \"id\"\u0001é","Statement":[{"Sid":"One","#)
+    );
     assert!(written.contains(r#""Bool":{"aws:SecureTransport":"true"}"#), "{written}");
     assert!(written.contains(r#""NumericLessThan":{"s3:max-keys":"10.5"}"#), "{written}");
     // The same document to serde.
@@ -38,7 +40,8 @@ fn documents_survive_a_round_trip() {
 
 #[test]
 fn a_single_statement_and_no_version() {
-    let policy = read(Attached::Identity, r#"{"Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}"#);
+    let policy =
+        read(Attached::Identity, r#"{"Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}"#);
     let document: &Document = policy.document();
     assert_eq!((document.version, document.version_given), (Version::V2008, false));
     assert_eq!(policy.to_json(), r#"{"Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}"#);
@@ -121,7 +124,9 @@ fn refusals_say_where_and_what() {
 
 #[test]
 fn principals() {
-    let with = |p: &str| document(&format!(r#"{{"Effect":"Allow",{p}"Action":"s3:*","Resource":"arn:aws:s3:::b/*"}}"#));
+    let with = |p: &str| {
+        document(&format!(r#"{{"Effect":"Allow",{p}"Action":"s3:*","Resource":"arn:aws:s3:::b/*"}}"#))
+    };
     for (principal, want) in [
         ("", "has no Principal"),
         (r#""Principal":"alice","#, "must be \"*\" or an object such as {\"AWS\": \"alice\"}"),
@@ -187,7 +192,14 @@ fn sizes_are_limited() {
     let begin = std::time::Instant::now();
     let policy = read(Attached::Identity, &document(&many));
     let key = "a".repeat(1024);
-    assert!(!crate::may(&[policy], &crate::alice(), &Default::default(), ashlar_policy::Action::GetObject, "b", &key));
+    assert!(!crate::may(
+        &[policy],
+        &crate::alice(),
+        &Default::default(),
+        ashlar_policy::Action::GetObject,
+        "b",
+        &key
+    ));
     assert!(begin.elapsed().as_secs() < 2, "{:?}", begin.elapsed());
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ashlar_policy::{
-    Action, Attached, Authority, BucketRules, Context, Policy, Principal, PublicAccessBlock, Request, Who, builtin, decide,
+    Action, Attached, Authority, BucketRules, Context, Policy, Principal, PublicAccessBlock, Request, Who,
+    builtin, decide,
 };
 
 use crate::{alice, document, read};
@@ -41,15 +42,19 @@ fn no_chain_of_four_steps_gains_anything() {
         r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/*"}"#,
     );
     let open = Policy::parse_for_bucket("b", json.as_bytes()).unwrap();
-    let identities: Vec<Vec<Arc<Policy>>> =
-        vec![vec![], vec![builtin("readonly").unwrap()], vec![builtin("consoleAdmin").unwrap(), pool[0].clone()]];
+    let identities: Vec<Vec<Arc<Policy>>> = vec![
+        vec![],
+        vec![builtin("readonly").unwrap()],
+        vec![builtin("consoleAdmin").unwrap(), pool[0].clone()],
+    ];
     let mut cases = 0;
     for who in [Who::User, Who::Session, Who::Root, Who::Anonymous] {
         let principal = Principal { who, ..alice() };
         for identity in &identities {
             for (action, key) in ASKED {
                 let request = Request::new(*action, "b", key, &principal, &context);
-                let rules = BucketRules { policy: Some(&open), block: PublicAccessBlock::default(), acl: false };
+                let rules =
+                    BucketRules { policy: Some(&open), block: PublicAccessBlock::default(), acl: false };
                 let ask = |sessions: &[Arc<Policy>]| {
                     cases += 1;
                     decide(&request, &Authority { identity, sessions, bucket: rules, own: true }).allowed
@@ -75,7 +80,11 @@ fn chains(pool: &[Arc<Policy>], mut ask: impl FnMut(&[Arc<Policy>]) -> bool) {
                 let policies: Vec<_> = longer.iter().map(|i| pool[*i].clone()).collect();
                 let after = ask(&policies);
                 assert!(!after || *before, "{longer:?} gained");
-                assert_eq!(after, free && longer.iter().all(|i| alone[*i]), "{longer:?} is not the intersection");
+                assert_eq!(
+                    after,
+                    free && longer.iter().all(|i| alone[*i]),
+                    "{longer:?} is not the intersection"
+                );
                 next.push((longer, after));
             }
         }

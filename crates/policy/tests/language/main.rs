@@ -56,8 +56,7 @@ pub fn may(
 
 /// Whether a condition block is true: a policy that allows everything under it.
 pub fn holds(condition: &str, principal: &Principal, context: &Context) -> bool {
-    let json = document(&format!(
-        r#"{{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{condition}}}"#
-    ));
+    let json =
+        document(&format!(r#"{{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{condition}}}"#));
     may(&[read(Attached::Identity, &json)], principal, context, Action::GetObject, "b", "k")
 }

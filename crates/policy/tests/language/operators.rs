@@ -187,7 +187,8 @@ fn a_missing_key() {
         ("ArnNotEquals", r#""arn:*:*:*:*:*""#, true),
         ("ArnNotLike", r#""arn:*:*:*:*:*""#, true),
     ] {
-        let test = |op: &str| holds(&format!(r#"{{"{op}":{{"jwt:k":{value}}}}}"#), &alice(), &Context::default());
+        let test =
+            |op: &str| holds(&format!(r#"{{"{op}":{{"jwt:k":{value}}}}}"#), &alice(), &Context::default());
         assert_eq!(test(operator), want, "{operator}");
         assert!(test(&format!("{operator}IfExists")), "{operator}IfExists");
         assert!(test(&format!("ForAllValues:{operator}")), "ForAllValues:{operator}");

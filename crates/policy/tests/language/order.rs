@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use ashlar_policy::{
-    Action, Attached, Authority, BucketRules, By, Context, Policy, Principal, PublicAccessBlock, Request, Source, Who,
-    builtin, decide, explain,
+    Action, Attached, Authority, BucketRules, By, Context, Policy, Principal, PublicAccessBlock, Request,
+    Source, Who, builtin, decide, explain,
 };
 
 use crate::{alice, document, may, read};
 
 const ALLOW: &str = r#"{"Sid":"yes","Effect":"Allow","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/*"}"#;
-const DENY: &str = r#"{"Sid":"no","Effect":"Deny","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/secret/*"}"#;
+const DENY: &str =
+    r#"{"Sid":"no","Effect":"Deny","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/secret/*"}"#;
 
 fn identity(statements: &str) -> Arc<Policy> {
     read(Attached::Identity, &document(statements))
@@ -81,8 +82,7 @@ fn session_policies_only_take_away() {
     let wide = anyone("Allow", r#""Principal":"*""#);
     let read_only = [builtin("readonly").unwrap()];
     let rules = BucketRules { policy: Some(&wide), acl: true, ..BucketRules::default() };
-    let authority =
-        Authority { identity: &all, sessions: &read_only, bucket: rules, own: true };
+    let authority = Authority { identity: &all, sessions: &read_only, bucket: rules, own: true };
     let session = Principal { who: Who::Session, ..alice() };
     assert!(get(&session, &authority).0);
     for who in [Who::Session, Who::User, Who::Federated, Who::Root] {
@@ -99,15 +99,20 @@ fn the_owner() {
     let root = Principal { who: Who::Root, ..alice() };
     assert_eq!(get(&root, &Authority::default()), (true, By::Root));
     let deny = anyone("Deny", r#""Principal":"*""#);
-    let authority =
-        Authority { bucket: BucketRules { policy: Some(&deny), ..BucketRules::default() }, ..Authority::default() };
+    let authority = Authority {
+        bucket: BucketRules { policy: Some(&deny), ..BucketRules::default() },
+        ..Authority::default()
+    };
     assert!(!get(&root, &authority).0);
     // A bucket's policy cannot lock the owner out of the policy itself.
     for action in [Action::GetBucketPolicy, Action::PutBucketPolicy, Action::DeleteBucketPolicy] {
         assert_eq!(ask(&root, action, "", &authority), (true, By::Root));
         assert!(!ask(&alice(), action, "", &authority).0);
         let limited = [builtin("readonly").unwrap()];
-        assert_eq!(ask(&root, action, "", &Authority { sessions: &limited, ..authority }), (false, By::NoSession(0)));
+        assert_eq!(
+            ask(&root, action, "", &Authority { sessions: &limited, ..authority }),
+            (false, By::NoSession(0))
+        );
     }
 }
 
@@ -127,7 +132,10 @@ fn without_identity_only_the_buckets_policy_counts() {
     assert_eq!(get(&anonymous, &with(None, off, true)), (false, By::Nothing));
     assert!(get(&anonymous, &with(Some(&open), off, false)).0);
     assert_eq!(get(&anonymous, &with(Some(&named), off, false)), (false, By::Nothing));
-    assert_eq!(get(&anonymous, &with(Some(&open), PublicAccessBlock::ALL, false)), (false, By::PublicAccessBlock));
+    assert_eq!(
+        get(&anonymous, &with(Some(&open), PublicAccessBlock::ALL, false)),
+        (false, By::PublicAccessBlock)
+    );
     // The setting is about the public; people with an identity keep what the policy gives them.
     let authority = Authority { identity: &[], ..with(Some(&open), PublicAccessBlock::ALL, false) };
     assert!(get(&alice(), &authority).0);
@@ -189,13 +197,14 @@ fn principals_of_bucket_policies() {
 
 #[test]
 fn not_action_and_not_resource() {
-    let but_buckets = [identity(
-        r#"{"Effect":"Allow","NotAction":"s3:*Bucket*","Resource":"*"}"#,
-    )];
+    let but_buckets = [identity(r#"{"Effect":"Allow","NotAction":"s3:*Bucket*","Resource":"*"}"#)];
     let context = Context::default();
     let test = |p: &[Arc<Policy>], action, key| may(p, &alice(), &context, action, "b", key);
     assert!(test(&but_buckets, Action::GetObject, "k"));
-    assert!(test(&but_buckets, Action::AdminCreateUser, ""), "NotAction with Allow is everything else, as in AWS");
+    assert!(
+        test(&but_buckets, Action::AdminCreateUser, ""),
+        "NotAction with Allow is everything else, as in AWS"
+    );
     assert!(!test(&but_buckets, Action::ListBucket, ""));
     let elsewhere = [identity(
         r#"{"Effect":"Allow","Action":"s3:GetObject","NotResource":["arn:aws:s3:::b/secret/*","arn:aws:s3:::b/${jwt:none}"]}"#,
@@ -212,11 +221,20 @@ fn resources_and_levels() {
         may(&p, &alice(), &context, action, bucket, key)
     };
     use Action::*;
-    assert!(test("*", AdminCreateUser, "", "") && test("*", KmsEncrypt, "", "k") && test("*", GetObject, "b", "k"));
-    assert!(test("arn:aws:s3:::*", ListAllMyBuckets, "", "") && test("arn:aws:s3:::*", AdminCreateUser, "", ""));
+    assert!(
+        test("*", AdminCreateUser, "", "")
+            && test("*", KmsEncrypt, "", "k")
+            && test("*", GetObject, "b", "k")
+    );
+    assert!(
+        test("arn:aws:s3:::*", ListAllMyBuckets, "", "") && test("arn:aws:s3:::*", AdminCreateUser, "", "")
+    );
     assert!(!test("arn:aws:s3:::*", KmsEncrypt, "", "k") && test("arn:minio:kms:::k*", KmsEncrypt, "", "k1"));
     assert!(!test("arn:aws:kms:::*", GetObject, "b", "k"));
-    assert!(!test("arn:aws:s3:::b", AdminCreateUser, "", "") && test("arn:aws:s3:::b", AdminSetBucketQuota, "b", ""));
+    assert!(
+        !test("arn:aws:s3:::b", AdminCreateUser, "", "")
+            && test("arn:aws:s3:::b", AdminSetBucketQuota, "b", "")
+    );
     assert!(!test("arn:aws:s3:::b/*", ListBucket, "b", "") && !test("arn:aws:s3:::b", GetObject, "b", "k"));
     assert!(test("arn:aws:s3:::b/${aws:username}/*", GetObject, "b", "alice/x"));
     assert!(!test("arn:aws:s3:::B/*", GetObject, "b", "x"), "resources are case-sensitive");

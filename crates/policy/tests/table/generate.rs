@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ashlar_policy::{
-    Action, Attached, Authority, BucketRules, Context, Error, Policy, Principal, PublicAccessBlock, Request, Who,
+    Action, Attached, Authority, BucketRules, Context, Error, Policy, Principal, PublicAccessBlock, Request,
+    Who,
 };
 use serde_json::{Map, Value, json};
 
@@ -47,36 +48,120 @@ impl Random {
 
 const ACCOUNT: &str = "123456789012";
 const ACTIONS: &[&str] = &[
-    "s3:GetObject", "s3:Get*", "s3:*", "*", "S3:PUTOBJECT", "s3:ListBucket", "s3:*Bucket*", "s3:DeleteObject",
-    "s3:List*", "s3:?utObject", "s3:*", "s3:GetBucketPolicy", "s3:*Object",
+    "s3:GetObject",
+    "s3:Get*",
+    "s3:*",
+    "*",
+    "S3:PUTOBJECT",
+    "s3:ListBucket",
+    "s3:*Bucket*",
+    "s3:DeleteObject",
+    "s3:List*",
+    "s3:?utObject",
+    "s3:*",
+    "s3:GetBucketPolicy",
+    "s3:*Object",
 ];
 const RESOURCES: &[&str] = &[
-    "*", "arn:aws:s3:::*", "arn:aws:s3:::b", "arn:aws:s3:::b/*", "arn:aws:s3:::b*", "arn:aws:s3:::b/${aws:username}/*",
-    "arn:aws:s3:::${aws:username}/*", "arn:aws:s3:::*/x", "arn:aws:s3:::b/a${*}", "arn:aws:s3:::?ome/*",
-    "arn:aws:s3:::b/${jwt:sub, 'bob'}/x", "arn:aws:s3:::b/${aws:groups}/*", "arn:aws:s3:::home/?", "arn:aws:s3:::*/*",
+    "*",
+    "arn:aws:s3:::*",
+    "arn:aws:s3:::b",
+    "arn:aws:s3:::b/*",
+    "arn:aws:s3:::b*",
+    "arn:aws:s3:::b/${aws:username}/*",
+    "arn:aws:s3:::${aws:username}/*",
+    "arn:aws:s3:::*/x",
+    "arn:aws:s3:::b/a${*}",
+    "arn:aws:s3:::?ome/*",
+    "arn:aws:s3:::b/${jwt:sub, 'bob'}/x",
+    "arn:aws:s3:::b/${aws:groups}/*",
+    "arn:aws:s3:::home/?",
+    "arn:aws:s3:::*/*",
 ];
 const TEXTS: &[&str] = &[
-    "alice", "bob", "ALICE", "a*", "al?ce", "*", "", "${aws:username}", "${aws:username}/*", "${jwt:sub, 'none'}",
-    "home/*", "home/", "HOME/", "public", "class", "Class", "red", "blue", "r?d", "${*}", "${aws:groups}", "true", "10",
-    "AssumedRole", "User", "staff", "dev", "${s3:prefix}x", "none", "public-read", "$", "é", "?",
+    "alice",
+    "bob",
+    "ALICE",
+    "a*",
+    "al?ce",
+    "*",
+    "",
+    "${aws:username}",
+    "${aws:username}/*",
+    "${jwt:sub, 'none'}",
+    "home/*",
+    "home/",
+    "HOME/",
+    "public",
+    "class",
+    "Class",
+    "red",
+    "blue",
+    "r?d",
+    "${*}",
+    "${aws:groups}",
+    "true",
+    "10",
+    "AssumedRole",
+    "User",
+    "staff",
+    "dev",
+    "${s3:prefix}x",
+    "none",
+    "public-read",
+    "$",
+    "é",
+    "?",
 ];
 const TEXT_KEYS: &[&str] = &[
-    "aws:username", "aws:userid", "s3:prefix", "AWS:Groups", "jwt:sub", "jwt:groups", "s3:ExistingObjectTag/class",
-    "s3:ExistingObjectTag/Class", "s3:RequestObjectTag/class", "s3:RequestObjectTagKeys", "s3:X-Amz-Acl",
-    "aws:PrincipalType", "aws:UserAgent", "s3:versionid", "s3:max-keys", "aws:securetransport", "aws:SourceVpc",
-    "s3:delimiter", "aws:groups",
+    "aws:username",
+    "aws:userid",
+    "s3:prefix",
+    "AWS:Groups",
+    "jwt:sub",
+    "jwt:groups",
+    "s3:ExistingObjectTag/class",
+    "s3:ExistingObjectTag/Class",
+    "s3:RequestObjectTag/class",
+    "s3:RequestObjectTagKeys",
+    "s3:X-Amz-Acl",
+    "aws:PrincipalType",
+    "aws:UserAgent",
+    "s3:versionid",
+    "s3:max-keys",
+    "aws:securetransport",
+    "aws:SourceVpc",
+    "s3:delimiter",
+    "aws:groups",
 ];
 const DATES: &[&str] = &[
-    "2026-11-21T15:04:05Z", "2026-11-21", "1795273445", "2030-01-01T00:00:00Z", "0", "1999-12-31T23:59:59Z",
+    "2026-11-21T15:04:05Z",
+    "2026-11-21",
+    "1795273445",
+    "2030-01-01T00:00:00Z",
+    "0",
+    "1999-12-31T23:59:59Z",
     "2024-02-29T12:00:00Z",
 ];
 const NETS: &[&str] = &[
-    "10.0.0.0/8", "10.1.2.3", "10.1.0.0/16", "0.0.0.0/0", "192.0.2.0/24", "2001:db8::/32", "::/0", "2001:db8::1",
-    "128.0.0.0/1", "10.1.2.3/32",
+    "10.0.0.0/8",
+    "10.1.2.3",
+    "10.1.0.0/16",
+    "0.0.0.0/0",
+    "192.0.2.0/24",
+    "2001:db8::/32",
+    "::/0",
+    "2001:db8::1",
+    "128.0.0.0/1",
+    "10.1.2.3/32",
 ];
 const ARNS: &[&str] = &[
-    "arn:aws:iam::123456789012:user/alice", "arn:aws:iam::*:user/*", "arn:*:*:*:*:*",
-    "arn:aws:iam::123456789012:user/${aws:username}", "arn:aws:iam::123456789012:*", "arn:aws:iam::12345678901?:user/bob",
+    "arn:aws:iam::123456789012:user/alice",
+    "arn:aws:iam::*:user/*",
+    "arn:*:*:*:*:*",
+    "arn:aws:iam::123456789012:user/${aws:username}",
+    "arn:aws:iam::123456789012:*",
+    "arn:aws:iam::12345678901?:user/bob",
     "arn:aws:iam:::user/*",
 ];
 
@@ -85,27 +170,48 @@ fn condition(random: &mut Random) -> (String, Value) {
     let (base, key, values): (&str, &str, Value) = match random.below(12) {
         0..=3 => {
             let base = random.pick(&[
-                "StringEquals", "StringNotEquals", "StringEqualsIgnoreCase", "StringNotEqualsIgnoreCase", "StringLike",
+                "StringEquals",
+                "StringNotEquals",
+                "StringEqualsIgnoreCase",
+                "StringNotEqualsIgnoreCase",
+                "StringLike",
                 "StringNotLike",
             ]);
             (base, random.pick(TEXT_KEYS), random.some(TEXTS, 3))
         }
         4 => {
             let base = random.pick(&[
-                "NumericEquals", "NumericNotEquals", "NumericLessThan", "NumericLessThanEquals", "NumericGreaterThan",
+                "NumericEquals",
+                "NumericNotEquals",
+                "NumericLessThan",
+                "NumericLessThanEquals",
+                "NumericGreaterThan",
                 "NumericGreaterThanEquals",
             ]);
-            let key = random.pick(&["s3:max-keys", "s3:signatureAge", "s3:ExistingObjectTag/class", "aws:EpochTime"]);
+            let key = random.pick(&[
+                "s3:max-keys",
+                "s3:signatureAge",
+                "s3:ExistingObjectTag/class",
+                "aws:EpochTime",
+            ]);
             let list: &[Value] = &[json!("10"), json!(10), json!(100), json!("0"), json!("10.5"), json!(-1)];
             (base, key, json!([list[random.below(6)], list[random.below(6)]]))
         }
         5 => {
             let base = random.pick(&[
-                "DateEquals", "DateNotEquals", "DateLessThan", "DateLessThanEquals", "DateGreaterThan",
+                "DateEquals",
+                "DateNotEquals",
+                "DateLessThan",
+                "DateLessThanEquals",
+                "DateGreaterThan",
                 "DateGreaterThanEquals",
             ]);
             let key = random.pick(&[
-                "aws:CurrentTime", "aws:TokenIssueTime", "aws:EpochTime", "s3:object-lock-retain-until-date", "jwt:sub",
+                "aws:CurrentTime",
+                "aws:TokenIssueTime",
+                "aws:EpochTime",
+                "s3:object-lock-retain-until-date",
+                "jwt:sub",
             ]);
             (base, key, random.some(DATES, 2))
         }
@@ -114,7 +220,11 @@ fn condition(random: &mut Random) -> (String, Value) {
             let value = random.pick(&["true", "false", "True"]);
             ("Bool", key, if random.chance(50) { json!(value == "true") } else { json!(value) })
         }
-        7 => ("BinaryEquals", random.pick(&["aws:username", "jwt:sub"]), random.some(&["YWxpY2U=", "Ym9i", "cmVk"], 2)),
+        7 => (
+            "BinaryEquals",
+            random.pick(&["aws:username", "jwt:sub"]),
+            random.some(&["YWxpY2U=", "Ym9i", "cmVk"], 2),
+        ),
         8 | 9 => {
             let base = random.pick(&["IpAddress", "NotIpAddress"]);
             (base, random.pick(&["aws:SourceIp", "aws:sourceip", "jwt:sub"]), random.some(NETS, 2))
@@ -205,14 +315,19 @@ impl World {
     pub fn random(random: &mut Random) -> World {
         let bucket = random.chance(60).then(|| policy(random, true, 3));
         let identity = (0..random.below(4)).map(|_| policy(random, false, 3)).collect();
-        let sessions =
-            if random.chance(35) { (0..1 + random.below(2)).map(|_| policy(random, false, 2)).collect() } else { vec![] };
+        let sessions = if random.chance(35) {
+            (0..1 + random.below(2)).map(|_| policy(random, false, 2)).collect()
+        } else {
+            vec![]
+        };
         World { bucket, identity, sessions, restrict: random.chance(40) }
     }
 
     pub fn compile(&self) -> Result<Compiled, Error> {
         let all = |list: &[Value], attached: Attached| {
-            list.iter().map(|p| Policy::parse(attached, p.to_string().as_bytes()).map(Arc::new)).collect::<Result<Vec<_>, Error>>()
+            list.iter()
+                .map(|p| Policy::parse(attached, p.to_string().as_bytes()).map(Arc::new))
+                .collect::<Result<Vec<_>, Error>>()
         };
         Ok(Compiled {
             bucket: match &self.bucket {
@@ -360,21 +475,40 @@ impl Ask {
     pub fn random(random: &mut Random) -> Ask {
         use Action::*;
         let action = random.pick(&[
-            GetObject, GetObject, PutObject, DeleteObject, ListBucket, GetBucketPolicy, PutBucketPolicy, ListAllMyBuckets,
+            GetObject,
+            GetObject,
+            PutObject,
+            DeleteObject,
+            ListBucket,
+            GetBucketPolicy,
+            PutBucketPolicy,
+            ListAllMyBuckets,
             AdminCreateUser,
         ]);
         let about = action.level();
-        let bucket = if about == ashlar_policy::Level::Service { "" } else { random.pick(&["b", "b", "home"]) };
+        let bucket =
+            if about == ashlar_policy::Level::Service { "" } else { random.pick(&["b", "b", "home"]) };
         let keys = ["alice/x", "bob/x", "a*", "é", "x", "alice/y/z", "ab"];
         let key = if about == ashlar_policy::Level::Object { random.pick(&keys) } else { "" };
-        let who = random.pick(&[Who::User, Who::User, Who::User, Who::Session, Who::Federated, Who::Root, Who::Anonymous]);
+        let who = random.pick(&[
+            Who::User,
+            Who::User,
+            Who::User,
+            Who::Session,
+            Who::Federated,
+            Who::Root,
+            Who::Anonymous,
+        ]);
         let moment = |r: &mut Random| MOMENTS[r.below(MOMENTS.len())].0;
         let words = |r: &mut Random, list: &[&str]| {
             (0..r.below(3)).map(|_| r.pick(list).to_owned()).collect::<Vec<_>>()
         };
         let mut claims = Vec::new();
         if who == Who::Federated || random.chance(20) {
-            claims.push(("sub".to_owned(), vec![random.pick(&["alice", "bob", "true", "10.1.2.3", "a*", ""]).to_owned()]));
+            claims.push((
+                "sub".to_owned(),
+                vec![random.pick(&["alice", "bob", "true", "10.1.2.3", "a*", ""]).to_owned()],
+            ));
             let groups = words(random, &["staff", "dev", ""]);
             claims.push(("groups".to_owned(), groups));
         }
@@ -382,7 +516,8 @@ impl Ask {
             let all = [("class", "red"), ("class", "10"), ("Class", "blue"), ("other", "red"), ("class", "")];
             if r.chance(50) { vec![all[r.below(5)]] } else { vec![] }
         };
-        let maybe = |r: &mut Random, list: &[&'static str]| if r.chance(50) { Some(r.pick(list)) } else { None };
+        let maybe =
+            |r: &mut Random, list: &[&'static str]| if r.chance(50) { Some(r.pick(list)) } else { None };
         Ask {
             action,
             bucket,
@@ -392,7 +527,11 @@ impl Ask {
                 Who::Anonymous | Who::Federated => "",
                 _ => random.pick(&["alice", "bob", "a*", "al?ce"]),
             },
-            groups: if who == Who::Anonymous { vec![] } else { words(random, &["staff", "dev", "alice", ""]) },
+            groups: if who == Who::Anonymous {
+                vec![]
+            } else {
+                words(random, &["staff", "dev", "alice", ""])
+            },
             claims,
             issued: if who == Who::Session { Some(moment(random)) } else { None },
             mfa: if who == Who::Session { Some(random.chance(50)) } else { None },
@@ -420,7 +559,11 @@ impl Ask {
     }
 
     fn arn(&self) -> String {
-        if self.name.is_empty() { String::new() } else { format!("arn:aws:iam::{ACCOUNT}:user/{}", self.name) }
+        if self.name.is_empty() {
+            String::new()
+        } else {
+            format!("arn:aws:iam::{ACCOUNT}:user/{}", self.name)
+        }
     }
 
     /// The crate's view.
@@ -525,8 +668,11 @@ impl Ask {
                 keys.insert(name, values.clone());
             }
         }
-        let resource =
-            if self.key.is_empty() { self.bucket.to_owned() } else { format!("{}/{}", self.bucket, self.key) };
+        let resource = if self.key.is_empty() {
+            self.bucket.to_owned()
+        } else {
+            format!("{}/{}", self.bucket, self.key)
+        };
         oracle::Facts {
             action: self.action.name().to_owned(),
             resource,

@@ -53,7 +53,8 @@ fn two_evaluators_agree_on_a_generated_table() {
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for number in 0..worlds {
         let world = World::random(&mut random);
-        let compiled = world.compile().unwrap_or_else(|e| panic!("seed {seed}, world {number}: {e}\n{world}"));
+        let compiled =
+            world.compile().unwrap_or_else(|e| panic!("seed {seed}, world {number}: {e}\n{world}"));
         let plain = world.for_oracle();
         for _ in 0..ASKS {
             let ask = Ask::random(&mut random);

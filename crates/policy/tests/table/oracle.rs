@@ -66,9 +66,10 @@ pub fn allowed(attached: &Attached, facts: &Facts) -> bool {
         return false;
     }
     // "An identity-based policy or a resource-based policy allows": within an account one is enough.
-    let by_bucket = attached.bucket.as_ref().is_some_and(|p| {
-        says(p, "Allow") && !(anonymous && attached.restrict_public && is_public(p))
-    });
+    let by_bucket = attached
+        .bucket
+        .as_ref()
+        .is_some_and(|p| says(p, "Allow") && !(anonymous && attached.restrict_public && is_public(p)));
     let by_identity = !anonymous && attached.identity.iter().any(|p| says(p, "Allow"));
     by_bucket || by_identity || root || (!anonymous && (facts.own || facts.acl))
 }
@@ -256,7 +257,10 @@ fn compare(operator: &str, value: &str, wanted: &str, facts: &Facts) -> bool {
         }
         "StringLike" => variables(wanted, facts).is_some_and(|p| glob(&p, value)),
         "ArnEquals" | "ArnLike" => arn(wanted, value, facts),
-        "Bool" => value.to_lowercase() == wanted.to_lowercase() && ["true", "false"].contains(&&*value.to_lowercase()),
+        "Bool" => {
+            value.to_lowercase() == wanted.to_lowercase()
+                && ["true", "false"].contains(&&*value.to_lowercase())
+        }
         "BinaryEquals" => from_base64(wanted) == value.as_bytes(),
         "IpAddress" => ip(value).zip(network(wanted)).is_some_and(|(ip, net)| ip.starts_with(&net)),
         op => {
@@ -285,11 +289,7 @@ fn arn(wanted: &str, value: &str, facts: &Facts) -> bool {
 
 fn from_base64(text: &str) -> Vec<u8> {
     const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bits: String = text
-        .chars()
-        .filter_map(|c| LETTERS.find(c))
-        .map(|i| format!("{i:06b}"))
-        .collect();
+    let bits: String = text.chars().filter_map(|c| LETTERS.find(c)).map(|i| format!("{i:06b}")).collect();
     bits.as_bytes()
         .chunks_exact(8)
         .map(|b| u8::from_str_radix(std::str::from_utf8(b).expect("digits"), 2).expect("binary"))
@@ -306,7 +306,9 @@ fn ip(text: &str) -> Option<String> {
 
 fn network(text: &str) -> Option<String> {
     match text.split_once('/') {
-        Some((address, bits)) => ip(address).map(|b| b[..2 + bits.parse::<usize>().expect("accepted")].to_owned()),
+        Some((address, bits)) => {
+            ip(address).map(|b| b[..2 + bits.parse::<usize>().expect("accepted")].to_owned())
+        }
         None => ip(text),
     }
 }
@@ -325,7 +327,8 @@ fn seconds(text: &str) -> Option<f64> {
     }
     let lengths = [31, if leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     days += lengths[..month as usize - 1].iter().sum::<u32>() + day - 1;
-    let clock = if text.len() > 10 { number(11..13)? * 3600 + number(14..16)? * 60 + number(17..19)? } else { 0 };
+    let clock =
+        if text.len() > 10 { number(11..13)? * 3600 + number(14..16)? * 60 + number(17..19)? } else { 0 };
     Some(f64::from(days) * 86_400.0 + f64::from(clock))
 }
 
@@ -352,13 +355,8 @@ fn is_public(policy: &Value) -> bool {
                             })
                     }
                     "aws:username" | "aws:userid" | "aws:principalarn" => {
-                        let known = [
-                            "StringEquals",
-                            "StringEqualsIgnoreCase",
-                            "StringLike",
-                            "ArnEquals",
-                            "ArnLike",
-                        ];
+                        let known =
+                            ["StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike"];
                         known.contains(&operator) && fixed
                     }
                     _ => false,
