@@ -414,13 +414,10 @@ mod tests {
         }
         let words = |letters: &[u8], most: u32| {
             let mut all = vec![Vec::new()];
-            let mut from = 0;
+            let mut last: Vec<Vec<u8>> = all.clone();
             for _ in 0..most {
-                for i in from..all.len() {
-                    from = i + 1;
-                    let w: Vec<u8> = all[i].clone();
-                    all.extend(letters.iter().map(|l| [&w[..], &[*l]].concat()));
-                }
+                last = last.iter().flat_map(|w| letters.iter().map(|l| [&w[..], &[*l]].concat())).collect();
+                all.extend(last.iter().cloned());
             }
             all
         };

@@ -5,13 +5,15 @@
 //! come out the same; a difference is made small before it is printed.
 //! `ASHLAR_POLICY_SEED` and `ASHLAR_POLICY_WORLDS` repeat or extend a run.
 
+mod ask;
 mod generate;
 mod oracle;
 
 use std::collections::BTreeMap;
 
 use ashlar_policy::{By, decide, explain};
-use generate::{Ask, Random, World};
+use ask::Ask;
+use generate::{Random, World};
 
 const SEED: u64 = 20_261_121;
 /// Each with [`ASKS`] requests: 120,000 cases.

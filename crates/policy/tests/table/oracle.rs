@@ -320,7 +320,7 @@ fn seconds(text: &str) -> Option<f64> {
     }
     let number = |r: std::ops::Range<usize>| text.get(r).and_then(|t| t.parse::<u32>().ok());
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let leap = |y: u32| (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
+    let leap = |y: u32| (y.is_multiple_of(4) && !y.is_multiple_of(100)) || y.is_multiple_of(400);
     let mut days = 0;
     for y in 1970..year {
         days += if leap(y) { 366 } else { 365 };
