@@ -217,9 +217,12 @@ impl Statement {
         if !vars {
             refuse_variables(s, path)?;
         }
-        let actions = compile_actions(s, path)?;
+        let mut actions = compile_actions(s, path)?;
         let principal = compile_principal(attached, s, path)?;
         let resources = compile_resources(attached, s, &actions, vars, path)?;
+        if s.effect == Effect::Allow {
+            actions = actions.iter().filter(|a| reaches(s, *a)).collect();
+        }
         let mut conditions = Vec::new();
         for (name, keys) in &s.conditions {
             let here = format!("{path}.Condition.{name}");
@@ -292,6 +295,17 @@ fn compile_actions(s: &StatementDocument, path: &str) -> Result<ActionSet> {
         set.extend_from(&named);
     }
     Ok(if s.action.not { set.complement() } else { set })
+}
+
+/// Whether an `Allow` is meant for the action: `"*"` or a NotAction on `arn:aws:s3:::*` speaks of S3, and
+/// must not hand out administration, which shares that resource only because MinIO writes it so.
+fn reaches(s: &StatementDocument, action: Action) -> bool {
+    let everything = s.resource.as_ref().is_none_or(|r| !r.not && r.list.iter().any(|t| t == "*"));
+    let named = |text: &String| {
+        let service = text.split(':').next().unwrap_or_default();
+        service.eq_ignore_ascii_case(action.service()) && ActionSet::matching(text).contains(action)
+    };
+    everything || action.service() == "s3" || (!s.action.not && s.action.list.iter().any(named))
 }
 
 fn compile_principal(attached: Attached, s: &StatementDocument, path: &str) -> Result<Option<PrincipalRule>> {
