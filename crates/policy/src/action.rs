@@ -1,5 +1,6 @@
 //! The one table of actions: everything a policy can allow or deny here.
 //!
+//! It also has what AWS has and this server does not do, so that AWS's policies can be read.
 //! Invariants: a name occurs once, in the spelling of AWS (`s3:`, `sts:`, `kms:`) or MinIO (`admin:`,
 //! and MinIO's own `s3:` names); an action keeps its place for the life of the process only, nothing
 //! stores its number. Must never know operations or routes: the doors map those onto actions.
@@ -146,10 +147,26 @@ actions! {
         AdminSetBucketTarget = "admin:SetBucketTarget",
     }
     Service {
+        CreateAccessPoint = "s3:CreateAccessPoint",
+        CreateJob = "s3:CreateJob",
+        CreateSession = "s3:CreateSession",
+        DeleteAccessPoint = "s3:DeleteAccessPoint",
+        DescribeJob = "s3:DescribeJob",
+        GetAccessPoint = "s3:GetAccessPoint",
         GetAccountPublicAccessBlock = "s3:GetAccountPublicAccessBlock",
+        GetStorageLensConfiguration = "s3:GetStorageLensConfiguration",
+        ListAccessPoints = "s3:ListAccessPoints",
         ListAllMyBuckets = "s3:ListAllMyBuckets",
+        ListJobs = "s3:ListJobs",
+        ListStorageLensConfigurations = "s3:ListStorageLensConfigurations",
+        ListTagsForResource = "s3:ListTagsForResource",
         ListenNotification = "s3:ListenNotification",
         PutAccountPublicAccessBlock = "s3:PutAccountPublicAccessBlock",
+        PutStorageLensConfiguration = "s3:PutStorageLensConfiguration",
+        TagResource = "s3:TagResource",
+        UntagResource = "s3:UntagResource",
+        UpdateJobPriority = "s3:UpdateJobPriority",
+        UpdateJobStatus = "s3:UpdateJobStatus",
         StsAssumeRole = "sts:AssumeRole",
         StsAssumeRoleWithCertificate = "sts:AssumeRoleWithCertificate",
         StsAssumeRoleWithCustomToken = "sts:AssumeRoleWithCustomToken",

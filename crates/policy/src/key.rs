@@ -92,6 +92,7 @@ keys! {
         Jwt = "jwt:",
         Ldap = "ldap:",
         Sts = "sts:",
+        Svc = "svc:",
     }
     absent {
         "aws:CalledViaFirst", "aws:CalledViaLast", "aws:MultiFactorAuthAge", "aws:PrincipalIsAWSService",
@@ -124,7 +125,7 @@ impl Key {
         for (prefix, id) in NAMED {
             let Some((head, rest)) = name.split_at_checked(prefix.len()) else { continue };
             if head.eq_ignore_ascii_case(prefix) && !rest.is_empty() && !rest.contains("${") {
-                let lower = matches!(id, KeyId::Jwt | KeyId::Ldap | KeyId::Sts);
+                let lower = matches!(id, KeyId::Jwt | KeyId::Ldap | KeyId::Sts | KeyId::Svc);
                 let name = if lower { rest.to_ascii_lowercase() } else { rest.to_owned() };
                 return Some(Key { id: *id, name: name.into() });
             }

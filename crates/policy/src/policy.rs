@@ -75,7 +75,7 @@ pub struct Policy {
     pub(crate) statements: Box<[Statement]>,
     allows: ActionSet,
     denies: ActionSet,
-    object_tags: bool,
+    object_tags: ActionSet,
 }
 
 impl Policy {
@@ -136,17 +136,17 @@ impl Policy {
     fn compile(attached: Attached, document: Document) -> Result<Policy> {
         let mut statements = Vec::with_capacity(document.statements.len());
         let (mut allows, mut denies) = (ActionSet::default(), ActionSet::default());
+        let mut object_tags = ActionSet::default();
         for (i, s) in document.statements.iter().enumerate() {
             let compiled = Statement::compile(attached, document.version, s, &format!("Statement[{i}]"))?;
             let union = if s.effect == Effect::Allow { &mut allows } else { &mut denies };
             union.extend_from(&compiled.actions);
+            if compiled.keys().any(|k| k.id == KeyId::ExistingObjectTag) {
+                object_tags.extend_from(&compiled.actions);
+            }
             statements.push(compiled);
         }
-        let mut policy =
-            Policy { document, attached, statements: statements.into(), allows, denies, object_tags: false };
-        let object_tags = policy.keys().any(|k| k.id == KeyId::ExistingObjectTag);
-        policy.object_tags = object_tags;
-        Ok(policy)
+        Ok(Policy { document, attached, statements: statements.into(), allows, denies, object_tags })
     }
 
     /// What was written.
@@ -164,22 +164,16 @@ impl Policy {
         self.document.to_json()
     }
 
-    /// Whether a decision may depend on the tags of the object that is there
+    /// Whether a decision about this action may depend on the tags of the object that is there
     /// ([`crate::Context::object_tags`]), so that the caller has to read them first.
     #[inline]
-    pub fn uses_object_tags(&self) -> bool {
-        self.object_tags
+    pub fn uses_object_tags(&self, action: Action) -> bool {
+        self.object_tags.contains(action)
     }
 
     /// Every condition key that it asks about, also in variables.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.statements.iter().flat_map(|s| {
-            let resources: &[Resource] = s.resources.as_deref().unwrap_or_default();
-            s.conditions
-                .iter()
-                .flat_map(Condition::keys)
-                .chain(resources.iter().flat_map(|r| r.pattern.keys()))
-        })
+        self.statements.iter().flat_map(Statement::keys)
     }
 
     /// Whether any statement speaks of the action.
@@ -223,9 +217,12 @@ impl Statement {
         if !vars {
             refuse_variables(s, path)?;
         }
-        let actions = compile_actions(s, path)?;
+        let mut actions = compile_actions(s, path)?;
         let principal = compile_principal(attached, s, path)?;
         let resources = compile_resources(attached, s, &actions, vars, path)?;
+        if s.effect == Effect::Allow {
+            actions = actions.iter().filter(|a| reaches(s, *a)).collect();
+        }
         let mut conditions = Vec::new();
         for (name, keys) in &s.conditions {
             let here = format!("{path}.Condition.{name}");
@@ -246,6 +243,15 @@ impl Statement {
             resources,
             conditions: conditions.into(),
         })
+    }
+
+    /// Every condition key that it asks about, also in variables.
+    fn keys(&self) -> impl Iterator<Item = &Key> {
+        let resources: &[Resource] = self.resources.as_deref().unwrap_or_default();
+        self.conditions
+            .iter()
+            .flat_map(Condition::keys)
+            .chain(resources.iter().flat_map(|r| r.pattern.keys()))
     }
 
     /// `None`: the statement applies.
@@ -289,6 +295,17 @@ fn compile_actions(s: &StatementDocument, path: &str) -> Result<ActionSet> {
         set.extend_from(&named);
     }
     Ok(if s.action.not { set.complement() } else { set })
+}
+
+/// Whether an `Allow` is meant for the action: `"*"` or a NotAction on `arn:aws:s3:::*` speaks of S3, and
+/// must not hand out administration, which shares that resource only because MinIO writes it so.
+fn reaches(s: &StatementDocument, action: Action) -> bool {
+    let everything = s.resource.as_ref().is_none_or(|r| !r.not && r.list.iter().any(|t| t == "*"));
+    let named = |text: &String| {
+        let service = text.split(':').next().unwrap_or_default();
+        service.eq_ignore_ascii_case(action.service()) && ActionSet::matching(text).contains(action)
+    };
+    everything || action.service() == "s3" || (!s.action.not && s.action.list.iter().any(named))
 }
 
 fn compile_principal(attached: Attached, s: &StatementDocument, path: &str) -> Result<Option<PrincipalRule>> {

@@ -241,7 +241,7 @@ pub struct Context<'a> {
     pub lock_until_ms: Option<i64>,
     /// `ON` or `OFF`.
     pub legal_hold: Option<&'a str>,
-    /// `sts:*`: parameters of a request for a session.
+    /// `sts:*` and `svc:*`: parameters of a request for a session or access key, such as `durationseconds`.
     pub sts: Option<&'a dyn Lookup>,
 }
 
@@ -344,7 +344,7 @@ impl<'a> Request<'a> {
             KeyId::PrincipalTag => named(p.tags),
             KeyId::Jwt => named(p.claims),
             KeyId::Ldap => named(p.ldap),
-            KeyId::Sts => named(c.sts),
+            KeyId::Sts | KeyId::Svc => named(c.sts),
             KeyId::Never => Values::Absent,
             _ => named(c.headers),
         }

@@ -140,7 +140,7 @@ impl Asker<'_> {
             // Root can still repair it.
             Some(Rules { policy: Err(()), .. }) => return who.is_unbounded_root(),
         };
-        let on_tags = |p: &Policy| p.uses_object_tags();
+        let on_tags = |p: &Policy| p.uses_object_tags(need.action);
         let mut all = who.policies.iter().chain(&who.bounds).map(|p| &**p).chain(policy);
         let tags = match need.action.level() == Level::Object && all.any(on_tags) {
             true => self.tags_of(cx, need).await,

@@ -3,6 +3,7 @@
 mod acl;
 mod advisories;
 mod documents;
+mod examples;
 mod lattice;
 mod operators;
 mod order;

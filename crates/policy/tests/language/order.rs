@@ -217,7 +217,8 @@ fn not_action_and_not_resource() {
 fn resources_and_levels() {
     let context = Context::default();
     let test = |resource: &str, action, bucket, key| {
-        let p = [identity(&format!(r#"{{"Effect":"Allow","Action":"*","Resource":"{resource}"}}"#))];
+        let actions = r#"["s3:*","kms:*","admin:*"]"#;
+        let p = [identity(&format!(r#"{{"Effect":"Allow","Action":{actions},"Resource":"{resource}"}}"#))];
         may(&p, &alice(), &context, action, bucket, key)
     };
     use Action::*;
@@ -239,6 +240,37 @@ fn resources_and_levels() {
     assert!(test("arn:aws:s3:::b/${aws:username}/*", GetObject, "b", "alice/x"));
     assert!(!test("arn:aws:s3:::B/*", GetObject, "b", "x"), "resources are case-sensitive");
     assert!(test("arn:aws:s3:::b/a?c", GetObject, "b", "aéc"));
+}
+
+/// An Allow that speaks of S3 only is no Allow for administration; a Deny is a Deny.
+#[test]
+fn everything_on_s3_is_not_administration() {
+    let context = Context::default();
+    let test = |actions: &str, resources: &str, action| {
+        let p = [identity(&format!(r#"{{"Effect":"Allow",{actions},{resources}}}"#))];
+        may(&p, &alice(), &context, action, "", "k")
+    };
+    use Action::*;
+    let s3 = r#""Resource":"arn:aws:s3:::*""#;
+    for (actions, resources, admin, data) in [
+        (r#""Action":"*""#, s3, false, true),
+        (r#""Action":"*:*""#, s3, false, true),
+        (r#""NotAction":"s3:DeleteBucket""#, s3, false, true),
+        (r#""Action":"*""#, r#""NotResource":"arn:aws:s3:::secret/*""#, false, true),
+        (r#""Action":["s3:*","admin:*"]"#, s3, true, true),
+        (r#""Action":["*","admin:ServerInfo"]"#, s3, false, true),
+        (r#""Action":"*""#, r#""Resource":"*""#, true, true),
+        (r#""NotAction":"s3:DeleteBucket""#, r#""Resource":"*""#, true, true),
+        (r#""Action":"admin:Create*""#, s3, true, false),
+    ] {
+        assert_eq!(test(actions, resources, AdminCreateUser), admin, "{actions} {resources}");
+        assert_eq!(test(actions, resources, GetObject), data, "{actions} {resources}");
+    }
+    let deny = [
+        builtin("consoleAdmin").unwrap(),
+        identity(r#"{"Effect":"Deny","Action":"*","Resource":"arn:aws:s3:::*"}"#),
+    ];
+    assert!(!may(&deny, &alice(), &context, AdminCreateUser, "", ""));
 }
 
 #[test]

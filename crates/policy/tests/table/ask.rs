@@ -76,6 +76,7 @@ impl Ask {
             Who::Federated,
             Who::Root,
             Who::Anonymous,
+            Who::Anonymous,
         ]);
         let moment = |r: &mut Random| MOMENTS[r.below(MOMENTS.len())].0;
         let words = |r: &mut Random, list: &[&str]| {
@@ -114,11 +115,9 @@ impl Ask {
             issued: if who == Who::Session { Some(moment(random)) } else { None },
             mfa: if who == Who::Session { Some(random.chance(50)) } else { None },
             now: moment(random),
-            ip: match random.below(4) {
-                0 => None,
-                1 => Some("10.1.2.3".parse().expect("an address")),
-                2 => Some("192.0.2.77".parse().expect("an address")),
-                _ => Some("2001:db8::1".parse().expect("an address")),
+            ip: {
+                let all = ["", "10.1.2.3", "192.0.2.77", "2001:db8::1", "::ffff:10.1.2.3"];
+                random.pick(&all).parse().ok()
             },
             secure: random.chance(50),
             agent: maybe(random, &["alice", "red", "aws-cli"]),
@@ -217,7 +216,8 @@ impl Ask {
         put("aws:tokenissuetime", text(self.issued));
         put("aws:multifactorauthpresent", self.mfa.map(|b| b.to_string()));
         put("aws:securetransport", Some(self.secure.to_string()));
-        put("aws:sourceip", self.ip.map(|ip| ip.to_string()));
+        // An IPv4 address inside IPv6 is the IPv4 address.
+        put("aws:sourceip", self.ip.map(|ip| ip.to_string().trim_start_matches("::ffff:").to_owned()));
         put("aws:useragent", text(self.agent));
         put("s3:prefix", text(self.prefix));
         put("s3:delimiter", text(self.delimiter));

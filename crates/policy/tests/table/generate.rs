@@ -270,7 +270,15 @@ fn statement(random: &mut Random, bucket: bool, number: usize) -> Value {
         let name = if random.chance(12) { "NotResource" } else { "Resource" };
         s.insert(name.into(), random.some(RESOURCES, 3));
     }
-    if random.chance(60) {
+    if bucket && random.chance(15) {
+        // What makes a policy not public.
+        let confined = [
+            json!({"IpAddress": {"aws:SourceIp": "10.1.0.0/16"}}),
+            json!({"IpAddress": {"aws:SourceIp": ["10.1.0.0/16", "2001:db8::/32"]}}),
+            json!({"StringEquals": {"aws:username": ["alice", "bob"]}}),
+        ];
+        s.insert("Condition".into(), confined[random.below(3)].clone());
+    } else if random.chance(60) {
         let count = 1 + random.below(2);
         let block: Map<String, Value> = (0..count).map(|_| condition(random)).collect();
         s.insert("Condition".into(), block.into());

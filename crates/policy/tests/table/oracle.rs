@@ -91,6 +91,19 @@ fn applies(s: &Value, facts: &Facts) -> bool {
         Some(list) => action(list),
         None => !action(&s["NotAction"]),
     };
+    // AWS: an action is allowed on resources of its own service. Here administration has no resources of
+    // its own, so an Allow has to name the service, or everything ("*").
+    let (service, _) = facts.action.split_once(':').expect("an action");
+    let names_service = texts(&s["Action"]).iter().any(|p| {
+        p.to_lowercase().starts_with(&format!("{service}:"))
+            && glob(&plain(&p.to_lowercase()), &facts.action.to_lowercase())
+    });
+    let everything = match (s.get("Resource"), s.get("NotResource")) {
+        (Some(list), _) => texts(list).iter().any(|r| r == "*"),
+        (_, not) => not.is_none(),
+    };
+    let action_fits =
+        action_fits && (s["Effect"] == "Deny" || service == "s3" || everything || names_service);
     let resource = |list: &Value| {
         texts(list).iter().any(|p| match variables(p, facts) {
             Some(pattern) if p == "*" => glob(&pattern, "anything"),
