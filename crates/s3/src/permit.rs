@@ -11,10 +11,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ashlar_object::BucketId;
 use ashlar_iam::Kind;
+use ashlar_object::BucketId;
 use ashlar_object::{Bucket, Pairs, VersionId, parse_version};
-use ashlar_policy::{Action, BucketRules, Context as Facts, Level, Lookup, Policy, PublicAccessBlock, Request, Values, decide};
+use ashlar_policy::{
+    Action, BucketRules, Context as Facts, Level, Lookup, Policy, PublicAccessBlock, Request, Values, decide,
+};
 use http::HeaderMap;
 use parking_lot::RwLock;
 use smallvec::{SmallVec, smallvec};
@@ -68,7 +70,8 @@ pub struct Origin {
 
 impl Gate {
     fn rules(&self, bucket: &Bucket) -> Option<Arc<Rules>> {
-        let documents = [bucket_policy::POLICY, bucket_policy::BLOCK].map(|d| bucket.documents.get(d).cloned());
+        let documents =
+            [bucket_policy::POLICY, bucket_policy::BLOCK].map(|d| bucket.documents.get(d).cloned());
         if documents.iter().all(Option::is_none) {
             return None;
         }
@@ -155,7 +158,8 @@ impl Asker<'_> {
         let headers = Headers(self.headers);
         let text = |name: &str| self.headers.get(name).and_then(|v| v.to_str().ok());
         let given = headers::tagging(self.headers).ok().flatten().unwrap_or_default();
-        let given: SmallVec<[(&str, &str); 4]> = given.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let given: SmallVec<[(&str, &str); 4]> =
+            given.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let now_ms = (cx.clock)();
         let (version, kind) = match self.verified.scheme() {
             Scheme::HeaderV4 => (Some("AWS4-HMAC-SHA256"), Some("REST-HEADER")),
@@ -368,7 +372,15 @@ mod tests {
                 && a.level() == Level::Object
             {
                 let versions = a.name().contains("Version");
-                let cannot = ["PutObject", "CopyObject", "UploadPart", "CreateMultipart", "Complete", "Abort", "ListParts"];
+                let cannot = [
+                    "PutObject",
+                    "CopyObject",
+                    "UploadPart",
+                    "CreateMultipart",
+                    "Complete",
+                    "Abort",
+                    "ListParts",
+                ];
                 assert!(versions || cannot.iter().any(|c| op.name().starts_with(c)), "{}", op.name());
             }
         }

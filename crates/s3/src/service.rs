@@ -316,8 +316,7 @@ impl Service {
         };
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
         let from = (&origin, arrival.tls, host.as_str());
-        let outcome =
-            ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form).await;
+        let outcome = ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form).await;
         seen.verified = true;
         let intake = form.into_intake();
         seen.received = intake.received();

@@ -40,7 +40,9 @@ impl World {
             let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
             let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
             let root = Root { access_key: KEY.into(), secret: Secret::new(SECRET) };
-            let clock = Arc::new(|| unix(0) * 1000);
+            // It never shows the same millisecond twice: what is made after a revocation is later.
+            let now = std::sync::atomic::AtomicI64::new(unix(0) * 1000);
+            let clock = Arc::new(move || now.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
             Arc::new(Iam::open(control, root, None, clock).await.unwrap())
         });
         let for_server = iam.clone();
@@ -70,7 +72,10 @@ impl World {
             self.iam.detach(Entity::User(name), &old).await.unwrap();
             if !statements.is_empty() {
                 let policy = format!("of-{name}");
-                self.iam.put_policy(&policy, document.as_bytes()).await.unwrap_or_else(|e| panic!("{document}: {e}"));
+                self.iam
+                    .put_policy(&policy, document.as_bytes())
+                    .await
+                    .unwrap_or_else(|e| panic!("{document}: {e}"));
                 self.iam.attach(Entity::User(name), &[policy]).await.unwrap();
             }
         });
@@ -91,7 +96,7 @@ fn allow(actions: &str, resource: &str) -> String {
 #[test]
 fn a_user_may_what_its_policies_say() {
     let w = World::new();
-    w.by("alice", "GET", "/b-1/k").send().refused(403, "InvalidAccessKeyId");
+    w.by("alice", "GET", "/b-1/k").send().refused(403, "SignatureDoesNotMatch");
     w.user("alice", "");
     w.by("alice", "GET", "/b-1/k").send().refused(403, "AccessDenied");
     w.user("alice", &allow("\"s3:GetObject\"", "arn:aws:s3:::b-1/*"));
@@ -125,7 +130,7 @@ fn a_user_may_what_its_policies_say() {
     assert_eq!(w.by("alice", "GET", "/b-1/k").q("versionId", &red).send().expect(200).body, b"red");
     // A disabled user is unknown from the next request on.
     w.runtime.block_on(w.iam.enable_user("alice", false)).unwrap();
-    w.by("alice", "GET", "/b-1/k").send().refused(403, "InvalidAccessKeyId");
+    w.by("alice", "GET", "/b-1/k").send().refused(403, "SignatureDoesNotMatch");
 }
 
 #[test]
@@ -134,7 +139,11 @@ fn each_key_of_a_multi_delete_is_decided_and_a_copy_needs_its_source() {
     w.server.put("/b-2/keep", b"1").expect(200);
     w.user("alice", &allow("\"s3:DeleteObject\"", "arn:aws:s3:::b-2/k"));
     let body = "<Delete><Object><Key>k</Key></Object><Object><Key>keep</Key></Object><Object><Key>k</Key><VersionId>null</VersionId></Object></Delete>";
-    let r = w.by("alice", "POST", "/b-2").q("delete", "").header("content-md5", md5_base64(body.as_bytes())).body(body);
+    let r = w
+        .by("alice", "POST", "/b-2")
+        .q("delete", "")
+        .header("content-md5", md5_base64(body.as_bytes()))
+        .body(body);
     let text = String::from_utf8(r.send().expect(200).body).unwrap();
     assert!(text.contains("<Deleted><Key>k</Key></Deleted>"), "{text}");
     assert_eq!(text.matches("<Code>AccessDenied</Code>").count(), 2, "{text}");
@@ -149,7 +158,11 @@ fn each_key_of_a_multi_delete_is_decided_and_a_copy_needs_its_source() {
     copy("bob").send().refused(403, "AccessDenied");
     w.user("bob", &format!("{read},{}", allow("\"s3:PutObject\"", "arn:aws:s3:::b-2/*")));
     copy("bob").send().expect(200);
-    copy("bob").header("x-amz-tagging-directive", "REPLACE").header("x-amz-tagging", "a=b").send().refused(403, "AccessDenied");
+    copy("bob")
+        .header("x-amz-tagging-directive", "REPLACE")
+        .header("x-amz-tagging", "a=b")
+        .send()
+        .refused(403, "AccessDenied");
     let gone = w.by("bob", "PUT", "/b-2/copy").header("x-amz-copy-source", "/b-1/nothing");
     gone.send().refused(403, "AccessDenied");
     // A version is another action than the latest.
@@ -176,7 +189,10 @@ fn buckets_are_shown_to_those_who_may_look_into_them() {
 fn access_keys_and_sessions_are_bounded() {
     let w = World::new();
     w.user("alice", &allow("\"s3:GetObject\",\"s3:PutObject\"", "arn:aws:s3:::b-1/*"));
-    let only_read = format!("{{\"Version\":\"2012-10-17\",\"Statement\":[{}]}}", allow("\"s3:GetObject\"", "arn:aws:s3:::*"));
+    let only_read = format!(
+        "{{\"Version\":\"2012-10-17\",\"Statement\":[{}]}}",
+        allow("\"s3:GetObject\"", "arn:aws:s3:::*")
+    );
     let new = NewKey { parent: "alice".into(), policy: Some(only_read.clone()), ..NewKey::default() };
     let (key, secret) = w.runtime.block_on(w.iam.add_key(new)).unwrap();
     let with = |method: &str, path: &str, key: &str, secret: &Secret| {
@@ -195,14 +211,20 @@ fn access_keys_and_sessions_are_bounded() {
     let token = |r: Req, token: &str| r.header("x-amz-security-token", token);
     let get = || with("GET", "/b-1/k", &s.access_key, &s.secret);
     token(get(), &s.token).send().expect(200);
-    token(with("PUT", "/b-1/k", &s.access_key, &s.secret).body("x"), &s.token).send().refused(403, "AccessDenied");
-    get().send().refused(403, "InvalidAccessKeyId");
+    token(with("PUT", "/b-1/k", &s.access_key, &s.secret).body("x"), &s.token)
+        .send()
+        .refused(403, "AccessDenied");
+    get().send().refused(403, "SignatureDoesNotMatch");
     token(get(), &t.token).send().refused(400, "InvalidToken");
     token(get(), "nonsense").send().refused(400, "InvalidToken");
     token(w.root("GET", "/b-1/k"), &s.token).send().refused(400, "InvalidToken");
     // A token that is not signed, or beside a request without signature.
     get().unsigned("x-amz-security-token", s.token.as_str()).send().refused(403, "AccessDenied");
-    w.root("GET", "/b-1/k").anonymous().header("x-amz-security-token", s.token.as_str()).send().refused(400, "InvalidToken");
+    w.root("GET", "/b-1/k")
+        .anonymous()
+        .header("x-amz-security-token", s.token.as_str())
+        .send()
+        .refused(400, "InvalidToken");
     w.root("GET", "/b-1/k").q("X-Amz-Security-Token", &s.token).send().refused(400, "InvalidToken");
     w.runtime.block_on(w.iam.revoke_sessions("alice")).unwrap();
     token(get(), &s.token).send().refused(400, "InvalidToken");
@@ -214,7 +236,9 @@ fn a_bucket_policy_lets_in_and_keeps_out() {
     let nobody = |method: &str, path: &str| w.root(method, path).anonymous();
     let set = |text: &str| w.root("PUT", "/b-1").q("policy", "").body(text).send();
     let statement = |effect: &str, action: &str, more: &str| {
-        format!(r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"{effect}","Principal":"*","Action":"{action}","Resource":["arn:aws:s3:::b-1/*","arn:aws:s3:::b-1"]{more}}}]}}"#)
+        format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"{effect}","Principal":"*","Action":"{action}","Resource":["arn:aws:s3:::b-1/*","arn:aws:s3:::b-1"]{more}}}]}}"#
+        )
     };
     w.root("GET", "/b-1").q("policy", "").send().refused(404, "NoSuchBucketPolicy");
     nobody("GET", "/b-1/k").send().refused(403, "AccessDenied");
@@ -224,10 +248,18 @@ fn a_bucket_policy_lets_in_and_keeps_out() {
     assert_eq!(nobody("GET", "/b-1/k").send().expect(200).body, b"hello");
     nobody("HEAD", "/b-1/k").send().expect(200);
     nobody("GET", "/b-1/k").q("response-content-type", "text/html").send().refused(400, "InvalidRequest");
-    for refused in [nobody("PUT", "/b-1/k").body("x"), nobody("DELETE", "/b-1/k"), nobody("GET", "/b-1"), nobody("GET", "/b-2/k"), nobody("GET", "/b-1/nothing"), nobody("GET", "/")] {
+    for refused in [
+        nobody("PUT", "/b-1/k").body("x"),
+        nobody("DELETE", "/b-1/k"),
+        nobody("GET", "/b-1"),
+        nobody("GET", "/b-2/k"),
+        nobody("GET", "/b-1/nothing"),
+        nobody("GET", "/"),
+    ] {
         refused.send().refused(403, "AccessDenied");
     }
-    let is_public = || String::from_utf8(w.root("GET", "/b-1").q("policyStatus", "").send().expect(200).body).unwrap();
+    let is_public =
+        || String::from_utf8(w.root("GET", "/b-1").q("policyStatus", "").send().expect(200).body).unwrap();
     assert!(is_public().contains("<IsPublic>TRUE</IsPublic>"));
     // A user without policies of its own comes in by the same door, and another action does not.
     w.user("alice", "");
@@ -235,10 +267,14 @@ fn a_bucket_policy_lets_in_and_keeps_out() {
     w.by("alice", "PUT", "/b-1/k").body("x").send().refused(403, "AccessDenied");
     // The public access block.
     let block = |on: &str| {
-        let body = format!("<PublicAccessBlockConfiguration><{on}>true</{on}></PublicAccessBlockConfiguration>");
+        let body =
+            format!("<PublicAccessBlockConfiguration><{on}>true</{on}></PublicAccessBlockConfiguration>");
         w.root("PUT", "/b-1").q("publicAccessBlock", "").body(body).send()
     };
-    w.root("GET", "/b-1").q("publicAccessBlock", "").send().refused(404, "NoSuchPublicAccessBlockConfiguration");
+    w.root("GET", "/b-1")
+        .q("publicAccessBlock", "")
+        .send()
+        .refused(404, "NoSuchPublicAccessBlockConfiguration");
     block("RestrictPublicBuckets").expect(200);
     nobody("GET", "/b-1/k").send().refused(403, "AccessDenied");
     block("BlockPublicPolicy").expect(200);
@@ -246,23 +282,43 @@ fn a_bucket_policy_lets_in_and_keeps_out() {
     set(&public).refused(403, "AccessDenied");
     let text = w.root("GET", "/b-1").q("publicAccessBlock", "").send().expect(200).body;
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("<BlockPublicPolicy>true</BlockPublicPolicy>") && text.contains("<RestrictPublicBuckets>false<"), "{text}");
+    assert!(
+        text.contains("<BlockPublicPolicy>true</BlockPublicPolicy>")
+            && text.contains("<RestrictPublicBuckets>false<"),
+        "{text}"
+    );
     block("Nonsense").refused(400, "MalformedXML");
     w.root("DELETE", "/b-1").q("publicAccessBlock", "").send().expect(204);
     // Conditions on the connection; headers never pass for facts.
-    let local = |cidr: &str| statement("Allow", "s3:GetObject", &format!(r#","Condition":{{"IpAddress":{{"aws:SourceIp":"{cidr}"}}}}"#));
+    let local = |cidr: &str| {
+        statement(
+            "Allow",
+            "s3:GetObject",
+            &format!(r#","Condition":{{"IpAddress":{{"aws:SourceIp":"{cidr}"}}}}"#),
+        )
+    };
     set(&local("127.0.0.0/8")).expect(204);
     nobody("GET", "/b-1/k").send().expect(200);
     set(&local("192.0.2.0/24")).expect(204);
     for name in ["x-forwarded-for", "x-real-ip", "aws:sourceip", "forwarded"] {
-        if name.contains(':') { continue; }
+        if name.contains(':') {
+            continue;
+        }
         nobody("GET", "/b-1/k").header(name, "192.0.2.1").send().refused(403, "AccessDenied");
     }
     // A deny binds root too, except from repairing it.
     set(&statement("Deny", "s3:*", "")).expect(204);
     w.server.get("/b-1/k").refused(403, "AccessDenied");
     w.root("GET", "/b-1").q("policy", "").send().expect(200);
-    for bad in ["", "{}", "[]", "null", &public.replace("b-1", "b-2"), &public.replace("s3:GetObject", "s3:NoSuchThing"), &public.replace("Principal", "Principle")] {
+    for bad in [
+        "",
+        "{}",
+        "[]",
+        "null",
+        &public.replace("b-1", "b-2"),
+        &public.replace("s3:GetObject", "s3:NoSuchThing"),
+        &public.replace("Principal", "Principle"),
+    ] {
         set(bad).refused(400, "MalformedPolicy");
     }
     w.root("DELETE", "/b-1").q("policy", "").send().expect(204);
@@ -370,7 +426,10 @@ fn every_route_asks_for_its_actions() {
         w.user("none", "");
         assert!(denied(request(Some("none"))), "{what}: a user without policies");
         for (action, _) in *needs {
-            let all = format!(r#"{},{{"Effect":"Deny","Action":"{action}","Resource":"*"}}"#, allow("\"s3:*\"", "*"));
+            let all = format!(
+                r#"{},{{"Effect":"Deny","Action":"{action}","Resource":"*"}}"#,
+                allow("\"s3:*\"", "*")
+            );
             // Those who may not list all buckets are shown those they may look into.
             if *name != "ListBuckets" {
                 w.user("almost", &all);
@@ -386,6 +445,10 @@ fn every_route_asks_for_its_actions() {
     // Decided key by key, in a form, or without credentials: other tests.
     let elsewhere = ["DeleteObjects", "PostObject", "Preflight", "Unknown"];
     for op in Operation::ALL {
-        assert!(covered.contains(&op.name()) || elsewhere.contains(&op.name()), "{} is not covered", op.name());
+        assert!(
+            covered.contains(&op.name()) || elsewhere.contains(&op.name()),
+            "{} is not covered",
+            op.name()
+        );
     }
 }

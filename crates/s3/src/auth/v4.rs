@@ -285,12 +285,7 @@ pub(super) fn form(
     if !(good && parsed && known) {
         return Err(wrong_signature(scope.access_key, signature, policy, None));
     }
-    Ok(Verified {
-        identity,
-        scheme: Scheme::Form,
-        payload: Payload::Unsigned,
-        chain: None,
-    })
+    Ok(Verified { identity, scheme: Scheme::Form, payload: Payload::Unsigned, chain: None })
 }
 
 fn skewed(stamp: &str, now: i64) -> Fault {

@@ -1,7 +1,7 @@
 //! DELETE of one key, and of many.
 
-use ashlar_policy::Action;
 use ashlar_object::{Conditions, Deleted, Match, ToDelete, parse_version, version_text};
+use ashlar_policy::Action;
 use http::header::HeaderValue;
 
 use super::{Answer, Call, Context, DELETE_MARKER, fault, limit};

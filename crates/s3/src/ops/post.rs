@@ -53,7 +53,14 @@ pub async fn post_object(
         policy.check(&form.fields, bucket, now)?;
     }
     let request = as_headers(form)?;
-    permit(cx, &Asker { verified: &verified, headers: &request, query: &Query::default(), tls, origin }, bucket, &key, form).await?;
+    permit(
+        cx,
+        &Asker { verified: &verified, headers: &request, query: &Query::default(), tls, origin },
+        bucket,
+        &key,
+        form,
+    )
+    .await?;
     refuse_unsupported(&request, &cx.owner_id)?;
     let class = headers::class(&request)?;
     let mut meta = headers::metadata(&request)?;
