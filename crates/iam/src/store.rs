@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use ashlar_cluster::{Compare, Control, Txn, Watched};
 use ashlar_policy::{Attached, Policy};
+use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -56,6 +58,8 @@ pub struct Iam {
     turn: tokio::sync::Mutex<()>,
     /// The store's revision after our last change.
     ours: AtomicU64,
+    /// New keys that could not be stored yet.
+    fresh: Mutex<Vec<(String, Bytes)>>,
 }
 
 /// A change in the making: what it was made from, and what it writes.
@@ -102,22 +106,42 @@ impl Iam {
     ) -> Result<Iam> {
         let deployment = control.deployment().0;
         let under = |s: &Secret| Sealer::new(&Sealer::derive(s.expose().as_bytes(), &deployment, SEAL));
-        let key = sealing_key(&control, &under(&root.secret), old_secret.map(under)).await?;
-        let sealer = Sealer::new(&key);
-        let tokens = Sealer::new(&stored_key(&control, &sealer, TOKENS).await?);
+        let opened = open_keys(&control, &under(&root.secret), old_secret.map(under))?;
         let iam = Iam {
             state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
+            sealer: Sealer::new(&opened.sealing),
+            tokens: Sealer::new(&opened.tokens),
             control,
-            sealer,
-            tokens,
             clock,
             root: ArcSwap::from_pointee(root),
             turn: tokio::sync::Mutex::new(()),
             ours: AtomicU64::new(0),
+            fresh: Mutex::new(opened.fresh),
         };
+        iam.store_keys(opened.again).await?;
         iam.reload()?;
         iam.recall_uses();
         Ok(iam)
+    }
+
+    /// Stores what keys have to be stored. A store that takes no changes now does not stop a server that
+    /// can still serve reads: new keys then go with the first change.
+    async fn store_keys(&self, again: Option<(u64, Bytes)>) -> Result<()> {
+        let fresh = self.fresh.lock().clone();
+        let compares = match &again {
+            Some((revision, _)) => vec![Compare::Revision(SEAL.to_owned(), *revision)],
+            None => Vec::new(),
+        };
+        let again = again.map(|(_, sealed)| (SEAL.to_owned(), sealed));
+        let puts: Vec<_> = fresh.into_iter().chain(again).collect();
+        if puts.is_empty() {
+            return Ok(());
+        }
+        match self.control.txn(Txn { compares, puts, ..Txn::default() }).await {
+            Ok(_) => self.fresh.lock().clear(),
+            Err(e) => tracing::warn!(error = %e, "keys of the identity store are not stored yet"),
+        }
+        Ok(())
     }
 
     /// The identity behind a stored access key; root's too. `None`: unknown, disabled, expired.
@@ -238,8 +262,11 @@ impl Iam {
                 return Ok(answer);
             }
             let (puts, deletes) = (txn.puts.clone(), txn.deletes.clone());
+            let mut txn = txn;
+            txn.puts.extend(self.fresh.lock().iter().cloned());
             match self.control.txn(txn).await {
                 Ok(revision) => {
+                    self.fresh.lock().clear();
                     self.ours.store(revision, Ordering::SeqCst);
                     for (key, sealed) in &puts {
                         self.take(&mut records, key, Some((sealed, revision)))?;
@@ -300,44 +327,48 @@ fn set<T>(map: &mut BTreeMap<String, T>, name: &str, value: Option<T>) {
     };
 }
 
-/// The key that seals everything: opened with root's secret, made when there is none.
-async fn sealing_key(control: &Control, now: &Sealer, old: Option<Sealer>) -> Result<[u8; 32]> {
-    let Some(stored) = control.get(SEAL) else {
-        let key = random::<32>();
-        let txn = Txn {
-            compares: vec![Compare::Absent(SEAL.to_owned())],
-            puts: vec![(SEAL.to_owned(), now.seal(SEAL, &key).into())],
-            ..Txn::default()
-        };
-        control.txn(txn).await?;
-        return Ok(key);
-    };
-    let fits = |k: Vec<u8>| <[u8; 32]>::try_from(k).ok();
-    if let Some(key) = now.open(SEAL, &stored.bytes).and_then(fits) {
-        return Ok(key);
-    }
-    let key = old.and_then(|o| o.open(SEAL, &stored.bytes)).and_then(fits).ok_or(Error::OtherSeal)?;
-    let txn = Txn {
-        compares: vec![Compare::Revision(SEAL.to_owned(), stored.revision)],
-        puts: vec![(SEAL.to_owned(), now.seal(SEAL, &key).into())],
-        ..Txn::default()
-    };
-    control.txn(txn).await?;
-    Ok(key)
+/// The two keys, and what has to be written for them.
+struct Opened {
+    sealing: [u8; 32],
+    tokens: [u8; 32],
+    /// Keys that are not stored yet.
+    fresh: Vec<(String, Bytes)>,
+    /// The sealing key under another secret than it is stored under.
+    again: Option<(u64, Bytes)>,
 }
 
-/// A random key that is kept sealed under `name`.
-async fn stored_key(control: &Control, sealer: &Sealer, name: &str) -> Result<[u8; 32]> {
-    if let Some(stored) = control.get(name) {
-        let key = sealer.open(name, &stored.bytes).and_then(|k| k.try_into().ok());
-        return key.ok_or_else(|| Error::Corrupt(format!("{name} does not open")));
-    }
-    let key = random::<32>();
-    let txn = Txn {
-        compares: vec![Compare::Absent(name.to_owned())],
-        puts: vec![(name.to_owned(), sealer.seal(name, &key).into())],
-        ..Txn::default()
+/// Opens the keys with root's secret, or the one before; makes them when there are none, or when nothing
+/// is sealed with those that do not open.
+fn open_keys(control: &Control, now: &Sealer, old: Option<Sealer>) -> Result<Opened> {
+    let fits = |k: Vec<u8>| <[u8; 32]>::try_from(k).ok();
+    let seal = |key: &[u8; 32]| Bytes::from(now.seal(SEAL, key));
+    let make = || {
+        let (sealing, tokens) = (random::<32>(), random::<32>());
+        let sealed = Bytes::from(Sealer::new(&sealing).seal(TOKENS, &tokens));
+        let fresh = vec![(SEAL.to_owned(), seal(&sealing)), (TOKENS.to_owned(), sealed)];
+        Opened { sealing, tokens, fresh, again: None }
     };
-    control.txn(txn).await?;
-    Ok(key)
+    let Some(stored) = control.get(SEAL) else { return Ok(make()) };
+    let mut again = None;
+    let sealing = match now.open(SEAL, &stored.bytes).and_then(fits) {
+        Some(key) => key,
+        None => match old.and_then(|o| o.open(SEAL, &stored.bytes)).and_then(fits) {
+            Some(key) => {
+                again = Some((stored.revision, seal(&key)));
+                key
+            }
+            None if nobody_stored(control) => return Ok(make()),
+            None => return Err(Error::OtherSeal),
+        },
+    };
+    let stored = control.get(TOKENS).ok_or_else(|| Error::Corrupt(format!("{TOKENS} is missing")))?;
+    let tokens = Sealer::new(&sealing).open(TOKENS, &stored.bytes).and_then(fits);
+    let tokens = tokens.ok_or_else(|| Error::Corrupt(format!("{TOKENS} does not open")))?;
+    Ok(Opened { sealing, tokens, fresh: Vec::new(), again })
+}
+
+/// No user, group, access key or policy is stored: another secret of root's loses nothing but sessions.
+fn nobody_stored(control: &Control) -> bool {
+    let records = [USERS, GROUPS, KEYS, POLICIES];
+    !control.list(PREFIX).iter().any(|(k, _)| records.iter().any(|r| k.starts_with(r)))
 }

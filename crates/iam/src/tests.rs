@@ -302,6 +302,12 @@ fn what_is_stored_is_sealed_under_roots_secret() {
         assert!(world.iam("other-secret", Some("root-secret")).await.unwrap().find(&key).is_some());
         assert!(world.iam("other-secret", None).await.unwrap().find(&key).is_some());
         assert!(matches!(world.iam("root-secret", None).await, Err(Error::OtherSeal)));
+        // Where nobody is stored, another secret of root's needs no old one.
+        let fresh = World::new(4).await;
+        fresh.iam("one-secret", None).await.unwrap();
+        let other = fresh.iam("two-secret", None).await.unwrap();
+        user(&other, "alice", &[]).await;
+        assert!(matches!(fresh.iam("one-secret", None).await, Err(Error::OtherSeal)));
         // Another deployment with the same root secret accepts none of its tokens.
         let other = World::new(2).await.iam("root-secret", None).await.unwrap();
         assert!(other.session(&token.access_key, &token.token).is_err());
