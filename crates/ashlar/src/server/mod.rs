@@ -6,6 +6,7 @@
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
+//! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -18,13 +19,16 @@ mod connection;
 mod credentials;
 mod expand;
 mod house;
+mod identities;
 mod keeper;
 mod listen;
 mod logs;
 mod metrics;
 mod places;
+mod reach;
 mod routes;
 pub mod size;
+mod table;
 mod tls;
 
 use std::net::SocketAddr;
