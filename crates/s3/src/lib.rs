@@ -13,6 +13,7 @@
 //! | `operation` | which operation a request is; what is not implemented, by name |
 //! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
 //! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
+//! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
 //!
@@ -45,6 +46,7 @@ pub mod ops;
 pub mod permit;
 pub mod policy;
 pub mod service;
+mod sts;
 pub mod target;
 pub mod xml;
 

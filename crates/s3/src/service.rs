@@ -26,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context};
 use crate::permit::{Gate, Origin};
+use crate::sts;
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -203,6 +204,9 @@ impl Service {
             seen.op = Operation::Preflight;
             seen.left = Some(source);
             return self.origins.preflight(&parts.headers);
+        }
+        if sts::is_sts(parts, &head.target) {
+            return Box::pin(self.sts(parts, source, &head.target, arrival)).await;
         }
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;

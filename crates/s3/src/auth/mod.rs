@@ -139,6 +139,16 @@ impl Verifier {
         Ok(verified)
     }
 
+    /// Checks a request to the security token service, whose signature covers the `body`.
+    pub fn verify_sts(&self, request: &Request<'_>, body: &[u8], now: i64) -> Outcome<Verified> {
+        match source(request)? {
+            Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => {
+                v4::sts(self, request, value, body, now)
+            }
+            _ => Err(Fault::new(Code::ACCESS_DENIED)),
+        }
+    }
+
     /// Checks the signature of a form's policy; see [`crate::form`].
     pub fn verify_form(&self, fields: &crate::form::Fields, now: i64) -> Outcome<Verified> {
         match (fields.get("x-amz-signature"), fields.get("signature")) {
