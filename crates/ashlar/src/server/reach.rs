@@ -46,7 +46,9 @@ impl Reach {
 
     /// Whether whoever gets this policy gets nothing that the giver has not.
     pub fn covers(&self, name: &str, policy: &Policy) -> bool {
-        self.is_full() || self.names.iter().any(|n| n == name) || self.covers_document(policy)
+        // A policy with variables or conditions means something else for somebody else.
+        let same = policy.keys().next().is_none();
+        (same && self.names.iter().any(|n| n == name)) || self.covers_document(policy)
     }
 
     /// As [`Reach::covers`], of a document whatever its name.
@@ -115,6 +117,9 @@ mod tests {
     #[test]
     fn nobody_reaches_further_than_they_are_allowed() {
         let [console, write, read] = ["consoleAdmin", "readwrite", "readonly"].map(|n| builtin(n).unwrap());
+        let home = policy(
+            r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/${aws:username}/*"}]}"#,
+        );
         let deny = policy(
             r#"{"Statement":[{"Effect":"Deny","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/*"}]}"#,
         );
@@ -142,6 +147,8 @@ mod tests {
         let reach = Reach::of(&who(&[admin.clone(), one.clone()], &[]));
         assert!(!reach.covers("x", &write), "others' buckets");
         assert!(reach.covers("p1", &one), "the very same policy");
+        let own = Reach::of(&who(&[admin.clone(), home.clone(), maybe.clone()], &[]));
+        assert!(!own.covers("p1", &home) && !own.covers("p2", &maybe), "it is another one for others");
         assert!(!Reach::of(&who(&[admin, one.clone()], &[read])).covers("p1", &one), "not when bounded");
         assert!(!Reach::of(&who(&[write, deny], &[])).covers("p0", &one), "not when anything is denied");
     }
