@@ -378,7 +378,6 @@ def test_anonymous_and_wrong_secret(server, bucket):
 def test_absent_features_say_so(s3, bucket):
     for call in (
         lambda: s3.get_bucket_lifecycle_configuration(Bucket=bucket),
-        lambda: s3.put_bucket_policy(Bucket=bucket, Policy="{}"),
         lambda: s3.put_bucket_website(Bucket=bucket, WebsiteConfiguration={"IndexDocument": {"Suffix": "i"}}),
     ):
         with pytest.raises(ClientError) as error:

@@ -1,4 +1,5 @@
 #![forbid(unsafe_code)]
+#![recursion_limit = "256"]
 //! `ashlar`: one program, many commands.
 //!
 //! `server` builds the house (drives, sets, store, S3 door) and listens; everything else is a

@@ -1,7 +1,7 @@
 //! The gate of a request: what its head says, who asks, which operation it is.
 //!
 //! Invariants: nothing about buckets or keys is looked at here, only names; a request that leaves
-//! this file as a [`Call`] has a verified signature. Must never know objects.
+//! this file as a [`Call`] has a verified signature, or is nobody's. Must never know objects.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -14,7 +14,8 @@ use crate::framing::Framing;
 use crate::intake::{Intake, Source};
 use crate::operation::{Operation, classify};
 use crate::ops::Call;
-use crate::service::{Seen, Service};
+use crate::permit::Origin;
+use crate::service::{Arrival, Seen, Service};
 use crate::target::{Target, is_bucket_name};
 
 /// Longest header block.
@@ -97,7 +98,7 @@ impl Service {
         parts: &mut Parts,
         source: Source,
         head: Head,
-        tls: bool,
+        arrival: &Arrival<'_>,
         seen: &mut Seen,
     ) -> Result<(Call, Operation), (Fault, Option<Source>)> {
         let Head { target, host } = head;
@@ -118,7 +119,8 @@ impl Service {
             intake,
             verified,
             host,
-            tls,
+            tls: arrival.tls,
+            origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
         };
         Ok((call, op))
     }
@@ -133,12 +135,17 @@ impl Service {
         let request =
             auth::Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
         let verified = self.verifier.verify(&request, now)?;
-        seen.verified = true;
+        let anonymous = verified.scheme() == Scheme::Anonymous;
+        seen.verified = !anonymous;
+        // Nobody learns nothing, not even what this server has not.
+        let hidden = |fault| if anonymous { Fault::new(Code::ACCESS_DENIED) } else { fault };
         let copy = parts.headers.contains_key("x-amz-copy-source");
-        let op = classify(&parts.method, target, copy, false)?;
+        let op = classify(&parts.method, target, copy, false).map_err(hidden)?;
         if let Some(bucket) = target.bucket.as_deref().filter(|b| !is_bucket_name(b)) {
-            return Err(Fault::new(Code::INVALID_BUCKET_NAME)
-                .element("BucketName", bucket.chars().take(128).collect::<String>()));
+            return Err(hidden(
+                Fault::new(Code::INVALID_BUCKET_NAME)
+                    .element("BucketName", bucket.chars().take(128).collect::<String>()),
+            ));
         }
         let mut headers = std::mem::take(&mut parts.headers);
         if verified.scheme() == Scheme::QueryV4 {

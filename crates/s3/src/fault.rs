@@ -32,7 +32,7 @@ macro_rules! codes {
 }
 
 codes! {
-    ACCESS_DENIED 403 "AccessDenied" "Access Denied. Sign the request with a valid access key.";
+    ACCESS_DENIED 403 "AccessDenied" "Access Denied. Sign the request with an access key whose policies allow it.";
     ACL_NOT_SUPPORTED 400 "AccessControlListNotSupported" "The bucket does not allow ACLs: every object is private. Leave x-amz-acl out, or use private or bucket-owner-full-control.";
     AUTH_HEADER_MALFORMED 400 "AuthorizationHeaderMalformed" "The authorization header that you provided is not valid.";
     AUTH_QUERY_PARAMETERS 400 "AuthorizationQueryParametersError" "The query parameters for authorization that you provided are not valid.";
@@ -65,7 +65,10 @@ codes! {
     INVALID_REQUEST 400 "InvalidRequest" "Invalid Request";
     INVALID_STORAGE_CLASS 400 "InvalidStorageClass" "The storage class you specified is not valid. Use STANDARD, or leave x-amz-storage-class out.";
     INVALID_TAG 400 "InvalidTag" "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
-    INVALID_TOKEN 400 "InvalidToken" "The provided token is malformed or otherwise not valid. This server issues no session tokens: use a long-term access key without x-amz-security-token.";
+    MALFORMED_POLICY 400 "MalformedPolicy" "Policy has invalid resource or is not valid JSON of the access-policy language.";
+    NO_SUCH_BUCKET_POLICY 404 "NoSuchBucketPolicy" "The bucket policy does not exist.";
+    NO_SUCH_PUBLIC_ACCESS_BLOCK 404 "NoSuchPublicAccessBlockConfiguration" "The public access block configuration was not found.";
+    INVALID_TOKEN 400 "InvalidToken" "The provided token is malformed or otherwise not valid. It may have been revoked, or belong to another access key: ask for new temporary credentials.";
     INVALID_URI 400 "InvalidURI" "Couldn't parse the specified URI.";
     KEY_TOO_LONG 400 "KeyTooLongError" "Your key is too long: at most 1024 bytes of UTF-8.";
     MALFORMED_POST 400 "MalformedPOSTRequest" "The body of your POST request is not well-formed multipart/form-data.";

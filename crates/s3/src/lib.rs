@@ -9,9 +9,11 @@
 //! | `admit` | the gate: head, signature, operation |
 //! | `framing`, `target` | how a request said where it ends; bucket, key and query, decoded once |
 //! | `auth` | signatures: V4 header, query, form, chunks; V2; keys; the type [`auth::Verified`] |
+//! | `permit` | whether who asks may do it: from operation to actions, from policies to a decision |
 //! | `operation` | which operation a request is; what is not implemented, by name |
 //! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
 //! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
+//! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
 //!
@@ -41,8 +43,10 @@ pub mod intake;
 pub mod metrics;
 pub mod operation;
 pub mod ops;
+pub mod permit;
 pub mod policy;
 pub mod service;
+mod sts;
 pub mod target;
 pub mod xml;
 

@@ -36,11 +36,12 @@ operations! {
     PostObject, GetObject, HeadObject, PutObject, CopyObject, DeleteObject, GetObjectAttributes,
     GetObjectTagging, PutObjectTagging, DeleteObjectTagging, GetObjectAcl, PutObjectAcl,
     CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
-    ListParts, Preflight, Unknown,
+    ListParts, GetBucketPolicy, PutBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus,
+    GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 30] = [
+const BUCKET_MISSING: [(&str, &str); 27] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
@@ -59,9 +60,6 @@ const BUCKET_MISSING: [(&str, &str); 30] = [
     ("notification", "Bucket notification (?notification)"),
     ("object-lock", "Object lock (?object-lock)"),
     ("ownershipControls", "Ownership controls (?ownershipControls)"),
-    ("policy", "Bucket policy (?policy)"),
-    ("policyStatus", "Bucket policy (?policyStatus)"),
-    ("publicAccessBlock", "Public access block (?publicAccessBlock)"),
     ("replication", "Bucket replication (?replication)"),
     ("replication-check", "Bucket replication (?replication-check)"),
     ("replication-metrics", "Bucket replication (?replication-metrics)"),
@@ -89,7 +87,10 @@ const OBJECT_MISSING: [(&str, &str); 11] = [
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 39] = [
+const KNOWN: [&str; 42] = [
+    "policy",
+    "policyStatus",
+    "publicAccessBlock",
     "acl",
     "attributes",
     "bucket-region",
@@ -148,6 +149,9 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("versioning") => Op::GetBucketVersioning,
         (&Method::GET, 1) if has("tagging") => Op::GetBucketTagging,
         (&Method::GET, 1) if has("acl") => Op::GetBucketAcl,
+        (&Method::GET, 1) if has("policy") => Op::GetBucketPolicy,
+        (&Method::GET, 1) if has("policyStatus") => Op::GetBucketPolicyStatus,
+        (&Method::GET, 1) if has("publicAccessBlock") => Op::GetPublicAccessBlock,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
         (&Method::GET, 1) => match query.get("list-type") {
@@ -161,7 +165,11 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("versioning") => Op::PutBucketVersioning,
         (&Method::PUT, 1) if has("tagging") => Op::PutBucketTagging,
         (&Method::PUT, 1) if has("acl") => Op::PutBucketAcl,
+        (&Method::PUT, 1) if has("policy") => Op::PutBucketPolicy,
+        (&Method::PUT, 1) if has("publicAccessBlock") => Op::PutPublicAccessBlock,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
+        (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
+        (&Method::DELETE, 1) if has("publicAccessBlock") => Op::DeletePublicAccessBlock,
         (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
         (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
         (&Method::POST, 1) if has("delete") => Op::DeleteObjects,
@@ -205,6 +213,9 @@ fn object_only(target: &Target) -> bool {
         "list-type",
         "location",
         "partNumber",
+        "policy",
+        "policyStatus",
+        "publicAccessBlock",
         "uploads",
         "versioning",
         "versions",

@@ -1,7 +1,7 @@
 //! The walk of a request: gate, operation, answer.
 //!
-//! Invariants: nothing about buckets or keys is looked at before the signature is verified, so an
-//! anonymous request learns nothing, whatever its conditions; every answer, errors included, has
+//! Invariants: nothing about buckets or keys is answered before it is known who asks and that they may,
+//! so who may nothing learns nothing, whatever the conditions; every answer, errors included, has
 //! the same identifying headers; a body that was not read to its end never leaves the connection in
 //! an unknown place. Must never know drives.
 
@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 
-use crate::admit::posted_form;
+use crate::admit::{Head, posted_form};
 use crate::auth::Verifier;
 use crate::body::Body;
 use crate::cors::Origins;
@@ -25,7 +25,8 @@ use crate::intake::{Intake, Source};
 use crate::metrics::Metrics;
 use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context};
-use crate::target::Target;
+use crate::permit::{Gate, Origin};
+use crate::sts;
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -64,6 +65,7 @@ pub struct Service {
     host_id: HeaderValue,
     metrics: Metrics,
     ids: AtomicU64,
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// What the connection knows about a request.
@@ -98,6 +100,7 @@ impl Service {
             host_id: HeaderValue::from_str(&config.host_id).unwrap_or(HeaderValue::from_static("ashlar")),
             metrics: Metrics::default(),
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
+            gate: Arc::default(),
         }
     }
 
@@ -202,22 +205,33 @@ impl Service {
             seen.left = Some(source);
             return self.origins.preflight(&parts.headers);
         }
+        if sts::is_sts(parts, &head.target) {
+            return Box::pin(self.sts(parts, source, &head.target, arrival)).await;
+        }
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;
-            let endpoint = ops::endpoint(arrival.tls, &head.host);
-            return Box::pin(self.form(parts, source, head.target, &boundary, &endpoint, seen)).await;
+            return Box::pin(self.form(parts, source, head, &boundary, arrival, seen)).await;
         }
-        let (mut call, op) = match self.admit(parts, source, head, arrival.tls, seen) {
+        let (mut call, op) = match self.admit(parts, source, head, arrival, seen) {
             Ok(admitted) => admitted,
             Err((fault, source)) => {
                 seen.left = source;
                 return Err(fault);
             }
         };
+        if let Err(fault) = call.permit_all(&self.context, op).await {
+            seen.left = Some(call.intake.into_source());
+            return Err(fault);
+        }
+        call.verified.identity().used((self.context.clock)());
+        seen.verified = true;
         if ops::is_long(op) {
             return self.patiently(op, call, parts, seen).await;
         }
-        let outcome = ops::run(&self.context, op, &mut call).await;
+        let outcome = match ops::run(&self.context, op, &mut call).await {
+            Err(fault) => Err(call.hide(&self.context, fault).await),
+            outcome => outcome,
+        };
         seen.received = call.intake.received();
         seen.left = Some(call.intake.into_source());
         outcome
@@ -236,7 +250,10 @@ impl Service {
         let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), self.request_id());
         let resource = parts.uri.path().to_owned();
         let mut work = Box::pin(async move {
-            let outcome = ops::run(&context, op, &mut call).await;
+            let outcome = match ops::run(&context, op, &mut call).await {
+                Err(fault) => Err(call.hide(&context, fault).await),
+                outcome => outcome,
+            };
             (outcome, call.intake)
         });
         match tokio::time::timeout(PATIENCE, work.as_mut()).await {
@@ -270,11 +287,12 @@ impl Service {
         &self,
         parts: &Parts,
         source: Source,
-        target: Target,
+        head: Head,
         boundary: &str,
-        endpoint: &str,
+        arrival: &Arrival<'_>,
         seen: &mut Seen,
     ) -> Outcome<Answer> {
+        let Head { target, host } = head;
         let both = parts.headers.contains_key(header::AUTHORIZATION)
             || target.query.has("X-Amz-Signature")
             || target.query.has("Signature");
@@ -300,8 +318,9 @@ impl Service {
                 return Err(fault);
             }
         };
-        let outcome =
-            ops::post::post_object(&self.context, &self.verifier, &bucket, endpoint, &mut form).await;
+        let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
+        let from = (&origin, arrival.tls, host.as_str());
+        let outcome = ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form).await;
         seen.verified = true;
         let intake = form.into_intake();
         seen.received = intake.received();

@@ -66,7 +66,7 @@ fn what_is_missing_is_named() {
     s.put("/b-1/k", b"x").expect(200);
     for name in [
         "lifecycle",
-        "policy",
+        "ownershipControls",
         "encryption",
         "replication",
         "website",

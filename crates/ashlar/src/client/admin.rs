@@ -161,8 +161,20 @@ async fn ask(
     path: &str,
     body: Option<&Value>,
 ) -> Outcome<Value> {
+    ask_with(context, alias, method, path, &[], body).await
+}
+
+/// As [`ask`], with a query.
+pub(super) async fn ask_with(
+    context: &Context,
+    alias: &str,
+    method: Method,
+    path: &str,
+    query: &[(&str, &str)],
+    body: Option<&Value>,
+) -> Outcome<Value> {
     let client = client(context, alias)?;
-    let answer = client.admin(method, path, &[], body).await;
+    let answer = client.admin(method, path, query, body).await;
     answer.map_err(|error| {
         let strange = matches!(error, ashlar_client::Error::Unexpected(_))
             || matches!(error.code(), Some("NoSuchBucket" | "NoSuchKey" | "NotFound" | "MethodNotAllowed"))

@@ -139,7 +139,7 @@ async fn set(options: SetOptions, context: &mut Context) -> Outcome {
 }
 
 /// Asks on the terminal (without echo for secrets) or reads a line of the standard input.
-fn ask(prompt: &str, secret: bool) -> Outcome<String> {
+pub(super) fn ask(prompt: &str, secret: bool) -> Outcome<String> {
     let terminal = std::io::stdin().is_terminal();
     let echo = |on: bool| {
         if terminal && secret {

@@ -14,6 +14,7 @@ mod cat;
 mod cp;
 pub mod failure;
 mod globals;
+mod iam;
 mod ls;
 mod manual;
 mod mime;
@@ -69,6 +70,9 @@ pub enum Command {
     /// List drives, take them out, replace them, check them
     #[command(subcommand)]
     Drive(admin::DriveCommand),
+    /// Users, groups, policies and access keys of an Ashlar server
+    #[command(subcommand)]
+    Admin(iam::Command),
     /// Print the completions of a shell: `source <(ashlar completion bash)`
     Completion(manual::CompletionOptions),
     /// Write the manual pages
@@ -116,6 +120,7 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,
+        Command::Admin(command) => iam::run(command, context).await,
         Command::Completion(_) | Command::Man(_) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Administration over HTTP: `/ashlar/admin/v1/...`, signed by root as S3 requests are, JSON.
+//! Administration over HTTP: `/ashlar/admin/v1/...`, signed as S3 requests are, JSON.
 //!
 //! | request | answer |
 //! |---|---|
@@ -9,33 +9,45 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
+//! | users, groups, policies, keys | see `identities` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
-//! signature first; no answer holds a secret but the token that was asked for.
+//! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
+//! answer holds a secret but the token that was asked for, and keys that were just made.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ashlar_cluster::Map;
 use ashlar_drive::{Drive, Role, State};
 use ashlar_erasure_set::{Phase, Progress};
+use ashlar_iam::{Identity, Kind};
+use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use ashlar_s3::auth::Request as Signed;
 use ashlar_s3::intake::Intake;
-use ashlar_s3::target::Target;
+use ashlar_s3::target::{Query, Target};
 use ashlar_s3::{Body, Code, Fault, Service, Source};
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
+use super::identities::Identities;
 use super::keeper;
 use super::routes::{Peer, plain};
+use super::table::Route;
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
+
+/// Where the paths begin.
+const BASE: &str = "/ashlar/admin/v1/";
 
 /// The administration door.
 pub struct Admin {
@@ -43,9 +55,10 @@ pub struct Admin {
     house: Arc<House>,
     token: String,
     scrubbing: Arc<AtomicBool>,
+    identities: Identities,
 }
 
-/// What an action needs.
+/// What an action on drives needs.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -55,10 +68,86 @@ struct Order {
     deep: bool,
 }
 
-type Reply = Result<(StatusCode, Value), (StatusCode, String)>;
+/// A request whose sender is known.
+pub struct Ask {
+    /// Who asks.
+    pub who: Arc<Identity>,
+    /// What for.
+    pub route: Route,
+    /// The name in the path.
+    pub name: String,
+    /// The query.
+    pub query: Query,
+    /// The document.
+    pub body: Bytes,
+    /// The other end of the connection.
+    pub ip: IpAddr,
+    /// The request came over TLS.
+    pub tls: bool,
+}
 
-fn wrong(why: impl Into<String>) -> (StatusCode, String) {
-    (StatusCode::BAD_REQUEST, why.into())
+/// Why something was not done.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// A word for programs.
+    pub code: &'static str,
+    /// What, and what to do.
+    pub why: String,
+}
+
+/// What a route answers.
+pub type Reply = Result<(StatusCode, Value), Refusal>;
+
+/// The request has to be changed.
+pub fn wrong(why: impl Into<String>) -> Refusal {
+    Refusal { status: StatusCode::BAD_REQUEST, code: "InvalidRequest", why: why.into() }
+}
+
+impl Ask {
+    /// The document; an empty one has nothing in it.
+    ///
+    /// # Errors
+    /// It is not what is expected.
+    pub fn document<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
+        serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
+    }
+
+    /// Whether who asks may do one of these. `own`: it is about the requester's own account.
+    pub fn may(&self, actions: &[Action], own: bool) -> bool {
+        let facts =
+            Facts { now_ms: now_ms(), source_ip: Some(self.ip), secure: self.tls, ..Facts::default() };
+        let principal = self.who.principal();
+        actions.iter().any(|action| {
+            let question = Question::new(*action, "", "", &principal, &facts);
+            decide(&question, &self.who.authority(BucketRules::default(), own)).allowed
+        })
+    }
+
+    /// Refuses unless who asks may do one of these.
+    ///
+    /// # Errors
+    /// 403, with the names of the actions.
+    pub fn need(&self, actions: &[Action], own: bool) -> Result<(), Refusal> {
+        if self.may(actions, own) {
+            return Ok(());
+        }
+        let names: Vec<_> = actions.iter().map(|a| a.name()).collect();
+        Err(denied(format!("Access Denied. This needs a policy that allows {}.", names.join(" or "))))
+    }
+}
+
+/// Not permitted.
+pub fn denied(why: impl Into<String>) -> Refusal {
+    Refusal { status: StatusCode::FORBIDDEN, code: Code::ACCESS_DENIED.name, why: why.into() }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal { status: fault.status(), code: fault.code().name, why: fault.message().to_owned() }
+    }
 }
 
 impl Admin {
@@ -66,7 +155,8 @@ impl Admin {
     pub fn new(service: Arc<Service>, house: Arc<House>) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
-        Admin { service, house, token, scrubbing: Arc::new(AtomicBool::new(false)) }
+        let scrubbing = Arc::new(AtomicBool::new(false));
+        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing }
     }
 
     /// Whether the bearer token of metrics was sent.
@@ -81,24 +171,24 @@ impl Admin {
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut response = match self.admit(request, peer).await {
-            Ok(order) => match self.act(&method, &path, order).await {
-                Ok((status, value)) => json_answer(status, &value),
-                Err((status, why)) => json_answer(status, &json!({ "error": why, "code": status.as_u16() })),
-            },
-            Err(fault) => {
-                json_answer(fault.status(), &json!({ "error": fault.message(), "code": fault.code().name }))
-            }
+        let mut who = String::new();
+        let reply = match self.admit(request, peer, &mut who).await {
+            Ok(ask) => self.act(&ask).await,
+            Err(refusal) => Err(refusal),
         };
-        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), peer = %peer.address, "administration");
+        let mut response = match reply {
+            Ok((status, value)) => json_answer(status, &value),
+            Err(no) => json_answer(no.status, &json!({ "error": no.why, "code": no.code })),
+        };
+        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-amz-request-id", id);
         }
         response
     }
 
-    /// Checks the signature, then reads the document.
-    async fn admit(&self, request: Request<Incoming>, peer: &Peer) -> Result<Order, Fault> {
+    /// Checks the signature, finds the route, then reads the document.
+    async fn admit(&self, request: Request<Incoming>, peer: &Peer, who: &mut String) -> Result<Ask, Refusal> {
         let (parts, incoming) = request.into_parts();
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
@@ -106,49 +196,72 @@ impl Admin {
             Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
         let verifier = self.service.verifier();
         let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
-        if verified.access_key() != verifier.keys.root_access_key() {
-            return Err(Fault::new(Code::ACCESS_DENIED));
+        if verified.identity().kind == Kind::Anonymous {
+            return Err(Fault::new(Code::ACCESS_DENIED).into());
         }
+        who.push_str(verified.access_key());
+        let what = target.path.strip_prefix(BASE).unwrap_or_default();
+        let found = Route::find(&parts.method, what);
+        let (route, name) = found.ok_or_else(|| Refusal {
+            status: StatusCode::NOT_FOUND,
+            code: "NotFound",
+            why: format!("{} {} is not an administration request", parts.method, target.path),
+        })?;
         let source = Source::Hyper(incoming);
         let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
         let body = intake.collect(LIMIT).await?;
         peer.watch.arm();
-        if body.is_empty() {
-            return Ok(Order::default());
-        }
-        serde_json::from_slice(&body)
-            .map_err(|e| Fault::with(Code::INVALID_REQUEST, format!("the document is not understood: {e}")))
+        let (ip, who) = (peer.address.ip(), verified.identity().clone());
+        who.used(now_ms());
+        Ok(Ask { who, route, name, query: target.query, body, ip, tls: peer.tls })
     }
 
-    async fn act(&self, method: &Method, path: &str, order: Order) -> Reply {
-        let what = path.strip_prefix("/ashlar/admin/v1/").unwrap_or_default();
-        match (method, what) {
-            (&Method::GET, "info") => Ok((StatusCode::OK, info(&self.house))),
-            (&Method::GET, "heal") => Ok((StatusCode::OK, self.heal_status())),
-            (&Method::POST, "heal") => self.start_scrub(order.deep),
-            (&Method::GET, "drives") => Ok((StatusCode::OK, json!({ "drives": drives(&self.house) }))),
-            (&Method::POST, "drives/scrub") => self.start_scrub(true),
-            (&Method::POST, "drives/offline") => {
+    async fn act(&self, ask: &Ask) -> Reply {
+        let drives_only = matches!(
+            ask.route,
+            Route::Info
+                | Route::HealStatus
+                | Route::HealStart
+                | Route::Drives
+                | Route::DriveScrub
+                | Route::DriveOffline
+                | Route::DriveOnline
+                | Route::DriveReplace
+                | Route::MetricsToken
+        );
+        if !drives_only {
+            return self.identities.answer(ask).await;
+        }
+        ask.need(ask.route.actions(), false)?;
+        let order: Order = ask.document()?;
+        match ask.route {
+            Route::Info => Ok((StatusCode::OK, info(&self.house))),
+            Route::HealStatus => Ok((StatusCode::OK, self.heal_status())),
+            Route::HealStart => self.start_scrub(order.deep),
+            Route::DriveScrub => self.start_scrub(true),
+            Route::DriveOffline => {
                 keeper::hold(&self.house, named(&order)?).await.map_err(wrong)?;
                 Ok((StatusCode::OK, json!({ "drives": drives(&self.house) })))
             }
-            (&Method::POST, "drives/online") => {
+            Route::DriveOnline => {
                 keeper::bring_back(&self.house, named(&order)?).map_err(wrong)?;
                 Ok((StatusCode::OK, json!({ "drives": drives(&self.house) })))
             }
-            (&Method::POST, "drives/replace") => {
+            Route::DriveReplace => {
                 keeper::replace_now(&self.house, named(&order)?).await.map_err(wrong)?;
                 Ok((StatusCode::OK, json!({ "drives": drives(&self.house) })))
             }
-            (&Method::GET, "metrics-token") => Ok((StatusCode::OK, json!({ "token": self.token }))),
-            _ => Err((StatusCode::NOT_FOUND, format!("{method} {path} is not an administration request"))),
+            Route::MetricsToken => Ok((StatusCode::OK, json!({ "token": self.token }))),
+            // Drives; those of `identities` were answered above.
+            _ => Ok((StatusCode::OK, json!({ "drives": drives(&self.house) }))),
         }
     }
 
     /// Starts a pass over everything in the background; one at a time.
     fn start_scrub(&self, deep: bool) -> Reply {
         if self.scrubbing.swap(true, Ordering::AcqRel) {
-            return Err((StatusCode::CONFLICT, "a pass is running; `ashlar heal status` shows it".into()));
+            let why = "a pass is running; `ashlar heal status` shows it".into();
+            return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
         }
         let (sets, running) = (self.house.sets.clone(), self.scrubbing.clone());
         tokio::spawn(async move {
@@ -172,7 +285,7 @@ impl Admin {
     }
 }
 
-fn named(order: &Order) -> Result<&str, (StatusCode, String)> {
+fn named(order: &Order) -> Result<&str, Refusal> {
     if order.drive.is_empty() {
         Err(wrong("name a drive: {\"drive\": \"path or id\"}"))
     } else {

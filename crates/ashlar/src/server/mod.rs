@@ -6,6 +6,7 @@
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
+//! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -18,13 +19,16 @@ mod connection;
 mod credentials;
 pub mod expand;
 mod house;
+mod identities;
 mod keeper;
 mod listen;
 mod logs;
 mod metrics;
 mod places;
+mod reach;
 mod routes;
 pub mod size;
+mod table;
 mod tls;
 
 use std::net::SocketAddr;
@@ -34,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::CodeSpec;
+use ashlar_iam::Iam;
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -47,6 +52,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(30);
 /// How often leftovers of multipart uploads are collected.
 const SWEEP: Duration = Duration::from_secs(300);
+/// How often it is stored when access keys were last used.
+const USES: Duration = Duration::from_secs(600);
 /// Least memory that makes sense.
 const MIN_MEMORY: u64 = 64 << 20;
 
@@ -139,7 +146,10 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     let (house, started) = House::open(&plan, environment).await?;
     guard_weak(&started.root, &addresses)?;
     announce(&house, &started, &listener, &args.region, json);
-    let service = Arc::new(service(&house, started, &args));
+    let iam = identities(&house, &started.root).await?;
+    let service = Arc::new(service(&house, iam.clone(), &args));
+    tokio::spawn(iam.clone().follow());
+    tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
     tokio::spawn(sweep(house.clone()));
@@ -208,7 +218,24 @@ fn announce(house: &House, started: &Started, listener: &listen::Listener, regio
     let _ = std::io::stdout().flush();
 }
 
-fn service(house: &House, started: Started, args: &Args) -> Service {
+/// Users and keys, from the control store.
+async fn identities(house: &House, root: &ashlar_s3::Credential) -> Result<Arc<Iam>, String> {
+    let old = std::env::var("ASHLAR_ROOT_PASSWORD_OLD").ok().map(ashlar_s3::Secret::new);
+    let iam = Iam::open(house.control.clone(), root.clone(), old.as_ref(), Arc::new(clock::now_ms)).await;
+    iam.map(Arc::new).map_err(|e| e.to_string())
+}
+
+/// Stores now and then when access keys were last used.
+async fn remember_uses(iam: Arc<Iam>) {
+    loop {
+        tokio::time::sleep(USES).await;
+        if let Err(error) = iam.store_uses().await {
+            tracing::debug!(%error, "when keys were last used is not stored");
+        }
+    }
+}
+
+fn service(house: &House, iam: Arc<Iam>, args: &Args) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
     let hex = |bytes: [u8; 32]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -220,7 +247,7 @@ fn service(house: &House, started: Started, args: &Args) -> Service {
             owner_name: "root".to_owned(),
             clock: clock::now_ms,
         },
-        verifier: Verifier { keys: Keys::new(started.root), region: args.region.clone() },
+        verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
         domains: args.domain.clone(),
         origins: if args.cors_origin.is_empty() {
             Origins::default()

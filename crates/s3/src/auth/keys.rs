@@ -1,132 +1,144 @@
 //! Access keys, and the signing keys made from them.
 //!
-//! Invariants: a secret has no Debug, Display or Serialize; the cache of signing keys holds at most
-//! [`CACHED`] entries. Must never know requests.
+//! Invariants: an unknown key costs what a known one costs; a signing key is used only with the secret it
+//! was made from; the cache of signing keys holds at most [`CACHED`] entries. Must never know requests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use ashlar_checksum::hmac_sha256;
+use ashlar_iam::{Error, Iam, Identity, Root, Secret};
 use aws_lc_rs::hmac;
 use parking_lot::RwLock;
 
-/// Signing keys kept: a day's key per region and access key.
-pub const CACHED: usize = 64;
+use crate::fault::{Code, Fault, Outcome};
 
-/// A secret key. It cannot be printed.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Takes a secret.
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
-    }
-
-    /// The text, for signing and for the one print at first start.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-/// An access key with its secret.
-pub struct Credential {
-    /// The access key id.
-    pub access_key: String,
-    /// The secret.
-    pub secret: Secret,
-}
+/// Signing keys kept: a day's key per access key. All are forgotten when there are more.
+pub const CACHED: usize = 4096;
 
 /// A signing key: HMAC state made from secret, date, region and service.
 pub type SigningKey = Arc<hmac::Key>;
 
 struct Cached {
-    access_key: String,
     date: [u8; 8],
     region: String,
     service: &'static str,
+    secret: Secret,
     key: SigningKey,
 }
 
-/// The keys that may sign. Today: root's.
+/// Who may sign.
+enum Source {
+    Root(Arc<Identity>),
+    Iam(Arc<Iam>),
+}
+
+/// The keys that may sign.
 pub struct Keys {
-    root: ArcSwap<Credential>,
-    decoy: Arc<Credential>,
-    signing: RwLock<Vec<Cached>>,
+    source: Source,
+    decoy: Arc<Identity>,
+    nobody: Arc<Identity>,
+    signing: RwLock<HashMap<String, Cached>>,
 }
 
 impl Keys {
     /// Root's key only.
-    pub fn new(root: Credential) -> Keys {
+    pub fn new(root: Root) -> Keys {
+        Keys::of(Source::Root(Arc::new(Identity::of_root(&root))))
+    }
+
+    /// Root's key, those of users, and sessions.
+    pub fn over(iam: Arc<Iam>) -> Keys {
+        Keys::of(Source::Iam(iam))
+    }
+
+    fn of(source: Source) -> Keys {
         let mut random = [0u8; 20];
         getrandom::fill(&mut random).expect("the operating system gives random bytes");
-        let decoy = Credential { access_key: String::new(), secret: Secret::new(hex::encode(random)) };
-        Keys { root: ArcSwap::from_pointee(root), decoy: Arc::new(decoy), signing: RwLock::new(Vec::new()) }
+        let decoy = Root { access_key: String::new(), secret: Secret::new(hex::encode(random)) };
+        Keys {
+            source,
+            decoy: Arc::new(Identity::of_root(&decoy)),
+            nobody: Arc::new(Identity::anonymous()),
+            signing: RwLock::default(),
+        }
     }
 
-    /// Puts another root key in place; signing keys of the old one are forgotten.
-    pub fn replace_root(&self, root: Credential) {
-        self.root.store(Arc::new(root));
-        self.signing.write().clear();
+    /// The users and keys, where there are any beside root's.
+    pub fn iam(&self) -> Option<&Arc<Iam>> {
+        match &self.source {
+            Source::Root(_) => None,
+            Source::Iam(iam) => Some(iam),
+        }
     }
 
-    /// Root's access key id.
-    pub fn root_access_key(&self) -> String {
-        self.root.load().access_key.clone()
+    /// Root.
+    pub fn root(&self) -> Arc<Identity> {
+        match &self.source {
+            Source::Root(root) => root.clone(),
+            Source::Iam(iam) => iam.root(),
+        }
+    }
+
+    /// Who asks without a signature.
+    pub(super) fn nobody(&self) -> Arc<Identity> {
+        self.nobody.clone()
     }
 
     /// 32 bytes that only holders of root's secret can make, for one purpose.
     pub fn root_derived(&self, purpose: &[u8]) -> [u8; 32] {
-        hmac_sha256(self.root.load().secret.expose().as_bytes(), purpose)
+        hmac_sha256(self.root().secret.expose().as_bytes(), purpose)
     }
 
-    /// The credential called `id` and true, or a decoy and false.
-    pub(super) fn find(&self, id: &str) -> (Arc<Credential>, bool) {
-        let root = self.root.load_full();
-        if ashlar_checksum::ct_eq(root.access_key.as_bytes(), id.as_bytes()) {
-            (root, true)
-        } else {
-            (self.decoy.clone(), false)
-        }
+    /// The identity behind `id`, of a session with its token, and true; or a decoy and false.
+    pub(super) fn find(&self, id: &str, token: Option<&str>) -> Outcome<(Arc<Identity>, bool)> {
+        let found = match (&self.source, token) {
+            (Source::Root(_), Some(_)) => return Err(Fault::new(Code::INVALID_TOKEN)),
+            (Source::Root(root), None) => {
+                ashlar_checksum::ct_eq(root.access_key.as_bytes(), id.as_bytes()).then(|| root.clone())
+            }
+            (Source::Iam(iam), None) => iam.find(id),
+            (Source::Iam(iam), Some(token)) => match iam.session(id, token) {
+                Ok(identity) => Some(identity),
+                Err(Error::Expired) => return Err(Fault::new(Code::EXPIRED_TOKEN)),
+                Err(_) => return Err(Fault::new(Code::INVALID_TOKEN)),
+            },
+        };
+        Ok(found.map_or_else(|| (self.decoy.clone(), false), |i| (i, true)))
     }
 
-    /// The signing key of a credential for a day, region and service.
+    /// The signing key of an identity for a day, region and service.
     pub(super) fn signing_key(
         &self,
-        credential: &Credential,
+        identity: &Identity,
         date: &str,
         region: &str,
         service: &'static str,
     ) -> SigningKey {
         let day: [u8; 8] = date.as_bytes().try_into().unwrap_or_default();
-        let hit = |c: &Cached| {
-            c.date == day
-                && c.service == service
-                && c.region == region
-                && c.access_key == credential.access_key
+        let hit = |c: &&Cached| {
+            c.date == day && c.service == service && c.region == region && c.secret == identity.secret
         };
-        if let Some(c) = self.signing.read().iter().find(|c| hit(c)) {
+        if let Some(c) = self.signing.read().get(&identity.access_key).filter(hit) {
             return c.key.clone();
         }
-        let secret = [b"AWS4", credential.secret.expose().as_bytes()].concat();
+        let secret = [b"AWS4", identity.secret.expose().as_bytes()].concat();
         let mut key = hmac_sha256(&secret, date.as_bytes());
         for step in [region, service, "aws4_request"] {
             key = hmac_sha256(&key, step.as_bytes());
         }
         let key = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
         // The decoy is computed afresh each time and must not push real keys out.
-        if !credential.access_key.is_empty() {
+        if !identity.access_key.is_empty() {
             let mut cache = self.signing.write();
             if cache.len() >= CACHED {
-                cache.remove(0);
+                cache.clear();
             }
-            cache.push(Cached {
-                access_key: credential.access_key.clone(),
-                date: day,
-                region: region.to_owned(),
-                service,
-                key: key.clone(),
-            });
+            let (region, secret) = (region.to_owned(), identity.secret.clone());
+            cache.insert(
+                identity.access_key.clone(),
+                Cached { date: day, region, service, secret, key: key.clone() },
+            );
         }
         key
     }

@@ -1,5 +1,6 @@
 //! Who asks, proved: from request head to [`Verified`].
 //!
+//! A request without credentials is [`Scheme::Anonymous`]; everything else has proved who asks.
 //! Invariants (PROOF.md 2.1): the credentials that are looked up and the signature that is checked
 //! come from one source (two sources: 400); nothing but this module can make a [`Verified`], and
 //! operations take nothing else; every `x-amz-*` header that is present is signed; an unknown key
@@ -11,10 +12,13 @@ mod payload;
 mod v2;
 mod v4;
 
+use std::sync::Arc;
+
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{Method, Uri};
 
-pub use keys::{Credential, Keys, Secret, SigningKey};
+pub use ashlar_iam::{Identity, Root as Credential, Secret};
+pub use keys::{Keys, SigningKey};
 pub use payload::Payload;
 pub use v4::Chain;
 
@@ -59,12 +63,14 @@ pub enum Scheme {
     QueryV2,
     /// Signed policy in a form.
     Form,
+    /// Not signed at all.
+    Anonymous,
 }
 
 /// Proof that a request was signed by the holder of a key. Only this module makes one.
 #[derive(Debug)]
 pub struct Verified {
-    access_key: String,
+    identity: Arc<Identity>,
     scheme: Scheme,
     payload: Payload,
     chain: Option<Chain>,
@@ -73,7 +79,12 @@ pub struct Verified {
 impl Verified {
     /// Whose signature it is.
     pub fn access_key(&self) -> &str {
-        &self.access_key
+        &self.identity.access_key
+    }
+
+    /// Who that is.
+    pub fn identity(&self) -> &Arc<Identity> {
+        &self.identity
     }
 
     /// How the proof came.
@@ -103,7 +114,7 @@ impl Verifier {
     /// Checks the head of a request; `now` is in seconds since 1970.
     pub fn verify(&self, request: &Request<'_>, now: i64) -> Outcome<Verified> {
         let verified = match source(request)? {
-            None => return Err(Fault::new(Code::ACCESS_DENIED)),
+            None => self.anonymous(request)?,
             Some(Source::QueryV4) => v4::query(self, request, now)?,
             Some(Source::QueryV2) => v2::query(self, request, now)?,
             Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => {
@@ -128,19 +139,49 @@ impl Verifier {
         Ok(verified)
     }
 
+    /// Checks a request to the security token service, whose signature covers the `body`.
+    pub fn verify_sts(&self, request: &Request<'_>, body: &[u8], now: i64) -> Outcome<Verified> {
+        match source(request)? {
+            Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => {
+                v4::sts(self, request, value, body, now)
+            }
+            _ => Err(Fault::new(Code::ACCESS_DENIED)),
+        }
+    }
+
     /// Checks the signature of a form's policy; see [`crate::form`].
     pub fn verify_form(&self, fields: &crate::form::Fields, now: i64) -> Outcome<Verified> {
         match (fields.get("x-amz-signature"), fields.get("signature")) {
             (Some(_), Some(_)) => Err(only_one()),
             (Some(signature), None) => v4::form(self, fields, signature, now),
             (None, Some(signature)) => v2::form(self, fields, signature),
-            (None, None) => Err(Fault::new(Code::ACCESS_DENIED)),
+            (None, None) => Ok(Verified {
+                identity: self.keys.nobody(),
+                scheme: Scheme::Anonymous,
+                payload: Payload::Unsigned,
+                chain: None,
+            }),
         }
     }
 
-    /// The key of `id`, or a decoy so that an unknown id costs the same; the flag says which.
-    fn secret_of(&self, id: &str) -> (std::sync::Arc<Credential>, bool) {
-        self.keys.find(id)
+    /// The identity behind `id`, or a decoy so that an unknown id costs the same; the flag says which.
+    fn identity_of(&self, id: &str, token: Option<&str>) -> Outcome<(Arc<Identity>, bool)> {
+        self.keys.find(id, token)
+    }
+
+    /// A request without credentials: nobody. What nobody may do, policies say.
+    fn anonymous(&self, request: &Request<'_>) -> Outcome<Verified> {
+        let payload = match request.headers.get("x-amz-content-sha256") {
+            None => Payload::Unsigned,
+            Some(value) => Payload::parse(value.to_str().map_err(|_| payload::missing())?)?,
+        };
+        match payload {
+            // Chunks that are signed need somebody who signed them.
+            Payload::Signed | Payload::SignedTrailer => return Err(Fault::new(Code::ACCESS_DENIED)),
+            Payload::Single(_) | Payload::Unsigned | Payload::UnsignedTrailer | Payload::Reserved(_) => {}
+        }
+        let (identity, scheme) = (self.keys.nobody(), Scheme::Anonymous);
+        Ok(Verified { identity, scheme, payload, chain: None })
     }
 }
 
@@ -165,8 +206,10 @@ fn source<'a>(request: &Request<'a>) -> Outcome<Option<Source<'a>>> {
     if usize::from(header.is_some()) + usize::from(v4) + usize::from(v2) > 1 {
         return Err(only_one());
     }
-    let token = query.has("X-Amz-Security-Token") || request.headers.contains_key("x-amz-security-token");
-    if token {
+    // A token stands where the signature stands, and nowhere else.
+    let in_query = query.has("X-Amz-Security-Token");
+    let in_header = request.headers.contains_key("x-amz-security-token");
+    if (in_query && !v4) || (in_header && header.is_none()) {
         return Err(Fault::new(Code::INVALID_TOKEN));
     }
     Ok(match header {

@@ -3,12 +3,14 @@
 //! It signs every `x-amz-*` header and a list of subresources; it never covers the body.
 //! Reference: AWS, "Signing and authenticating REST requests (AWS signature version 2)".
 
+use std::sync::Arc;
+
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::HeaderMap;
 
-use super::{Credential, MAX_SKEW, Payload, Request, Scheme, Verified, Verifier, wrong_signature};
+use super::{Identity, MAX_SKEW, Payload, Request, Scheme, Verified, Verifier, wrong_signature};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 
@@ -75,8 +77,8 @@ pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, no
     }
     let when = if request.headers.contains_key("x-amz-date") { "" } else { stamp.unwrap_or_default() };
     let to_sign = string_to_sign(request, when);
-    check(verifier, id, signature, &to_sign)?;
-    Ok(verified(id, Scheme::HeaderV2))
+    let identity = check(verifier, id, text("x-amz-security-token"), signature, &to_sign)?;
+    Ok(verified(identity, Scheme::HeaderV2))
 }
 
 pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Outcome<Verified> {
@@ -99,8 +101,8 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
             .element("ServerTime", date::format_iso_secs(now)));
     }
     let to_sign = string_to_sign(request, expires);
-    check(verifier, id, signature, &to_sign)?;
-    Ok(verified(id, Scheme::QueryV2))
+    let identity = check(verifier, id, None, signature, &to_sign)?;
+    Ok(verified(identity, Scheme::QueryV2))
 }
 
 pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature: &str) -> Outcome<Verified> {
@@ -108,26 +110,32 @@ pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature:
         fields.get(name).ok_or_else(|| Fault::argument(name, "", format!("Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the fields.")))
     };
     let (id, policy) = (need("awsaccesskeyid")?, need("policy")?);
-    check(verifier, id, signature, policy)?;
-    Ok(verified(id, Scheme::Form))
+    let identity = check(verifier, id, fields.get("x-amz-security-token"), signature, policy)?;
+    Ok(verified(identity, Scheme::Form))
 }
 
-fn verified(id: &str, scheme: Scheme) -> Verified {
-    Verified { access_key: id.to_owned(), scheme, payload: Payload::Unsigned, chain: None }
+fn verified(identity: Arc<Identity>, scheme: Scheme) -> Verified {
+    Verified { identity, scheme, payload: Payload::Unsigned, chain: None }
 }
 
-fn check(verifier: &Verifier, id: &str, signature: &str, to_sign: &str) -> Outcome<()> {
-    let (credential, known) = verifier.secret_of(id);
+fn check(
+    verifier: &Verifier,
+    id: &str,
+    token: Option<&str>,
+    signature: &str,
+    to_sign: &str,
+) -> Outcome<Arc<Identity>> {
+    let (identity, known) = verifier.identity_of(id, token)?;
     let given = STANDARD.decode(signature).unwrap_or_default();
-    let good = hmac::verify(&key(&credential), to_sign.as_bytes(), &given).is_ok();
+    let good = hmac::verify(&key(&identity), to_sign.as_bytes(), &given).is_ok();
     if good && known {
-        return Ok(());
+        return Ok(identity);
     }
     Err(wrong_signature(id, signature, to_sign, None))
 }
 
-fn key(credential: &Credential) -> hmac::Key {
-    hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, credential.secret.expose().as_bytes())
+fn key(identity: &Identity) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, identity.secret.expose().as_bytes())
 }
 
 fn string_to_sign(request: &Request<'_>, date: &str) -> String {

@@ -141,6 +141,30 @@ fn fields(value: &str) -> Outcome<Fields<'_>> {
 }
 
 pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, now: i64) -> Outcome<Verified> {
+    let payload = request.headers.get("x-amz-content-sha256");
+    let payload = payload.map(|v| v.to_str().map_err(|_| payload::missing()));
+    signed(verifier, request, value, now, ("s3", payload.transpose()?))
+}
+
+/// As [`header`], for a request whose body is here, to the security token service.
+pub(super) fn sts(
+    verifier: &Verifier,
+    request: &Request<'_>,
+    value: &str,
+    body: &[u8],
+    now: i64,
+) -> Outcome<Verified> {
+    signed(verifier, request, value, now, ("sts", Some(&hex::encode(sha256(body)))))
+}
+
+/// The last: the service it must be signed for, and what the signature says of the body.
+fn signed(
+    verifier: &Verifier,
+    request: &Request<'_>,
+    value: &str,
+    now: i64,
+    (service, payload): (&'static str, Option<&str>),
+) -> Outcome<Verified> {
     let fields = fields(value)?;
     let scope = Scope::parse(fields.credential).ok_or_else(|| {
         malformed(
@@ -154,16 +178,11 @@ pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, no
     if scope.date != &stamp[..8] {
         return Err(malformed("the date in the Credential is not the date of the request"));
     }
-    check_scope(verifier, &scope).map_err(|(why, region)| {
+    check_scope(verifier, &scope, service).map_err(|(why, region)| {
         let fault = malformed(why);
         if region { fault.element("Region", verifier.region.clone()) } else { fault }
     })?;
-    let payload = request
-        .headers
-        .get("x-amz-content-sha256")
-        .ok_or_else(payload::missing)?
-        .to_str()
-        .map_err(|_| payload::missing())?;
+    let payload = payload.ok_or_else(payload::missing)?;
     check(
         verifier,
         request,
@@ -174,6 +193,7 @@ pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, no
             signature: fields.signature,
             payload,
             presigned: false,
+            service,
         },
     )
 }
@@ -218,7 +238,7 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
             scope.date
         )));
     }
-    check_scope(verifier, &scope).map_err(|(why, region)| {
+    check_scope(verifier, &scope, "s3").map_err(|(why, region)| {
         let fault = bad_query(format!("Error parsing the X-Amz-Credential parameter; {why}"));
         if region { fault.element("Region", verifier.region.clone()) } else { fault }
     })?;
@@ -237,7 +257,11 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
         None => query.filled("X-Amz-Content-Sha256").unwrap_or("UNSIGNED-PAYLOAD"),
     };
     let signature = need("X-Amz-Signature")?;
-    check(verifier, request, &Claim { scope: &scope, stamp, signed, signature, payload, presigned: true })
+    check(
+        verifier,
+        request,
+        &Claim { scope: &scope, stamp, signed, signature, payload, presigned: true, service: "s3" },
+    )
 }
 
 /// Checks the signature of a form: HMAC of its base64 policy.
@@ -274,22 +298,18 @@ pub(super) fn form(
             "The date in the credential is not the date of x-amz-date.",
         ));
     }
-    check_scope(verifier, &scope).map_err(|(why, _)| Fault::argument("x-amz-credential", "", why))?;
+    check_scope(verifier, &scope, "s3").map_err(|(why, _)| Fault::argument("x-amz-credential", "", why))?;
     let policy = need("policy")?;
-    let (credential, known) = verifier.secret_of(scope.access_key);
-    let key = verifier.keys.signing_key(&credential, scope.date, scope.region, "s3");
+    let token = fields.get("x-amz-security-token");
+    let (identity, known) = verifier.identity_of(scope.access_key, token)?;
+    let key = verifier.keys.signing_key(&identity, scope.date, scope.region, "s3");
     let mut given = [0; 32];
     let parsed = hex::decode_to_slice(signature, &mut given).is_ok();
     let good = hmac::verify(&key, policy.as_bytes(), &given).is_ok();
     if !(good && parsed && known) {
         return Err(wrong_signature(scope.access_key, signature, policy, None));
     }
-    Ok(Verified {
-        access_key: scope.access_key.to_owned(),
-        scheme: Scheme::Form,
-        payload: Payload::Unsigned,
-        chain: None,
-    })
+    Ok(Verified { identity, scheme: Scheme::Form, payload: Payload::Unsigned, chain: None })
 }
 
 fn skewed(stamp: &str, now: i64) -> Fault {
@@ -316,10 +336,10 @@ fn no_date() -> Fault {
 }
 
 /// The error text, and whether the region is what is wrong.
-fn check_scope(verifier: &Verifier, scope: &Scope<'_>) -> Result<(), (String, bool)> {
-    if scope.service != "s3" {
+fn check_scope(verifier: &Verifier, scope: &Scope<'_>, service: &str) -> Result<(), (String, bool)> {
+    if scope.service != service {
         return Err((
-            format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service),
+            format!("incorrect service \"{}\". This endpoint belongs to \"{service}\".", scope.service),
             false,
         ));
     }
@@ -340,6 +360,7 @@ struct Claim<'a> {
     signature: &'a str,
     payload: &'a str,
     presigned: bool,
+    service: &'static str,
 }
 
 thread_local! {
@@ -350,9 +371,14 @@ thread_local! {
 fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outcome<Verified> {
     let signed = signed_names(request.headers, claim)?;
     let payload = Payload::parse(claim.payload)?;
-    let (credential, known) = verifier.secret_of(claim.scope.access_key);
-    let key = verifier.keys.signing_key(&credential, claim.scope.date, claim.scope.region, "s3");
-    let stamp = format!("{}\n{}/{}/s3/aws4_request\n", claim.stamp, claim.scope.date, claim.scope.region);
+    let token = match claim.presigned {
+        true => request.target.query.get("X-Amz-Security-Token"),
+        false => request.headers.get("x-amz-security-token").and_then(|t| t.to_str().ok()),
+    };
+    let (identity, known) = verifier.identity_of(claim.scope.access_key, token)?;
+    let (date, region, service) = (claim.scope.date, claim.scope.region, claim.service);
+    let key = verifier.keys.signing_key(&identity, date, region, service);
+    let stamp = format!("{}\n{date}/{region}/{service}/aws4_request\n", claim.stamp);
     let mut given = [0; 32];
     let parsed = claim.signature.len() == 64 && hex::decode_to_slice(claim.signature, &mut given).is_ok();
     CANONICAL.with_borrow_mut(|buffer| {
@@ -379,7 +405,7 @@ fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outco
         Payload::Single(_) | Payload::Unsigned | Payload::UnsignedTrailer | Payload::Reserved(_) => None,
     };
     let scheme = if claim.presigned { Scheme::QueryV4 } else { Scheme::HeaderV4 };
-    Ok(Verified { access_key: claim.scope.access_key.to_owned(), scheme, payload, chain })
+    Ok(Verified { identity, scheme, payload, chain })
 }
 
 /// The names in SignedHeaders, after checking that they cover what must be covered.

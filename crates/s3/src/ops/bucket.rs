@@ -1,12 +1,16 @@
 //! Buckets themselves.
 
-use ashlar_object::{CreateBucket, Versioning};
+use std::sync::Arc;
+
+use ashlar_object::{Bucket, CreateBucket, Versioning};
+use ashlar_policy::Action;
 use http::header::{self, HeaderName};
 
 use super::{Answer, Call, Context, limit};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
+use crate::permit::Need;
 use crate::target::is_bucket_name;
 use crate::xml::{Doc, Xml};
 
@@ -15,7 +19,10 @@ const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region")
 const RESERVED: [&str; 2] = ["ashlar", "minio"];
 
 /// `ListBuckets`.
-pub fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let all = Need { action: Action::ListAllMyBuckets, bucket: "", key: "", version: None };
+    let all = call.may(cx, &all).await;
+    let buckets = if all { cx.store.buckets() } else { visible(cx, call).await? };
     let prefix = call.query.get("prefix").unwrap_or_default();
     let most = match call.query.filled("max-buckets") {
         None => usize::MAX,
@@ -30,7 +37,7 @@ pub fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     owner(cx, &mut xml, "Owner");
     xml.open("Buckets");
     let (mut shown, mut last, mut more) = (0, None, false);
-    for bucket in cx.store.buckets() {
+    for bucket in buckets {
         let wanted = bucket.name.starts_with(prefix)
             && after.as_deref().is_none_or(|a| bucket.name.as_str() > a)
             && region.is_none_or(|r| r == cx.region);
@@ -60,6 +67,21 @@ pub fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     xml.close();
     Ok(Answer::document(xml))
+}
+
+/// The buckets of somebody who may not list all: those that they may list or locate, as MinIO does.
+async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<Arc<Bucket>>> {
+    let mut out = Vec::new();
+    for bucket in cx.store.buckets() {
+        for action in [Action::ListBucket, Action::GetBucketLocation] {
+            let need = Need { action, bucket: &bucket.name, key: "", version: None };
+            if call.may(cx, &need).await {
+                out.push(bucket.clone());
+                break;
+            }
+        }
+    }
+    if out.is_empty() { Err(Fault::new(Code::ACCESS_DENIED)) } else { Ok(out) }
 }
 
 /// Prints the owner of everything.

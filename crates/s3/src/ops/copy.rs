@@ -18,7 +18,7 @@ use crate::xml::Xml;
 const SOURCE_VERSION: HeaderName = HeaderName::from_static("x-amz-copy-source-version-id");
 
 /// Reads `x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, URL-encoded.
-fn source(call: &Call) -> Outcome<CopySource> {
+pub(crate) fn source(call: &Call) -> Outcome<CopySource> {
     let bad = || {
         Fault::argument(
             "x-amz-copy-source",

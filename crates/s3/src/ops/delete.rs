@@ -1,12 +1,14 @@
 //! DELETE of one key, and of many.
 
 use ashlar_object::{Conditions, Deleted, Match, ToDelete, parse_version, version_text};
+use ashlar_policy::Action;
 use http::header::HeaderValue;
 
 use super::{Answer, Call, Context, DELETE_MARKER, fault, limit};
 use crate::auth::Payload;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, Stated, refuse_unsupported};
+use crate::permit::Need;
 use crate::target::check_key;
 use crate::xml::{Doc, Xml};
 
@@ -48,7 +50,8 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         ));
     }
     let body = call.document(limit::DELETE).await?;
-    let (entries, what, quiet) = parse(&body)?;
+    let (mut entries, what, quiet) = parse(&body)?;
+    let what = permitted(cx, call, &mut entries, what).await;
     let results = cx.store.delete_many(&call.bucket, what).await.map_err(|e| call.fault(e))?;
     let mut results = results.into_iter();
     let mut xml = Xml::with_capacity(256 + entries.len() * 96);
@@ -65,6 +68,23 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     xml.close();
     Ok(Answer::document(xml))
+}
+
+/// Keeps what may be deleted; the other entries are refused.
+async fn permitted(cx: &Context, call: &Call, entries: &mut [Entry], what: Vec<ToDelete>) -> Vec<ToDelete> {
+    let mut kept = Vec::with_capacity(what.len());
+    let open = entries.iter_mut().filter(|e| e.refused.is_none());
+    for (entry, delete) in open.zip(what) {
+        let version = entry.version.as_deref();
+        let action = if version.is_some() { Action::DeleteObjectVersion } else { Action::DeleteObject };
+        let need = Need { action, bucket: &call.bucket, key: &entry.key, version };
+        if call.may(cx, &need).await {
+            kept.push(delete);
+        } else {
+            entry.refused = Some(Fault::new(Code::ACCESS_DENIED));
+        }
+    }
+    kept
 }
 
 fn print(xml: &mut Xml, key: &str, version: Option<&str>, outcome: Outcome<Deleted>, quiet: bool) {

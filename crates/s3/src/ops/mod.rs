@@ -1,12 +1,14 @@
 //! The operations, one file per family; each takes a [`Call`] and gives an [`Answer`] or a fault.
 //!
-//! Invariants: a [`Call`] holds a [`Verified`], so nothing here runs for an unsigned request;
+//! Invariants: a [`Call`] holds a [`Verified`] and was permitted before it came here; what an operation
+//! decides itself (several keys, several buckets) it asks [`Call::permit`];
 //! conditions are judged by the store on the state they are about; a body is taken only after the
 //! store has said that there is room. Must never know sockets, drives, or how signatures work.
 
 pub mod acl;
 pub mod attributes;
 pub mod bucket;
+pub mod bucket_policy;
 pub mod copy;
 pub mod delete;
 pub mod get;
@@ -29,6 +31,7 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{Stated, checksum_header, checksum_text, checksum_type, content_md5, unknown_algorithm};
 use crate::intake::Intake;
 use crate::operation::Operation;
+use crate::permit::Origin;
 use crate::target::Query;
 use crate::xml::Xml;
 
@@ -66,6 +69,8 @@ pub struct Call {
     pub host: String,
     /// The request came over TLS.
     pub tls: bool,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Operations that may take minutes, because they move whole objects.
@@ -328,7 +333,7 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::PutObject => Box::pin(put::put_object(cx, call)).await,
         Op::UploadPart => Box::pin(multipart::upload_part(cx, call)).await,
         Op::DeleteObject => Box::pin(delete::delete_object(cx, call)).await,
-        Op::ListBuckets => bucket::list_buckets(cx, call),
+        Op::ListBuckets => Box::pin(bucket::list_buckets(cx, call)).await,
         Op::CreateBucket => Box::pin(bucket::create_bucket(cx, call)).await,
         Op::HeadBucket => bucket::head_bucket(cx, call),
         Op::DeleteBucket => Box::pin(bucket::delete_bucket(cx, call)).await,
@@ -357,6 +362,13 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::CompleteMultipartUpload => Box::pin(multipart::complete(cx, call)).await,
         Op::AbortMultipartUpload => Box::pin(multipart::abort(cx, call)).await,
         Op::ListParts => Box::pin(multipart::list_parts(cx, call)).await,
+        Op::GetBucketPolicy => bucket_policy::get(cx, call),
+        Op::PutBucketPolicy => Box::pin(bucket_policy::put(cx, call)).await,
+        Op::DeleteBucketPolicy => Box::pin(bucket_policy::delete(cx, call)).await,
+        Op::GetBucketPolicyStatus => bucket_policy::status(cx, call),
+        Op::GetPublicAccessBlock => bucket_policy::get_block(cx, call),
+        Op::PutPublicAccessBlock => Box::pin(bucket_policy::put_block(cx, call)).await,
+        Op::DeletePublicAccessBlock => Box::pin(bucket_policy::delete_block(cx, call)).await,
         Op::PostObject | Op::Preflight | Op::Unknown => Err(Fault::internal("not an operation of this kind")),
     }
 }

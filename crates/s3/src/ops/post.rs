@@ -1,18 +1,20 @@
 //! POST of a form: an upload from a browser, allowed by a signed policy.
 
 use ashlar_object::{MAX_PUT, PutSpec, VersionSpec};
+use ashlar_policy::Action;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::put::DEFAULT_CHECKSUM;
 use super::{Answer, Context, STORAGE_CLASS, fault};
-use crate::auth::Verifier;
+use crate::auth::{Scheme, Verifier};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
 use crate::headers::{self, Stated, refuse_unsupported};
+use crate::permit::{Asker, Need, Origin};
 use crate::policy::Policy;
-use crate::target::check_key;
+use crate::target::{Query, check_key};
 use crate::xml::{Xml, url_encode};
 
 /// Files up to this size are held, so that their size is known whatever follows them.
@@ -23,7 +25,7 @@ pub async fn post_object(
     cx: &Context,
     verifier: &Verifier,
     bucket: &str,
-    endpoint: &str,
+    from: (&Origin, bool, &str),
     form: &mut Form,
 ) -> Outcome<Answer> {
     let now = (cx.clock)().div_euclid(1000);
@@ -40,9 +42,25 @@ pub async fn post_object(
     form.fields.set("key", key.clone());
     let verified = verifier.verify_form(&form.fields, now)?;
     tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
-    let policy = Policy::parse(form.fields.get("policy").unwrap_or_default())?;
-    policy.check(&form.fields, bucket, now)?;
+    let (origin, tls, host) = from;
+    let endpoint = &super::endpoint(tls, host);
+    let unsigned = verified.scheme() == Scheme::Anonymous && form.fields.get("policy").is_none();
+    let policy = match unsigned {
+        true => None,
+        false => Some(Policy::parse(form.fields.get("policy").unwrap_or_default())?),
+    };
+    if let Some(policy) = &policy {
+        policy.check(&form.fields, bucket, now)?;
+    }
     let request = as_headers(form)?;
+    permit(
+        cx,
+        &Asker { verified: &verified, headers: &request, query: &Query::default(), tls, origin },
+        bucket,
+        &key,
+        form,
+    )
+    .await?;
     refuse_unsupported(&request, &cx.owner_id)?;
     let class = headers::class(&request)?;
     let mut meta = headers::metadata(&request)?;
@@ -55,7 +73,9 @@ pub async fn post_object(
     };
     let stated = Stated::read(&request)?;
     let (held, size) = measure(form).await?;
-    policy.check_size(size)?;
+    if let Some(policy) = &policy {
+        policy.check_size(size)?;
+    }
     if size > MAX_PUT {
         return Err(Fault::new(Code::ENTITY_TOO_LARGE).closing());
     }
@@ -81,6 +101,21 @@ pub async fn post_object(
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);
     Ok(answer)
+}
+
+/// The form's policy bounds what may be sent; what its signer may do is another question.
+async fn permit(cx: &Context, asker: &Asker<'_>, bucket: &str, key: &str, form: &Form) -> Outcome<()> {
+    let mut actions = vec![Action::PutObject];
+    if form.fields.get("tagging").is_some() {
+        actions.push(Action::PutObjectTagging);
+    }
+    for action in actions {
+        if !asker.may(cx, &Need { action, bucket, key, version: None }).await {
+            return Err(Fault::new(Code::ACCESS_DENIED));
+        }
+    }
+    asker.verified.identity().used((cx.clock)());
+    Ok(())
 }
 
 fn check_sum(stated: Stated, computed: Option<&ashlar_checksum::Digest>) -> Outcome<()> {

@@ -1,0 +1,534 @@
+//! Users, groups, policies and access keys over HTTP, below `/ashlar/admin/v1/`.
+//!
+//! | request | document |
+//! |---|---|
+//! | `GET users`, `users/NAME`; `DELETE users/NAME`; `POST users/NAME/enable`, `disable`, `revoke` | |
+//! | `PUT users/NAME` | `{"secret": "...", "enabled": true}`; a secret that is left out is made and answered |
+//! | `GET groups`, `groups/NAME`; `DELETE groups/NAME`; `POST groups/NAME/enable`, `disable` | |
+//! | `POST groups/NAME/members` | `{"add": [], "remove": []}` |
+//! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
+//! | `PUT policies/NAME` | the policy |
+//! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}` or `"group"` |
+//! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
+//! | `POST keys` | [`KeyOrder`] |
+//! | `PATCH keys/KEY` | [`KeyPatch`] |
+//! | `POST simulate` | `{"user": "...", "action": "s3:GetObject", "resource": "bucket/key"}` |
+//!
+//! Invariants (PROOF.md 2.2): whatever is done was permitted by an action of the table, or is about the
+//! requester's own access keys, sessions and secret; nobody changes what is attached to themselves, and
+//! nobody hands out more than they have ([`Reach`]), except those who may everything; one change at a
+//! time, so that what was checked still holds when it is done; a secret is answered once, when it was
+//! made, and nothing here logs one.
+
+use std::sync::Arc;
+
+use ashlar_iam::{Entity, Error, Iam, Identity, KeyChange, KeyInfo, Kind, NewKey, Secret, UserInfo};
+use ashlar_policy::{Action, Attached, BucketRules, Context as Facts, Policy, Request as Question, explain};
+use ashlar_s3::Service;
+use ashlar_s3::ops::bucket_policy;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::admin::{Ask, Refusal, Reply, denied, wrong};
+use super::clock::now_ms;
+use super::reach::{Reach, denies};
+use super::table::Route;
+
+/// The door to users, groups, policies and access keys.
+pub struct Identities {
+    service: Arc<Service>,
+    /// One change at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct UserOrder {
+    secret: Option<String>,
+    enabled: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Members {
+    add: Vec<String>,
+    remove: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Association {
+    policies: Vec<String>,
+    user: Option<String>,
+    group: Option<String>,
+}
+
+/// A new access key. What is left out is made, or does not restrict it.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyOrder {
+    /// Whom it acts for; who asks, if left out.
+    user: Option<String>,
+    access_key: Option<String>,
+    secret: Option<String>,
+    /// A policy document that bounds it.
+    policy: Option<Value>,
+    /// Its end, in milliseconds since 1970.
+    expires_ms: Option<i64>,
+    name: String,
+    description: String,
+}
+
+/// A change of an access key. What is left out stays; an empty policy and an end of 0 are none.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyPatch {
+    secret: Option<String>,
+    policy: Option<Value>,
+    enabled: Option<bool>,
+    expires_ms: Option<i64>,
+    name: Option<String>,
+    description: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Simulation {
+    user: String,
+    action: String,
+    #[serde(default)]
+    resource: String,
+}
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Refusal {
+        let (status, code) = match &e {
+            Error::Invalid(_) => (StatusCode::BAD_REQUEST, "InvalidRequest"),
+            Error::Policy(_) => (StatusCode::BAD_REQUEST, "MalformedPolicyDocument"),
+            Error::Missing { .. } => (StatusCode::NOT_FOUND, "NoSuchEntity"),
+            Error::Exists { .. } => (StatusCode::CONFLICT, "EntityAlreadyExists"),
+            Error::InUse { .. } => (StatusCode::CONFLICT, "DeleteConflict"),
+            Error::Token(_) | Error::Expired => (StatusCode::FORBIDDEN, "InvalidToken"),
+            Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            Error::OtherSeal | Error::Corrupt(_) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+        };
+        Refusal { status, code, why: e.to_string() }
+    }
+}
+
+fn missing(what: &'static str, name: &str) -> Refusal {
+    Error::Missing { what, name: name.to_owned() }.into()
+}
+
+fn done(value: Value) -> Reply {
+    Ok((StatusCode::OK, value))
+}
+
+/// Whether it can make keys that last: it is not bounded, and does not end.
+fn lasts(who: &Identity) -> bool {
+    who.kind != Kind::Session && who.bounds.is_empty() && who.expires_ms.is_none()
+}
+
+/// A policy as text; a string is taken for one.
+fn document(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+impl Identities {
+    /// The door over a service.
+    pub fn new(service: Arc<Service>) -> Identities {
+        Identities { service, turn: tokio::sync::Mutex::default() }
+    }
+
+    /// Answers a request about identities.
+    pub async fn answer(&self, ask: &Ask) -> Reply {
+        let Some(iam) = self.service.verifier().keys.iam() else {
+            return Err(Error::Unavailable("this server has no users".into()).into());
+        };
+        let _turn = self.turn.lock().await;
+        ask.need(ask.route.actions(), own(iam, ask)?)?;
+        match ask.route {
+            Route::UserList => done(json!({ "users": iam.users().iter().map(user).collect::<Vec<_>>() })),
+            Route::UserGet => done(user(&iam.user(&ask.name).ok_or_else(|| missing("user", &ask.name))?)),
+            Route::UserPut => put_user(iam, ask).await,
+            Route::UserRemove | Route::UserEnable | Route::UserDisable | Route::UserRevoke => {
+                change_user(iam, ask).await
+            }
+            Route::GroupList => {
+                let all: Vec<_> = iam.groups().iter().map(|g| group(g)).collect();
+                done(json!({ "groups": all }))
+            }
+            Route::GroupGet => done(group(&iam.group(&ask.name).ok_or_else(|| missing("group", &ask.name))?)),
+            Route::GroupMembers => members(iam, ask).await,
+            Route::GroupEnable | Route::GroupDisable | Route::GroupRemove => change_group(iam, ask).await,
+            Route::PolicyList => {
+                let all: Vec<_> = iam.policies().keys().filter_map(|n| policy(iam, n)).collect();
+                done(json!({ "policies": all }))
+            }
+            Route::PolicyGet => done(policy(iam, &ask.name).ok_or_else(|| missing("policy", &ask.name))?),
+            Route::PolicyPut | Route::PolicyRemove => change_policy(iam, ask).await,
+            Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask).await,
+            Route::KeyList => {
+                let of = ask.query.filled("user").unwrap_or(&ask.who.user);
+                let of = if all_keys(ask) { None } else { Some(of) };
+                done(json!({ "keys": iam.keys(of).iter().map(key).collect::<Vec<_>>() }))
+            }
+            Route::KeyGet => {
+                done(key(&iam.key(&ask.name).ok_or_else(|| missing("access key", &ask.name))?))
+            }
+            Route::KeyCreate => create_key(iam, ask).await,
+            Route::KeyEdit | Route::KeyRemove => change_key(iam, ask).await,
+            Route::Simulate => self.simulate(iam, ask),
+            Route::Info
+            | Route::HealStatus
+            | Route::HealStart
+            | Route::Drives
+            | Route::DriveScrub
+            | Route::DriveOffline
+            | Route::DriveOnline
+            | Route::DriveReplace
+            | Route::MetricsToken => Err(wrong("this is not about identities")),
+        }
+    }
+
+    /// What a decision would be, and which statement makes it.
+    fn simulate(&self, iam: &Iam, ask: &Ask) -> Reply {
+        let order: Simulation = ask.document()?;
+        let action =
+            Action::find(&order.action).ok_or_else(|| wrong(format!("\"{}\" is no action", order.action)))?;
+        let who = match order.user.as_str() {
+            "" => Arc::new(Identity::anonymous()),
+            name => iam.find(name).ok_or_else(|| Refusal {
+                why: format!("there is no user or access key \"{name}\" that is enabled"),
+                ..missing("user", name)
+            })?,
+        };
+        let resource = order.resource.strip_prefix("arn:aws:s3:::").unwrap_or(&order.resource);
+        let (bucket, object) = resource.split_once('/').unwrap_or((resource, ""));
+        let stored = self.service.context().store.bucket(bucket).ok();
+        let text = stored.as_ref().and_then(|b| b.documents.get(bucket_policy::POLICY).cloned());
+        let rules = match text {
+            Some(t) => {
+                Some(Policy::parse_for_bucket(bucket, t.as_bytes()).map_err(|e| wrong(e.to_string()))?)
+            }
+            None => None,
+        };
+        let facts = Facts { now_ms: now_ms(), source_ip: Some(ask.ip), secure: ask.tls, ..Facts::default() };
+        let principal = who.principal();
+        let question = Question::new(action, bucket, object, &principal, &facts);
+        let bucket = BucketRules { policy: rules.as_ref(), ..BucketRules::default() };
+        let answer = explain(&question, &who.authority(bucket, false));
+        let named = |source: ashlar_policy::Source| match source {
+            ashlar_policy::Source::Identity(i) => match who.policy_names.get(usize::from(i)) {
+                Some(name) => format!("policy {name}"),
+                None => source.to_string(),
+            },
+            other => other.to_string(),
+        };
+        let statements: Vec<Value> = answer
+            .traces
+            .iter()
+            .map(|t| {
+                let effect = if t.effect == ashlar_policy::Effect::Allow { "Allow" } else { "Deny" };
+                json!({ "policy": named(t.source), "statement": t.index, "sid": t.sid, "effect": effect,
+                    "applies": t.misses.is_none(), "why_not": t.misses })
+            })
+            .collect();
+        let why = match answer.decision.by {
+            ashlar_policy::By::Statement { source, index } => {
+                format!("statement {index} of {}", named(source))
+            }
+            _ => answer
+                .decision
+                .to_string()
+                .split_once(": ")
+                .map_or_else(|| answer.decision.to_string(), |(_, why)| why.to_owned()),
+        };
+        done(json!({ "allowed": answer.decision.allowed, "why": why, "sid": answer.sid,
+            "action": action.name(), "statements": statements }))
+    }
+}
+
+fn all_keys(ask: &Ask) -> bool {
+    ask.query.get("all").is_some_and(|v| v == "true")
+}
+
+/// Whether a request is about the requester's own account.
+fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
+    let me = &ask.who.user;
+    Ok(match ask.route {
+        Route::UserGet | Route::UserRevoke => ask.name == *me,
+        // Another credential than the user's own must not take the user over.
+        Route::UserPut => ask.name == *me && ask.who.kind == Kind::User,
+        Route::KeyList => !all_keys(ask) && ask.query.filled("user").is_none_or(|u| u == me),
+        Route::KeyCreate => ask.document::<KeyOrder>()?.user.is_none_or(|u| u == *me),
+        Route::KeyGet | Route::KeyEdit | Route::KeyRemove => {
+            iam.key(&ask.name).is_some_and(|k| k.parent == *me)
+        }
+        _ => false,
+    })
+}
+
+/// Refuses those who may not everything.
+fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
+    if Reach::of(&ask.who).is_full() {
+        return Ok(());
+    }
+    Err(denied(format!("Access Denied. {what}: only root, or who may everything, does that.")))
+}
+
+fn names(all: &[String]) -> String {
+    all.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses to hand out what who asks has not.
+fn covered(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
+    let reach = Reach::of(&ask.who);
+    let more = |n: &&String| iam.policy(n).is_some_and(|p| !reach.covers(n, &p.policy));
+    match policies.iter().find(more) {
+        Some(name) => {
+            Err(denied(format!("Access Denied. \"{name}\" allows more than you may, so you cannot give it.")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses to take away policies that deny.
+fn loosens(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
+    match policies.iter().find(|n| iam.policy(n).is_some_and(|p| denies(&p.policy))) {
+        Some(name) => only_full(ask, &format!("\"{name}\" denies something; taking it away")),
+        None => Ok(()),
+    }
+}
+
+async fn put_user(iam: &Iam, ask: &Ask) -> Reply {
+    let order: UserOrder = ask.document()?;
+    let before = iam.user(&ask.name);
+    if before.is_some() && !own(iam, ask)? {
+        only_full(ask, "Another secret for a user that is there")?;
+    }
+    if before.is_some() && order.secret.is_none() {
+        return Err(wrong("the user is there already: give its new secret, or enable or disable it"));
+    }
+    let enabled = order.enabled.unwrap_or_else(|| before.as_ref().is_none_or(|u| u.enabled));
+    let given = order.secret.is_some();
+    let secret = order.secret.map_or_else(ashlar_iam::new_secret, Secret::new);
+    iam.put_user(&ask.name, &secret, enabled).await?;
+    let mut answer = iam.user(&ask.name).map(|u| user(&u)).unwrap_or_default();
+    if !given {
+        answer["secret"] = json!(secret.expose());
+    }
+    done(answer)
+}
+
+async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
+    let name = &ask.name;
+    match ask.route {
+        Route::UserEnable => iam.enable_user(name, true).await?,
+        Route::UserDisable => iam.enable_user(name, false).await?,
+        Route::UserRevoke if *name == iam.root().access_key && !ask.who.root => {
+            return Err(denied("Access Denied. Root's sessions are revoked by root."));
+        }
+        Route::UserRevoke => iam.revoke_sessions(name).await?,
+        _ if *name == ask.who.user => return Err(denied("Access Denied. Nobody removes themselves.")),
+        _ => {
+            iam.remove_user(name).await?;
+            return done(json!({ "name": name, "removed": true }));
+        }
+    }
+    done(iam.user(name).map(|u| user(&u)).unwrap_or_else(|| json!({ "name": name })))
+}
+
+/// The policies of a group; none if there is no such group.
+fn policies_of(iam: &Iam, group: &str) -> Vec<String> {
+    iam.group(group).map(|g| g.policies.into_iter().collect()).unwrap_or_default()
+}
+
+async fn members(iam: &Iam, ask: &Ask) -> Reply {
+    let order: Members = ask.document()?;
+    if !order.remove.is_empty() {
+        ask.need(&[Action::AdminRemoveUserFromGroup], false)?;
+        loosens(iam, ask, &policies_of(iam, &ask.name))?;
+    }
+    if !order.add.is_empty() || order.remove.is_empty() {
+        ask.need(&[Action::AdminAddUserToGroup], false)?;
+        if order.add.contains(&ask.who.user) {
+            only_full(ask, "Putting oneself into a group")?;
+        }
+        covered(iam, ask, &policies_of(iam, &ask.name))?;
+    }
+    if !order.remove.is_empty() {
+        iam.remove_members(&ask.name, &order.remove).await?;
+    }
+    if !order.add.is_empty() || order.remove.is_empty() {
+        iam.add_members(&ask.name, &order.add).await?;
+    }
+    done(iam.group(&ask.name).map(|g| group(&g)).unwrap_or_default())
+}
+
+async fn change_group(iam: &Iam, ask: &Ask) -> Reply {
+    let name = &ask.name;
+    let mine = || ask.who.groups.contains(name);
+    match ask.route {
+        Route::GroupEnable => {
+            if mine() {
+                only_full(ask, "Enabling one's own group")?;
+            }
+            covered(iam, ask, &policies_of(iam, name))?;
+            iam.enable_group(name, true).await?;
+        }
+        Route::GroupDisable => {
+            loosens(iam, ask, &policies_of(iam, name))?;
+            iam.enable_group(name, false).await?;
+        }
+        _ => {
+            iam.remove_group(name).await?;
+            return done(json!({ "name": name, "removed": true }));
+        }
+    }
+    done(iam.group(name).map(|g| group(&g)).unwrap_or_default())
+}
+
+async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
+    let name = &ask.name;
+    let (users, groups) = iam.who_has(name);
+    let attached = !users.is_empty() || !groups.is_empty();
+    let built_in = ashlar_policy::builtin(name).is_some();
+    if ask.route == Route::PolicyRemove {
+        if built_in && attached {
+            only_full(ask, "Changing a policy that somebody has")?;
+        }
+        iam.remove_policy(name).await?;
+        return done(json!({ "name": name, "removed": true }));
+    }
+    if built_in || attached {
+        only_full(ask, "Changing a policy that is built in, or that somebody has")?;
+    }
+    let text = match ask.body.first() {
+        Some(_) => &ask.body[..],
+        None => return Err(wrong("the policy is missing: send the document")),
+    };
+    let compiled = Policy::parse(Attached::Identity, text).map_err(|e| Refusal::from(Error::from(e)))?;
+    if !Reach::of(&ask.who).covers_document(&compiled) {
+        return Err(denied("Access Denied. The policy allows more than you may."));
+    }
+    iam.put_policy(name, text).await?;
+    done(policy(iam, name).unwrap_or_default())
+}
+
+async fn associate(iam: &Iam, ask: &Ask) -> Reply {
+    let order: Association = ask.document()?;
+    let to = match (&order.user, &order.group) {
+        (Some(user), None) => Entity::User(user),
+        (None, Some(group)) => Entity::Group(group),
+        _ => return Err(wrong("name either a user or a group")),
+    };
+    if order.policies.is_empty() {
+        return Err(wrong("name at least one policy"));
+    }
+    let me = match to {
+        Entity::User(user) => user == ask.who.user,
+        Entity::Group(group) => ask.who.groups.iter().any(|g| g == group),
+    };
+    if me {
+        only_full(ask, "Changing the policies that one has oneself")?;
+    }
+    let changed = if ask.route == Route::PolicyAttach {
+        covered(iam, ask, &order.policies)?;
+        iam.attach(to, &order.policies).await?
+    } else {
+        loosens(iam, ask, &order.policies)?;
+        iam.detach(to, &order.policies).await?
+    };
+    if changed.is_empty() {
+        let state = if ask.route == Route::PolicyAttach { "attached already" } else { "not attached" };
+        return Err(wrong(format!("nothing to do: {} {state}", names(&order.policies))));
+    }
+    done(json!({ "changed": changed, "user": order.user, "group": order.group }))
+}
+
+async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
+    let order: KeyOrder = ask.document()?;
+    let parent = order.user.unwrap_or_else(|| ask.who.user.clone());
+    may_keep(iam, ask, &parent)?;
+    let new = NewKey {
+        parent,
+        access_key: order.access_key,
+        secret: order.secret.map(Secret::new),
+        policy: order.policy.map(document).filter(|t| !t.is_empty()),
+        expires_ms: order.expires_ms.filter(|at| *at != 0),
+        name: order.name,
+        description: order.description,
+    };
+    let (access_key, secret) = iam.add_key(new).await?;
+    let mut answer = iam.key(&access_key).map(|k| key(&k)).unwrap_or_default();
+    answer["secret"] = json!(secret.expose());
+    done(answer)
+}
+
+/// Refuses to make or change a key of `parent` unless that gives nothing more than who asks has.
+fn may_keep(iam: &Iam, ask: &Ask, parent: &str) -> Result<(), Refusal> {
+    if parent == ask.who.user {
+        if lasts(&ask.who) {
+            return Ok(());
+        }
+        return Err(denied(
+            "Access Denied. A temporary or restricted credential makes and changes no access keys; sign with the user's own.",
+        ));
+    }
+    if parent == iam.root().access_key && !ask.who.is_unbounded_root() {
+        return Err(denied("Access Denied. Root's access keys are made and changed by root."));
+    }
+    only_full(ask, "An access key of another user")
+}
+
+async fn change_key(iam: &Iam, ask: &Ask) -> Reply {
+    let before = iam.key(&ask.name).ok_or_else(|| missing("access key", &ask.name))?;
+    if ask.route == Route::KeyRemove {
+        if before.parent == ask.who.user || before.parent == iam.root().access_key {
+            may_keep(iam, ask, &before.parent)?;
+        }
+        iam.remove_key(&ask.name).await?;
+        return done(json!({ "access_key": ask.name, "removed": true }));
+    }
+    may_keep(iam, ask, &before.parent)?;
+    let patch: KeyPatch = ask.document()?;
+    let change = KeyChange {
+        secret: patch.secret.map(Secret::new),
+        policy: patch.policy.map(|p| Some(document(p)).filter(|t| !t.is_empty())),
+        enabled: patch.enabled,
+        expires_ms: patch.expires_ms.map(|at| Some(at).filter(|at| *at != 0)),
+        name: patch.name,
+        description: patch.description,
+    };
+    iam.change_key(&ask.name, &change).await?;
+    done(iam.key(&ask.name).map(|k| key(&k)).unwrap_or_default())
+}
+
+fn user(u: &UserInfo) -> Value {
+    json!({ "name": u.name, "enabled": u.enabled, "policies": u.policies, "groups": u.groups,
+        "changed_ms": u.changed_ms, "used_ms": u.used_ms })
+}
+
+fn group(g: &ashlar_iam::GroupInfo) -> Value {
+    json!({ "name": g.name, "enabled": g.enabled, "members": g.members, "policies": g.policies,
+        "changed_ms": g.changed_ms })
+}
+
+fn policy(iam: &Iam, name: &str) -> Option<Value> {
+    let p = iam.policy(name)?;
+    let (users, groups) = iam.who_has(name);
+    let document: Value = serde_json::from_str(&p.policy.to_json()).unwrap_or_default();
+    Some(json!({ "name": name, "document": document, "built_in": p.made_ms == 0, "users": users,
+        "groups": groups, "made_ms": p.made_ms, "changed_ms": p.changed_ms }))
+}
+
+fn key(k: &KeyInfo) -> Value {
+    let policy: Option<Value> = k.policy.as_ref().and_then(|p| serde_json::from_str(p).ok());
+    json!({ "access_key": k.access_key, "user": k.parent, "enabled": k.enabled, "policy": policy,
+        "expires_ms": k.expires_ms, "name": k.name, "description": k.description, "used_ms": k.used_ms })
+}

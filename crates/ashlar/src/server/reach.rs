@@ -1,0 +1,155 @@
+//! How far somebody reaches: what they may hand out to others without handing out more than they have.
+//!
+//! An answer about policies in general would have to compare conditions and patterns. This is a bound
+//! that errs on the safe side: an action counts as held only when a statement without conditions allows
+//! it on everything; whoever is denied anything may hand out nothing.
+//!
+//! Invariant: for whatever is covered here, no request exists that the receiver may make by it and the
+//! giver may not.
+
+use ashlar_iam::Identity;
+use ashlar_policy::{Action, ActionSet, Effect, Level, Policy, StatementDocument};
+
+/// What somebody may hand out.
+pub struct Reach {
+    /// Root itself.
+    owner: bool,
+    /// Actions that are allowed everywhere and always.
+    free: ActionSet,
+    /// Names of policies that may be passed on as they are.
+    names: Vec<String>,
+}
+
+impl Reach {
+    /// That of an identity.
+    pub fn of(who: &Identity) -> Reach {
+        let owner = who.is_unbounded_root();
+        let all = || Action::ALL.iter().copied().collect::<ActionSet>();
+        if who.policies.iter().chain(&who.bounds).any(|p| denies(p)) {
+            return Reach { owner, free: ActionSet::default(), names: Vec::new() };
+        }
+        let mut free = if who.root { all() } else { ActionSet::default() };
+        who.policies.iter().for_each(|p| free.extend_from(&freely(p)));
+        for bound in &who.bounds {
+            let within = freely(bound);
+            free = free.iter().filter(|a| within.contains(*a)).collect();
+        }
+        let names = if who.bounds.is_empty() { who.policy_names.clone() } else { Vec::new() };
+        Reach { owner, free, names }
+    }
+
+    /// May everything, so that there is nothing more to hand out.
+    pub fn is_full(&self) -> bool {
+        let all = || Action::ALL.iter().copied().filter(|a| a.service() != "sts");
+        self.owner || all().all(|a| self.free.contains(a))
+    }
+
+    /// Whether whoever gets this policy gets nothing that the giver has not.
+    pub fn covers(&self, name: &str, policy: &Policy) -> bool {
+        // A policy with variables or conditions means something else for somebody else.
+        let same = policy.keys().next().is_none();
+        (same && self.names.iter().any(|n| n == name)) || self.covers_document(policy)
+    }
+
+    /// As [`Reach::covers`], of a document whatever its name.
+    pub fn covers_document(&self, policy: &Policy) -> bool {
+        let statements = &policy.document().statements;
+        let mut allowed = statements.iter().filter(|s| s.effect == Effect::Allow).map(named);
+        self.is_full() || allowed.all(|set| set.iter().all(|a| self.free.contains(a)))
+    }
+}
+
+/// Whether a policy takes anything away.
+pub fn denies(policy: &Policy) -> bool {
+    policy.document().statements.iter().any(|s| s.effect == Effect::Deny)
+}
+
+/// Every action that a statement can mean.
+fn named(statement: &StatementDocument) -> ActionSet {
+    let mut set = ActionSet::default();
+    statement.action.list.iter().for_each(|text| set.extend_from(&ActionSet::matching(text)));
+    if statement.action.not { set.complement() } else { set }
+}
+
+/// The actions that a policy allows on everything, without conditions.
+fn freely(policy: &Policy) -> ActionSet {
+    let mut set = ActionSet::default();
+    for s in &policy.document().statements {
+        if s.effect != Effect::Allow || s.action.not || !s.conditions.is_empty() {
+            continue;
+        }
+        let everything = s.resource.as_ref().is_none_or(|r| !r.not && r.list.iter().any(|t| t == "*"));
+        let objects = s.resource.as_ref().is_some_and(|r| {
+            !r.not && r.list.iter().any(|t| t == "arn:aws:s3:::*" || t == "arn:aws:s3:::**")
+        });
+        for text in &s.action.list {
+            for action in ActionSet::matching(text).iter() {
+                // On the ARN of all buckets other services' actions have to be named.
+                let by_name = action.service() == "s3" || text.contains(':');
+                if everything || (objects && by_name && action.level() != Level::Kms) {
+                    set.insert(action);
+                }
+            }
+        }
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_policy::{Attached, builtin};
+    use std::sync::Arc;
+
+    fn policy(text: &str) -> Arc<Policy> {
+        Arc::new(Policy::parse(Attached::Identity, text.as_bytes()).unwrap())
+    }
+
+    fn who(policies: &[Arc<Policy>], bounds: &[Arc<Policy>]) -> Identity {
+        let mut who = Identity::anonymous();
+        who.kind = ashlar_iam::Kind::User;
+        who.policies = policies.to_vec();
+        who.policy_names = (0..policies.len()).map(|i| format!("p{i}")).collect();
+        who.bounds = bounds.to_vec();
+        who
+    }
+
+    #[test]
+    fn nobody_reaches_further_than_they_are_allowed() {
+        let [console, write, read] = ["consoleAdmin", "readwrite", "readonly"].map(|n| builtin(n).unwrap());
+        let home = policy(
+            r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/${aws:username}/*"}]}"#,
+        );
+        let deny = policy(
+            r#"{"Statement":[{"Effect":"Deny","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/*"}]}"#,
+        );
+        let one = policy(
+            r#"{"Statement":[{"Effect":"Allow","Action":"s3:*","Resource":["arn:aws:s3:::b","arn:aws:s3:::b/*"]}]}"#,
+        );
+        let admin = policy(r#"{"Statement":[{"Effect":"Allow","Action":"admin:*"}]}"#);
+        let maybe = policy(
+            r#"{"Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{"Bool":{"aws:SecureTransport":"true"}}}]}"#,
+        );
+        let star = policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:s3:::*"}]}"#);
+        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Reach::of(&who(p, b)).is_full();
+        assert!(full(std::slice::from_ref(&console), &[]));
+        assert!(full(
+            &[admin.clone(), policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}"#)],
+            &[]
+        ));
+        assert!(!full(&[console.clone(), deny.clone()], &[]), "something is denied");
+        assert!(!full(std::slice::from_ref(&console), std::slice::from_ref(&write)), "a bounded access key");
+        assert!(!full(&[admin.clone(), maybe.clone()], &[]), "a condition");
+        assert!(!full(std::slice::from_ref(&star), &[]), "admin is not named");
+        let reach = Reach::of(&who(&[write.clone(), one.clone()], &[]));
+        assert!(reach.covers("x", &read) && reach.covers("x", &one) && reach.covers("x", &deny));
+        assert!(!reach.covers("x", &admin) && !reach.covers("x", &console));
+        let reach = Reach::of(&who(&[admin.clone(), one.clone()], &[]));
+        assert!(!reach.covers("x", &write), "others' buckets");
+        assert!(reach.covers("p1", &one), "the very same policy");
+        let own = Reach::of(&who(&[admin.clone(), home.clone(), maybe.clone()], &[]));
+        assert!(!own.covers("p1", &home) && !own.covers("p2", &maybe), "it is another one for others");
+        assert!(!Reach::of(&who(&[admin, one.clone()], &[read])).covers("p1", &one), "not when bounded");
+        assert!(!Reach::of(&who(&[write, deny], &[])).covers("p0", &one), "not when anything is denied");
+    }
+}

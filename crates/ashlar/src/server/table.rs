@@ -1,0 +1,132 @@
+//! Every administration request: its method, its path, and the actions that permit it.
+//!
+//! Invariants: a request that is not in the table does not exist; a route without actions does not
+//! compile; the actions are MinIO's, so that policies written for MinIO mean the same here.
+//!
+//! Must never know: what a route does.
+
+use ashlar_policy::Action;
+use http::Method;
+
+macro_rules! routes {
+    ($($name:ident $method:ident $pattern:literal $first:ident $($other:ident)*;)*) => {
+        /// An administration request. The pattern's `*` is a name; it may hold slashes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Route {
+            $(#[doc = $pattern] $name,)*
+        }
+
+        impl Route {
+            /// All of them; the first that fits a request is meant.
+            pub const ALL: &'static [Route] = &[$(Route::$name),*];
+
+            /// The HTTP method.
+            pub fn method(self) -> Method {
+                match self { $(Route::$name => Method::$method,)* }
+            }
+
+            /// The path below `/ashlar/admin/v1/`.
+            pub fn pattern(self) -> &'static str {
+                match self { $(Route::$name => $pattern,)* }
+            }
+
+            /// One of these has to be allowed.
+            pub fn actions(self) -> &'static [Action] {
+                match self { $(Route::$name => &[Action::$first, $(Action::$other,)*],)* }
+            }
+        }
+    };
+}
+
+routes! {
+    Info GET "info" AdminServerInfo;
+    HealStatus GET "heal" AdminHeal;
+    HealStart POST "heal" AdminHeal;
+    Drives GET "drives" AdminStorageInfo;
+    DriveScrub POST "drives/scrub" AdminHeal;
+    // Nothing of MinIO's takes a single drive out of service; nearest is taking a pool out.
+    DriveOffline POST "drives/offline" AdminDecommission;
+    DriveOnline POST "drives/online" AdminDecommission;
+    DriveReplace POST "drives/replace" AdminHeal;
+    MetricsToken GET "metrics-token" AdminPrometheus;
+    UserList GET "users" AdminListUsers;
+    UserEnable POST "users/*/enable" AdminEnableUser;
+    UserDisable POST "users/*/disable" AdminDisableUser;
+    UserRevoke POST "users/*/revoke" AdminRevokeTemporaryAccounts;
+    UserGet GET "users/*" AdminGetUser;
+    UserPut PUT "users/*" AdminCreateUser;
+    UserRemove DELETE "users/*" AdminDeleteUser;
+    GroupList GET "groups" AdminListGroups;
+    // Which of the two is decided by what the document asks for.
+    GroupMembers POST "groups/*/members" AdminAddUserToGroup AdminRemoveUserFromGroup;
+    GroupEnable POST "groups/*/enable" AdminEnableGroup;
+    GroupDisable POST "groups/*/disable" AdminDisableGroup;
+    GroupGet GET "groups/*" AdminGetGroup;
+    GroupRemove DELETE "groups/*" AdminRemoveUserFromGroup;
+    PolicyList GET "policies" AdminListUserPolicies AdminGetPolicy;
+    PolicyAttach POST "policies/attach" AdminAttachPolicy AdminUpdatePolicyAssociation;
+    PolicyDetach POST "policies/detach" AdminAttachPolicy AdminUpdatePolicyAssociation;
+    PolicyGet GET "policies/*" AdminGetPolicy;
+    PolicyPut PUT "policies/*" AdminCreatePolicy;
+    PolicyRemove DELETE "policies/*" AdminDeletePolicy;
+    KeyList GET "keys" AdminListServiceAccounts;
+    KeyCreate POST "keys" AdminCreateServiceAccount;
+    KeyGet GET "keys/*" AdminListServiceAccounts;
+    KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
+    KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
+    Simulate POST "simulate" AdminGetPolicy;
+}
+
+impl Route {
+    /// The route of a request and the name in its path; `what` is the decoded path below
+    /// `/ashlar/admin/v1/`.
+    pub fn find(method: &Method, what: &str) -> Option<(Route, String)> {
+        Route::ALL.iter().find_map(|route| {
+            let name = match route.pattern().split_once('*') {
+                None => (what == route.pattern()).then_some(""),
+                Some((before, after)) => {
+                    what.strip_prefix(before)?.strip_suffix(after).filter(|n| !n.is_empty())
+                }
+            };
+            let name = name.filter(|_| route.method() == method)?;
+            Some((*route, name.to_owned()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_route_is_found_and_has_an_admin_action() {
+        let mut seen = std::collections::BTreeSet::new();
+        for route in Route::ALL {
+            assert!(seen.insert((route.method().to_string(), route.pattern())), "{route:?} occurs twice");
+            assert!(!route.actions().is_empty());
+            for action in route.actions() {
+                assert_eq!(action.service(), "admin", "{route:?}");
+            }
+            // Names as they may be: with slashes, with the words that end other routes.
+            for name in ["n", "ou=a,dc=b", "a/b", "attach/x", "x y"] {
+                let path = route.pattern().replace('*', name);
+                let found = Route::find(&route.method(), &path);
+                let want = if route.pattern().contains('*') { name } else { "" };
+                assert_eq!(found, Some((*route, want.to_owned())), "{path}");
+            }
+        }
+        for (method, path) in [
+            (Method::GET, ""),
+            (Method::GET, "users/"),
+            (Method::POST, "users"),
+            (Method::POST, "users//enable"),
+            (Method::DELETE, "info"),
+            (Method::GET, "infos"),
+            (Method::GET, "policies/"),
+            (Method::PATCH, "users/a"),
+            (Method::HEAD, "info"),
+        ] {
+            assert_eq!(Route::find(&method, path), None, "{method} {path}");
+        }
+    }
+}

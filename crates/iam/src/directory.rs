@@ -1,0 +1,166 @@
+//! One state of everything stored, and the identities made from it on demand.
+//!
+//! Invariants: a directory never changes; an access key that is disabled, expired, or whose parent is
+//! missing or disabled is not found; policies that are attached but do not exist allow nothing; at most
+//! [`CACHED`] identities are kept made.
+//!
+//! Must never know: how records are stored.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use ashlar_policy::{Attached, Policy};
+use parking_lot::RwLock;
+
+use crate::identity::{ACCOUNT, Identity, Kind};
+use crate::record::Records;
+use crate::secret::Secret;
+
+/// Identities kept made; all are forgotten when there are more.
+const CACHED: usize = 16 << 10;
+
+/// Root's name and secret, which are not stored here.
+#[derive(Clone)]
+pub struct Root {
+    /// The access key.
+    pub access_key: String,
+    /// The secret.
+    pub secret: Secret,
+}
+
+pub(crate) struct Directory {
+    pub records: Records,
+    pub root: Arc<Identity>,
+    made: RwLock<HashMap<String, Arc<Identity>>>,
+}
+
+/// What a user may do, by itself and through its groups.
+pub(crate) struct Rights {
+    pub groups: Vec<String>,
+    pub policies: Vec<Arc<Policy>>,
+    pub names: Vec<String>,
+}
+
+impl Directory {
+    pub fn new(records: Records, root: &Root) -> Directory {
+        Directory { records, root: Arc::new(Identity::of_root(root)), made: RwLock::default() }
+    }
+
+    /// The identity of an access key that is stored.
+    pub fn find(&self, access_key: &str, now_ms: i64) -> Option<Arc<Identity>> {
+        if access_key == self.root.access_key {
+            return Some(self.root.clone());
+        }
+        let known = self.made.read().get(access_key).cloned();
+        let identity = match known {
+            Some(i) => i,
+            None => {
+                let made = Arc::new(self.make(access_key)?);
+                let mut all = self.made.write();
+                if all.len() >= CACHED {
+                    all.clear();
+                }
+                all.insert(access_key.to_owned(), made.clone());
+                made
+            }
+        };
+        identity.expires_ms.is_none_or(|at| now_ms < at).then_some(identity)
+    }
+
+    fn make(&self, access_key: &str) -> Option<Identity> {
+        if let Some(user) = self.records.users.get(access_key) {
+            if !user.enabled {
+                return None;
+            }
+            let mut i = self.child(access_key)?;
+            i.access_key = access_key.to_owned();
+            i.secret = Secret::new(user.secret.clone());
+            i.kind = Kind::User;
+            return Some(i);
+        }
+        let key = self.records.keys.get(access_key).filter(|k| k.enabled)?;
+        let mut i = self.child(&key.parent)?;
+        i.access_key = access_key.to_owned();
+        i.secret = Secret::new(key.secret.clone());
+        i.kind = Kind::AccessKey;
+        i.expires_ms = key.expires_ms;
+        if let Some(document) = &key.policy {
+            // Checked when it was stored; one that cannot be read allows nothing.
+            match Policy::parse(Attached::AccessKey, document.as_bytes()) {
+                Ok(p) => i.bounds.push(Arc::new(p)),
+                Err(e) => {
+                    tracing::error!(access_key, error = %e, "the policy of an access key cannot be read");
+                    return None;
+                }
+            }
+        }
+        Some(i)
+    }
+
+    /// An identity that acts for `user`: all but its own key, secret, kind and bounds.
+    pub fn child(&self, user: &str) -> Option<Identity> {
+        let root = user == self.root.access_key;
+        let rights = if root {
+            Rights { groups: Vec::new(), policies: Vec::new(), names: Vec::new() }
+        } else {
+            self.records.users.get(user).filter(|u| u.enabled)?;
+            self.rights(user)
+        };
+        Some(Identity {
+            access_key: String::new(),
+            secret: Secret::new(String::new()),
+            kind: Kind::Session,
+            user: user.to_owned(),
+            root,
+            groups: rights.groups,
+            policies: rights.policies,
+            policy_names: rights.names,
+            bounds: Vec::new(),
+            expires_ms: None,
+            issued_ms: None,
+            arn: if root { self.root.arn.clone() } else { format!("arn:aws:iam::{ACCOUNT}:user/{user}") },
+            used_ms: AtomicI64::new(0),
+        })
+    }
+
+    /// When identities that are made were last used; those never used are left out.
+    pub fn uses(&self) -> Vec<(String, i64)> {
+        let made = self.made.read();
+        let all = made.values().chain([&self.root]);
+        all.map(|i| (i.access_key.clone(), i.used_ms.load(Ordering::Relaxed)))
+            .filter(|(_, at)| *at > 0)
+            .collect()
+    }
+
+    /// When one was last used.
+    pub fn used(&self, access_key: &str) -> Option<i64> {
+        let at = self.made.read().get(access_key)?.used_ms.load(Ordering::Relaxed);
+        (at > 0).then_some(at)
+    }
+
+    pub fn rights(&self, user: &str) -> Rights {
+        let mut out = Rights { groups: Vec::new(), policies: Vec::new(), names: Vec::new() };
+        let own = self.records.users.get(user).map(|u| &u.policies);
+        let mut names: Vec<&String> = own.into_iter().flatten().collect();
+        for (name, group) in self.records.groups_of(user) {
+            // A disabled group gives nothing, but its member is still in it for conditions that deny.
+            out.groups.push(name.clone());
+            if group.enabled {
+                names.extend(&group.policies);
+            }
+        }
+        names.sort();
+        names.dedup();
+        for name in names {
+            match self.records.policy(name) {
+                Some(p) => {
+                    out.policies.push(p);
+                    out.names.push(name.clone());
+                }
+                None => tracing::warn!(user, policy = name, "an attached policy does not exist"),
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,135 @@
+//! Who stands behind an access key, ready for a decision.
+//!
+//! Invariants: an identity is made from one state of the records and never changes; what restricts it
+//! (an access key's own policy, a session policy) is beside what its parent may do, never instead of
+//! it, so that a child is never more than its parent, at every use.
+//!
+//! Must never know: requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use ashlar_policy::{Authority, BucketRules, Policy, Principal, Who};
+
+use crate::directory::Root;
+use crate::secret::Secret;
+
+/// What kind of credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nobody: the request was not signed.
+    Anonymous,
+    /// Root's own.
+    Root,
+    /// A user's own.
+    User,
+    /// An access key of a user or of root.
+    AccessKey,
+    /// A temporary one, of a user or of root.
+    Session,
+}
+
+/// Who asks, and what is attached to them.
+#[derive(Debug)]
+pub struct Identity {
+    /// The access key that signs.
+    pub access_key: String,
+    /// Its secret.
+    pub secret: Secret,
+    /// What kind.
+    pub kind: Kind,
+    /// The user it acts for: itself, or the parent.
+    pub user: String,
+    /// The parent is root.
+    pub root: bool,
+    /// The groups of the user.
+    pub groups: Vec<String>,
+    /// Policies of the user and its groups.
+    pub policies: Vec<Arc<Policy>>,
+    /// Their names, in the same order.
+    pub policy_names: Vec<String>,
+    /// Policies that each must allow.
+    pub bounds: Vec<Arc<Policy>>,
+    /// Not accepted from this time on, in milliseconds since 1970.
+    pub expires_ms: Option<i64>,
+    /// When the session was made; `None` for others.
+    pub issued_ms: Option<i64>,
+    /// `arn:aws:iam::ACCOUNT:user/NAME`.
+    pub arn: String,
+    pub(crate) used_ms: AtomicI64,
+}
+
+/// The account number in names of principals. One deployment is one account; AWS's tools want twelve
+/// digits.
+pub const ACCOUNT: &str = "000000000000";
+
+impl Identity {
+    /// Root.
+    #[must_use]
+    pub fn of_root(root: &Root) -> Identity {
+        Identity {
+            access_key: root.access_key.clone(),
+            secret: root.secret.clone(),
+            kind: Kind::Root,
+            user: root.access_key.clone(),
+            root: true,
+            groups: Vec::new(),
+            policies: Vec::new(),
+            policy_names: Vec::new(),
+            bounds: Vec::new(),
+            expires_ms: None,
+            issued_ms: None,
+            arn: format!("arn:aws:iam::{ACCOUNT}:root"),
+            used_ms: AtomicI64::new(0),
+        }
+    }
+
+    /// Nobody.
+    #[must_use]
+    pub fn anonymous() -> Identity {
+        let nobody = Root { access_key: String::new(), secret: Secret::new("") };
+        Identity { kind: Kind::Anonymous, root: false, arn: String::new(), ..Identity::of_root(&nobody) }
+    }
+
+    /// Root with nothing that bounds it.
+    #[must_use]
+    pub fn is_unbounded_root(&self) -> bool {
+        self.root && self.kind != Kind::Anonymous && self.bounds.is_empty()
+    }
+
+    /// As a principal of the policy language.
+    #[must_use]
+    pub fn principal(&self) -> Principal<'_> {
+        let who = match (self.root, self.kind) {
+            (_, Kind::Anonymous) => Who::Anonymous,
+            (true, _) => Who::Root,
+            (false, Kind::Session) => Who::Session,
+            (false, _) => Who::User,
+        };
+        Principal {
+            who,
+            name: &self.user,
+            id: &self.user,
+            arn: &self.arn,
+            account: ACCOUNT,
+            canonical_id: &self.user,
+            groups: &self.groups,
+            token_issued_ms: self.issued_ms,
+            ..Principal::default()
+        }
+    }
+
+    /// What is attached, together with what the bucket says. `own`: see [`Authority::own`].
+    #[must_use]
+    pub fn authority<'a>(&'a self, bucket: BucketRules<'a>, own: bool) -> Authority<'a> {
+        Authority { identity: &self.policies, sessions: &self.bounds, bucket, own }
+    }
+
+    /// Notes that it was used; milliseconds since 1970.
+    pub fn used(&self, now_ms: i64) {
+        // Seconds are enough, and other cores keep the cache line.
+        if now_ms - self.used_ms.load(Ordering::Relaxed) >= 1000 {
+            self.used_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Access keys (service accounts): further keys of a user, with a policy of their own and an end.
+//!
+//! Invariants: an access key belongs to a user that existed when it was made, or to root; its policy
+//! only ever takes away. Who may make one for whom is the door's business.
+
+use crate::error::missing;
+use crate::limits;
+use crate::record::AccessKey;
+use crate::secret::{check_access_key, check_secret, new_access_key, new_secret};
+use crate::store::{KEYS, USERS};
+use crate::{Error, Iam, Result, Secret};
+use ashlar_policy::{Attached, Policy};
+
+/// What a new access key is to be.
+#[derive(Clone, Debug, Default)]
+pub struct NewKey {
+    /// The user it acts for.
+    pub parent: String,
+    /// The access key; `None`: made up.
+    pub access_key: Option<String>,
+    /// The secret; `None`: made up.
+    pub secret: Option<Secret>,
+    /// A policy document that bounds it.
+    pub policy: Option<String>,
+    /// Its end, in milliseconds since 1970.
+    pub expires_ms: Option<i64>,
+    /// What its owner calls it.
+    pub name: String,
+    /// What its owner says about it.
+    pub description: String,
+}
+
+/// What is to be changed; `None` stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct KeyChange {
+    /// Another secret.
+    pub secret: Option<Secret>,
+    /// Another policy; `Some(None)`: none.
+    pub policy: Option<Option<String>>,
+    /// Accepted or not.
+    pub enabled: Option<bool>,
+    /// Another end; `Some(None)`: none.
+    pub expires_ms: Option<Option<i64>>,
+    /// Another name.
+    pub name: Option<String>,
+    /// Another description.
+    pub description: Option<String>,
+}
+
+/// What is told about an access key. Never the secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// The access key.
+    pub access_key: String,
+    /// The user it acts for.
+    pub parent: String,
+    /// Whether it is accepted.
+    pub enabled: bool,
+    /// Its own policy.
+    pub policy: Option<String>,
+    /// Its end, in milliseconds since 1970.
+    pub expires_ms: Option<i64>,
+    /// What its owner calls it.
+    pub name: String,
+    /// What its owner says about it.
+    pub description: String,
+    /// When it last signed a request.
+    pub used_ms: Option<i64>,
+}
+
+impl Iam {
+    /// Makes an access key. Answers key and secret, which is not shown again.
+    ///
+    /// # Errors
+    /// `Missing` (the parent), `Exists`, `Invalid`, `Policy`, `Unavailable`.
+    pub async fn add_key(&self, new: NewKey) -> Result<(String, Secret)> {
+        let access_key = new.access_key.clone().unwrap_or_else(new_access_key);
+        let secret = new.secret.clone().unwrap_or_else(new_secret);
+        check_access_key("access key", &access_key)?;
+        check_secret(&secret)?;
+        let record = AccessKey {
+            secret: secret.expose().to_owned(),
+            parent: new.parent,
+            enabled: true,
+            policy: new.policy.as_deref().map(checked).transpose()?,
+            expires_ms: new.expires_ms,
+            name: new.name,
+            description: new.description,
+            made_ms: 0,
+            changed_ms: 0,
+        };
+        self.check_key(&record)?;
+        self.change(|iam, c| {
+            iam.name_is_free(c, &access_key, false)?;
+            if record.parent != iam.root().access_key {
+                if !c.records.users.contains_key(&record.parent) {
+                    return Err(missing("user", &record.parent));
+                }
+                iam.depends(c, &format!("{USERS}{}", record.parent));
+            }
+            let count = c.records.keys.values().filter(|k| k.parent == record.parent).count();
+            if count >= limits::KEYS {
+                return Err(Error::Invalid(format!(
+                    "{} has {count} access keys; remove some",
+                    record.parent
+                )));
+            }
+            let now = iam.now();
+            let record = AccessKey { made_ms: now, changed_ms: now, ..record.clone() };
+            iam.put(c, format!("{KEYS}{access_key}"), &record);
+            Ok(())
+        })
+        .await?;
+        Ok((access_key, secret))
+    }
+
+    /// Changes an access key.
+    ///
+    /// # Errors
+    /// `Missing`, `Invalid`, `Policy`, `Unavailable`.
+    pub async fn change_key(&self, access_key: &str, change: &KeyChange) -> Result<()> {
+        if let Some(secret) = &change.secret {
+            check_secret(secret)?;
+        }
+        let policy = match &change.policy {
+            Some(Some(p)) => Some(Some(checked(p)?)),
+            other => other.clone(),
+        };
+        self.change(|iam, c| {
+            let before = c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
+            let mut k = (**before).clone();
+            if let Some(secret) = &change.secret {
+                k.secret = secret.expose().to_owned();
+            }
+            k.policy = policy.clone().unwrap_or(k.policy);
+            k.enabled = change.enabled.unwrap_or(k.enabled);
+            k.expires_ms = change.expires_ms.unwrap_or(k.expires_ms);
+            k.name = change.name.clone().unwrap_or(k.name);
+            k.description = change.description.clone().unwrap_or(k.description);
+            k.changed_ms = iam.now();
+            if change.expires_ms.is_some() {
+                iam.check_key(&k)?;
+            }
+            check_texts(&k)?;
+            iam.put(c, format!("{KEYS}{access_key}"), &k);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes an access key.
+    ///
+    /// # Errors
+    /// `Missing`, `Unavailable`.
+    pub async fn remove_key(&self, access_key: &str) -> Result<()> {
+        self.change(|_, c| {
+            if !c.records.keys.contains_key(access_key) {
+                return Err(missing("access key", access_key));
+            }
+            c.remove(format!("{KEYS}{access_key}"));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Access keys in order; `parent`: only those of one user.
+    #[must_use]
+    pub fn keys(&self, parent: Option<&str>) -> Vec<KeyInfo> {
+        let d = self.directory();
+        let of = |k: &AccessKey| parent.is_none_or(|p| p == k.parent);
+        let names: Vec<_> = d.records.keys.iter().filter(|(_, k)| of(k)).map(|(n, _)| n.clone()).collect();
+        names.iter().filter_map(|n| self.key(n)).collect()
+    }
+
+    /// One access key.
+    #[must_use]
+    pub fn key(&self, access_key: &str) -> Option<KeyInfo> {
+        let d = self.directory();
+        let k = d.records.keys.get(access_key)?;
+        Some(KeyInfo {
+            access_key: access_key.to_owned(),
+            parent: k.parent.clone(),
+            enabled: k.enabled,
+            policy: k.policy.clone(),
+            expires_ms: k.expires_ms,
+            name: k.name.clone(),
+            description: k.description.clone(),
+            used_ms: d.used(access_key),
+        })
+    }
+
+    fn check_key(&self, key: &AccessKey) -> Result<()> {
+        if key.expires_ms.is_some_and(|at| at <= self.now()) {
+            return Err(Error::Invalid("the end of the access key lies in the past".into()));
+        }
+        check_texts(key)
+    }
+}
+
+fn check_texts(key: &AccessKey) -> Result<()> {
+    for (what, text, limit) in
+        [("name", &key.name, limits::KEY_NAME), ("description", &key.description, limits::KEY_DESCRIPTION)]
+    {
+        if text.len() > limit || text.chars().any(char::is_control) {
+            return Err(Error::Invalid(format!(
+                "the {what} of an access key has at most {limit} bytes and no control characters"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A policy document in its canonical form.
+fn checked(document: &str) -> Result<String> {
+    Ok(Policy::parse(Attached::AccessKey, document.as_bytes())?.to_json())
+}

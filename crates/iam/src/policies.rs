@@ -1,0 +1,174 @@
+//! Named policies, and to whom they are attached.
+//!
+//! Invariants: what is stored compiles; a policy that somebody has is not removed; a policy that is
+//! attached exists at that moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ashlar_policy::{Attached, BUILTIN, Policy};
+
+use crate::error::missing;
+use crate::limits;
+use crate::record::{NamedPolicy, StoredPolicy};
+use crate::secret::check_name;
+use crate::store::{Change, POLICIES};
+use crate::{Error, Iam, Result};
+
+/// Who has policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entity<'a> {
+    /// A user.
+    User(&'a str),
+    /// A group.
+    Group(&'a str),
+}
+
+impl Iam {
+    /// Stores a policy under a name, in place of one that is there. A name of a built-in policy hides that.
+    ///
+    /// # Errors
+    /// `Invalid`, `Policy`, `Unavailable`.
+    pub async fn put_policy(&self, name: &str, document: &[u8]) -> Result<()> {
+        check_name("policy", name, limits::POLICY_NAME)?;
+        if name.contains([',', '/']) {
+            return Err(Error::Invalid(format!(
+                "\"{name}\" cannot be the name of a policy: leave out , and /"
+            )));
+        }
+        let policy = Policy::parse(Attached::Identity, document)?;
+        self.change(|iam, c| {
+            let now = iam.now();
+            let made_ms = c.records.policies.get(name).map_or(now, |p| p.made_ms);
+            let stored = StoredPolicy { document: policy.to_json(), made_ms, changed_ms: now };
+            iam.put(c, format!("{POLICIES}{name}"), &stored);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes a stored policy that nobody has.
+    ///
+    /// # Errors
+    /// `Missing`, `InUse`, `Invalid` (a built-in one), `Unavailable`.
+    pub async fn remove_policy(&self, name: &str) -> Result<()> {
+        self.change(|_, c| {
+            if !c.records.policies.contains_key(name) {
+                return Err(match ashlar_policy::builtin(name) {
+                    Some(_) => Error::Invalid(format!("\"{name}\" is built in and cannot be removed")),
+                    None => missing("policy", name),
+                });
+            }
+            let user = c.records.users.iter().find(|(_, u)| u.policies.contains(name));
+            let group = c.records.groups.iter().find(|(_, g)| g.policies.contains(name));
+            let by = user.map(|(n, _)| format!("user {n}")).or(group.map(|(n, _)| format!("group {n}")));
+            match by {
+                Some(by) if ashlar_policy::builtin(name).is_none() => {
+                    Err(Error::InUse { what: "policy", name: name.to_owned(), by })
+                }
+                _ => {
+                    c.remove(format!("{POLICIES}{name}"));
+                    Ok(())
+                }
+            }
+        })
+        .await
+    }
+
+    /// Attaches policies; those that are there already stay. Answers what was news.
+    ///
+    /// # Errors
+    /// `Missing` (policy, user, group), `Invalid`, `Unavailable`.
+    pub async fn attach(&self, to: Entity<'_>, names: &[String]) -> Result<Vec<String>> {
+        self.change(|iam, c| {
+            for name in names {
+                if c.records.policy(name).is_none() {
+                    return Err(missing("policy", name));
+                }
+                iam.depends(c, &format!("{POLICIES}{name}"));
+            }
+            iam.edit_policies(c, to, |all| {
+                names.iter().filter(|n| all.insert((*n).clone())).cloned().collect()
+            })
+        })
+        .await
+    }
+
+    /// Detaches policies. Answers what was attached before.
+    ///
+    /// # Errors
+    /// `Missing` (user, group), `Unavailable`.
+    pub async fn detach(&self, from: Entity<'_>, names: &[String]) -> Result<Vec<String>> {
+        self.change(|iam, c| {
+            iam.edit_policies(c, from, |all| names.iter().filter(|n| all.remove(*n)).cloned().collect())
+        })
+        .await
+    }
+
+    /// Attaches exactly these policies.
+    ///
+    /// # Errors
+    /// As [`Iam::attach`].
+    pub async fn set_policies(&self, of: Entity<'_>, names: &[String]) -> Result<()> {
+        self.change(|iam, c| {
+            if let Some(name) = names.iter().find(|n| c.records.policy(n).is_none()) {
+                return Err(missing("policy", name));
+            }
+            iam.edit_policies(c, of, |all| *all = names.iter().cloned().collect())
+        })
+        .await
+    }
+
+    fn edit_policies<T>(
+        &self,
+        c: &mut Change,
+        of: Entity<'_>,
+        f: impl FnOnce(&mut BTreeSet<String>) -> T,
+    ) -> Result<T> {
+        let mut answer = None;
+        let mut count = 0;
+        let edit = |all: &mut BTreeSet<String>| {
+            answer = Some(f(all));
+            count = all.len();
+        };
+        match of {
+            Entity::User(name) => self.edit_user(c, name, |u| edit(&mut u.policies))?,
+            Entity::Group(name) => self.edit_group(c, name, |g| edit(&mut g.policies))?,
+        }
+        if count > limits::POLICIES {
+            return Err(Error::Invalid(format!("at most {} policies can be attached", limits::POLICIES)));
+        }
+        answer.ok_or_else(|| Error::Invalid("nothing was changed".into()))
+    }
+
+    /// All policies by name: built-in ones, and those that are stored.
+    #[must_use]
+    pub fn policies(&self) -> BTreeMap<String, Arc<NamedPolicy>> {
+        let mut all = self.directory().records.policies.clone();
+        for (name, _) in BUILTIN {
+            if let Some(named) = self.policy(name) {
+                all.entry((*name).to_owned()).or_insert(named);
+            }
+        }
+        all
+    }
+
+    /// One policy.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<Arc<NamedPolicy>> {
+        let stored = self.directory().records.policies.get(name).cloned();
+        stored.or_else(|| {
+            let policy = ashlar_policy::builtin(name)?;
+            Some(Arc::new(NamedPolicy { policy, made_ms: 0, changed_ms: 0 }))
+        })
+    }
+
+    /// Who has a policy attached: users and groups, in order.
+    #[must_use]
+    pub fn who_has(&self, policy: &str) -> (Vec<String>, Vec<String>) {
+        let d = self.directory();
+        let users = d.records.users.iter().filter(|(_, u)| u.policies.contains(policy));
+        let groups = d.records.groups.iter().filter(|(_, g)| g.policies.contains(policy));
+        (users.map(|(n, _)| n.clone()).collect(), groups.map(|(n, _)| n.clone()).collect())
+    }
+}

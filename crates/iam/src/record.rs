@@ -1,0 +1,118 @@
+//! What is stored about identities: one sealed JSON document per name in the control store.
+//!
+//! Invariants: unknown fields are refused (a newer release wrote them; dropping one could widen what
+//! somebody may do); a document says nothing of other documents but names.
+//!
+//! Must never know: who asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ashlar_policy::Policy;
+use serde::{Deserialize, Serialize};
+
+/// A user. Its name is its access key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// The secret key.
+    pub secret: String,
+    /// False: nothing is accepted from it, nor from its access keys and sessions.
+    pub enabled: bool,
+    /// Names of its policies.
+    #[serde(default)]
+    pub policies: BTreeSet<String>,
+    /// When it was made or last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// Sessions made at or before this time are refused.
+    #[serde(default)]
+    pub revoked_ms: i64,
+}
+
+/// A group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// False: its policies do not count.
+    pub enabled: bool,
+    /// Names of users.
+    pub members: BTreeSet<String>,
+    /// Names of its policies.
+    #[serde(default)]
+    pub policies: BTreeSet<String>,
+    /// As [`User::changed_ms`].
+    pub changed_ms: i64,
+}
+
+/// An access key of a user (a service account).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessKey {
+    /// The secret key.
+    pub secret: String,
+    /// The user it acts for; root's name for root's.
+    pub parent: String,
+    /// False: nothing is accepted from it.
+    pub enabled: bool,
+    /// A policy document that bounds what the parent's policies allow.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// No longer accepted from this time on, in milliseconds since 1970.
+    #[serde(default)]
+    pub expires_ms: Option<i64>,
+    /// What its owner calls it.
+    #[serde(default)]
+    pub name: String,
+    /// What its owner says about it.
+    #[serde(default)]
+    pub description: String,
+    /// When it was made: sessions that are older were made with another key of that name.
+    pub made_ms: i64,
+    /// As [`User::changed_ms`].
+    pub changed_ms: i64,
+}
+
+/// A policy as stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StoredPolicy {
+    pub document: String,
+    pub made_ms: i64,
+    pub changed_ms: i64,
+}
+
+/// A named policy.
+#[derive(Clone, Debug)]
+pub struct NamedPolicy {
+    /// Compiled.
+    pub policy: Arc<Policy>,
+    /// When it was made, in milliseconds since 1970; 0 for those that every deployment has.
+    pub made_ms: i64,
+    /// When it was last changed.
+    pub changed_ms: i64,
+}
+
+/// Everything that is stored, decoded.
+#[derive(Clone, Default)]
+pub(crate) struct Records {
+    pub users: BTreeMap<String, Arc<User>>,
+    pub groups: BTreeMap<String, Arc<Group>>,
+    pub keys: BTreeMap<String, Arc<AccessKey>>,
+    pub policies: BTreeMap<String, Arc<NamedPolicy>>,
+    /// Root's sessions made at or before this time are refused.
+    pub root_revoked_ms: i64,
+    /// The store's revision of each record above, by its key in the control store.
+    pub revisions: BTreeMap<String, u64>,
+}
+
+impl Records {
+    /// The policy of that name: a stored one before a built-in one.
+    pub fn policy(&self, name: &str) -> Option<Arc<Policy>> {
+        self.policies.get(name).map(|p| p.policy.clone()).or_else(|| ashlar_policy::builtin(name))
+    }
+
+    /// Groups that have `user` as a member.
+    pub fn groups_of<'a>(&'a self, user: &'a str) -> impl Iterator<Item = (&'a String, &'a Arc<Group>)> {
+        self.groups.iter().filter(move |(_, g)| g.members.contains(user))
+    }
+}

@@ -1,0 +1,164 @@
+//! Temporary credentials: an access key, a secret and a token that carries everything.
+//!
+//! Nothing is stored for a session: the token is the record, sealed under its own key, so that issuing
+//! costs one seal and a server that never saw it can open it. Invariants: a token names its own access
+//! key, and is refused with another one; it always ends; its algorithm is fixed by its first byte and
+//! never chosen by its holder; a session of a user that was removed or disabled, or that was made before
+//! the user's sessions were revoked, is refused; a session is bounded by everything that bounds the
+//! credential it was made with.
+//!
+//! Must never know: HTTP, where a claim came from.
+
+use std::sync::Arc;
+
+use ashlar_policy::{Attached, Policy};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{Identity, Kind};
+use crate::limits::TOKEN;
+use crate::secret::{new_access_key, new_secret};
+use crate::{Error, Iam, Result, Secret};
+
+/// Shortest session (AWS).
+pub const MIN_SESSION_S: i64 = 900;
+/// Longest session (MinIO: 365 days; AWS: 12 hours for roles).
+pub const MAX_SESSION_S: i64 = 365 * 24 * 3600;
+
+/// What tokens are sealed for.
+const PLACE: &str = "session";
+
+/// What a session is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Assume {
+    /// Seconds.
+    pub duration_s: i64,
+    /// A policy document that bounds it.
+    pub policy: Option<String>,
+}
+
+/// Temporary credentials.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The access key.
+    pub access_key: String,
+    /// The secret.
+    pub secret: Secret,
+    /// To be sent with every request.
+    pub token: String,
+    /// The end, in milliseconds since 1970.
+    pub expires_ms: i64,
+}
+
+/// What a token holds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    access_key: String,
+    secret: String,
+    user: String,
+    issued_ms: i64,
+    expires_ms: i64,
+    /// Documents that each must allow.
+    #[serde(default)]
+    bounds: Vec<String>,
+    /// The stored access key it was made with: without it the session ends too.
+    #[serde(default)]
+    made_with: Option<String>,
+}
+
+impl Iam {
+    /// Makes temporary credentials for `who`, which may do at most what `who` may.
+    ///
+    /// # Errors
+    /// `Invalid` (the duration), `Policy`, `Missing` when `who` was removed meanwhile.
+    pub fn assume(&self, who: &Identity, ask: &Assume) -> Result<Session> {
+        if !(MIN_SESSION_S..=MAX_SESSION_S).contains(&ask.duration_s) {
+            return Err(Error::Invalid(format!(
+                "DurationSeconds must be {MIN_SESSION_S} to {MAX_SESSION_S}, not {}",
+                ask.duration_s
+            )));
+        }
+        if who.kind == Kind::Session {
+            return Err(Error::Invalid(
+                "temporary credentials cannot make further temporary credentials".into(),
+            ));
+        }
+        let now = self.now();
+        let mut bounds: Vec<String> = who.bounds.iter().map(|p| p.to_json()).collect();
+        if let Some(document) = &ask.policy {
+            bounds.push(Policy::parse(Attached::Session, document.as_bytes())?.to_json());
+        }
+        let mut expires_ms = now.saturating_add(ask.duration_s * 1000);
+        if let Some(end) = who.expires_ms {
+            expires_ms = expires_ms.min(end);
+        }
+        let content = Content {
+            access_key: new_access_key(),
+            secret: new_secret().expose().to_owned(),
+            user: who.user.clone(),
+            issued_ms: now,
+            expires_ms,
+            bounds,
+            made_with: (who.kind == Kind::AccessKey).then(|| who.access_key.clone()),
+        };
+        let plain = serde_json::to_vec(&content).expect("plain data");
+        let token = STANDARD.encode(self.tokens.seal(PLACE, &plain));
+        if token.len() > TOKEN {
+            return Err(Error::Invalid("the session's policies are too long together".into()));
+        }
+        Ok(Session { access_key: content.access_key, secret: Secret::new(content.secret), token, expires_ms })
+    }
+
+    /// The identity behind a session's access key and token.
+    ///
+    /// # Errors
+    /// `Token`, `Expired`.
+    pub fn session(&self, access_key: &str, token: &str) -> Result<Arc<Identity>> {
+        if token.len() > TOKEN {
+            return Err(Error::Token("it is too long"));
+        }
+        let sealed = STANDARD.decode(token).map_err(|_| Error::Token("it is not one of this deployment"))?;
+        let plain =
+            self.tokens.open(PLACE, &sealed).ok_or(Error::Token("it is not one of this deployment"))?;
+        let content: Content =
+            serde_json::from_slice(&plain).map_err(|_| Error::Token("it was made by a newer release"))?;
+        if content.access_key != access_key {
+            return Err(Error::Token("it belongs to another access key"));
+        }
+        let now = self.now();
+        if now >= content.expires_ms {
+            return Err(Error::Expired);
+        }
+        let d = self.directory();
+        let gone = Error::Token("the user it was made for is gone or disabled");
+        let mut identity = d.child(&content.user).ok_or(gone)?;
+        let revoked = match d.records.users.get(&content.user) {
+            Some(u) => u.revoked_ms,
+            None => d.records.root_revoked_ms,
+        };
+        if content.issued_ms <= revoked {
+            return Err(Error::Token("it was revoked"));
+        }
+        let same = |key: &String| {
+            let record = d.records.keys.get(key).filter(|k| k.made_ms <= content.issued_ms);
+            record.is_some() && d.find(key, now).is_some_and(|i| i.user == content.user)
+        };
+        if !content.made_with.as_ref().is_none_or(same) {
+            return Err(Error::Token("the access key it was made with is gone or disabled"));
+        }
+        for document in &content.bounds {
+            // The longest kind of document: each was checked against its own limit when it was made.
+            let policy = Policy::parse(Attached::Identity, document.as_bytes())
+                .map_err(|_| Error::Token("its policy cannot be read"))?;
+            identity.bounds.push(Arc::new(policy));
+        }
+        identity.access_key = content.access_key;
+        identity.secret = Secret::new(content.secret);
+        identity.kind = Kind::Session;
+        identity.expires_ms = Some(content.expires_ms);
+        identity.issued_ms = Some(content.issued_ms);
+        Ok(Arc::new(identity))
+    }
+}

@@ -1,0 +1,378 @@
+//! The whole room over a control store in memory: what is promised in `lib.rs`, each as a test.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use ashlar_cluster::{Control, Medium};
+use ashlar_format::{DeploymentId, DriveId};
+use ashlar_policy::{Action, BucketRules, Context, Request, decide};
+use parking_lot::Mutex;
+
+use crate::{Assume, Entity, Error, Iam, Identity, KeyChange, NewKey, Root, Secret};
+
+const READ: &[u8] = br#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/*"}]}"#;
+const DENY: &[u8] =
+    br#"{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"s3:*","Resource":"*"}]}"#;
+const ALL: &str =
+    r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}"#;
+
+#[derive(Default)]
+struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
+
+impl Medium for Slots {
+    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
+        Ok(self.0.lock()[slot].clone())
+    }
+    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.lock()[slot] = Some(bytes.to_vec());
+        Ok(())
+    }
+}
+
+struct World {
+    slots: Arc<Slots>,
+    control: Control,
+    now: Arc<AtomicI64>,
+}
+
+impl World {
+    async fn new(deployment: u8) -> World {
+        let slots = Arc::new(Slots::default());
+        let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), slots.clone())];
+        let control = Control::create(DeploymentId([deployment; 16]), media, Vec::new()).await.unwrap();
+        World { slots, control, now: Arc::new(AtomicI64::new(1_800_000_000_000)) }
+    }
+
+    async fn iam(&self, secret: &str, old: Option<&str>) -> crate::Result<Iam> {
+        let now = self.now.clone();
+        let clock = Arc::new(move || now.load(Ordering::SeqCst));
+        let root = Root { access_key: "root".into(), secret: Secret::new(secret) };
+        Iam::open(self.control.clone(), root, old.map(Secret::new).as_ref(), clock).await
+    }
+
+    fn pass(&self, ms: i64) {
+        self.now.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+fn run<T>(f: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(f)
+}
+
+fn may(who: &Identity, action: Action, bucket: &str, key: &str) -> bool {
+    let (principal, context) = (who.principal(), Context::default());
+    let request = Request::new(action, bucket, key, &principal, &context);
+    decide(&request, &who.authority(BucketRules::default(), false)).allowed
+}
+
+fn reads(who: &Identity) -> bool {
+    may(who, Action::GetObject, "b", "k")
+}
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|s| (*s).to_owned()).collect()
+}
+
+async fn user(iam: &Iam, name: &str, policies: &[&str]) {
+    iam.put_user(name, &Secret::new("secret-of-user"), true).await.unwrap();
+    if !policies.is_empty() {
+        iam.attach(Entity::User(name), &names(policies)).await.unwrap();
+    }
+}
+
+#[test]
+fn a_change_counts_from_the_next_request_on() {
+    run(async {
+        let iam = World::new(1).await.iam("root-secret", None).await.unwrap();
+        assert!(iam.find("alice").is_none());
+        user(&iam, "alice", &[]).await;
+        let alice = || iam.find("alice").unwrap();
+        assert!(!reads(&alice()), "without a policy nothing is allowed");
+        iam.put_policy("reader", READ).await.unwrap();
+        iam.attach(Entity::User("alice"), &names(&["reader"])).await.unwrap();
+        assert!(reads(&alice()) && !may(&alice(), Action::PutObject, "b", "k"));
+        iam.put_policy("reader", DENY).await.unwrap();
+        assert!(!reads(&alice()), "the policy says something else now");
+        iam.put_policy("reader", READ).await.unwrap();
+        iam.put_policy("no", DENY).await.unwrap();
+        iam.add_members("staff", &names(&["alice"])).await.unwrap();
+        assert!(reads(&alice()));
+        iam.attach(Entity::Group("staff"), &names(&["no"])).await.unwrap();
+        assert!(!reads(&alice()), "a group's deny");
+        assert_eq!(alice().groups, ["staff"]);
+        iam.enable_group("staff", false).await.unwrap();
+        assert!(reads(&alice()), "the policies of a disabled group do not count");
+        iam.enable_user("alice", false).await.unwrap();
+        assert!(iam.find("alice").is_none(), "a disabled user is unknown");
+        iam.enable_user("alice", true).await.unwrap();
+        iam.detach(Entity::User("alice"), &names(&["reader"])).await.unwrap();
+        assert!(!reads(&alice()));
+        assert!(may(&iam.root(), Action::AdminCreateUser, "", ""), "root may everything");
+    });
+}
+
+#[test]
+fn names_never_collide_and_what_is_used_stays() {
+    run(async {
+        let iam = World::new(1).await.iam("root-secret", None).await.unwrap();
+        let s = Secret::new("long enough".replace(' ', "-"));
+        assert!(matches!(iam.put_user("root", &s, true).await, Err(Error::Exists { .. })));
+        user(&iam, "alice", &["readonly"]).await;
+        let new = |parent: &str, key: &str| NewKey {
+            parent: parent.into(),
+            access_key: Some(key.into()),
+            ..NewKey::default()
+        };
+        assert!(matches!(iam.add_key(new("alice", "root")).await, Err(Error::Exists { .. })));
+        assert!(matches!(iam.add_key(new("alice", "alice")).await, Err(Error::Exists { .. })));
+        assert!(matches!(iam.add_key(new("nobody", "key1")).await, Err(Error::Missing { .. })));
+        iam.add_key(new("alice", "key1")).await.unwrap();
+        assert!(matches!(iam.add_key(new("root", "key1")).await, Err(Error::Exists { .. })));
+        assert!(matches!(iam.put_user("key1", &s, true).await, Err(Error::Exists { .. })));
+        for bad in ["", "ab", "a b c", "a=bc", "a,bc", "a/bc", "a\"bc", "\u{e9}t\u{e9}s", &"x".repeat(129)] {
+            assert!(matches!(iam.put_user(bad, &s, true).await, Err(Error::Invalid(_))), "{bad:?}");
+        }
+        assert!(matches!(iam.put_user("bob", &Secret::new("short"), true).await, Err(Error::Invalid(_))));
+        assert!(matches!(iam.put_policy("p", b"{}").await, Err(Error::Policy(_))));
+        assert!(matches!(iam.put_policy("p,q", READ).await, Err(Error::Invalid(_))));
+        let none = iam.attach(Entity::User("alice"), &names(&["nothing"])).await;
+        assert!(matches!(none, Err(Error::Missing { what: "policy", .. })));
+        iam.put_policy("mine", READ).await.unwrap();
+        iam.attach(Entity::User("alice"), &names(&["mine"])).await.unwrap();
+        assert!(matches!(iam.remove_policy("mine").await, Err(Error::InUse { .. })));
+        assert!(matches!(iam.remove_policy("readonly").await, Err(Error::Invalid(_))));
+        iam.add_members("g", &names(&["alice"])).await.unwrap();
+        assert!(matches!(iam.remove_group("g").await, Err(Error::InUse { .. })));
+        assert!(matches!(iam.add_members("g", &names(&["nobody"])).await, Err(Error::Missing { .. })));
+        // With the user everything of it goes.
+        iam.remove_user("alice").await.unwrap();
+        assert!(iam.find("key1").is_none() && iam.key("key1").is_none());
+        assert_eq!(iam.group("g").unwrap().members, BTreeSet::new());
+        iam.remove_group("g").await.unwrap();
+        iam.remove_policy("mine").await.unwrap();
+        assert!(iam.users().is_empty() && iam.groups().is_empty());
+    });
+}
+
+#[test]
+fn an_access_key_is_never_more_than_its_user() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.put_policy("reader", READ).await.unwrap();
+        user(&iam, "alice", &["reader"]).await;
+        let new = |parent: &str, policy: Option<&str>| NewKey {
+            parent: parent.into(),
+            policy: policy.map(str::to_owned),
+            expires_ms: Some(world.now.load(Ordering::SeqCst) + 60_000),
+            ..NewKey::default()
+        };
+        let (plain, secret) = iam.add_key(new("alice", None)).await.unwrap();
+        let (wide, _) = iam.add_key(new("alice", Some(ALL))).await.unwrap();
+        let (narrow, _) = iam.add_key(new("alice", Some(std::str::from_utf8(DENY).unwrap()))).await.unwrap();
+        let (roots, _) = iam.add_key(new("root", Some(std::str::from_utf8(READ).unwrap()))).await.unwrap();
+        let at = |key: &str| iam.find(key).unwrap();
+        assert!(at(&plain).secret == secret && plain.len() == 20);
+        assert!(reads(&at(&plain)) && reads(&at(&wide)) && !reads(&at(&narrow)) && reads(&at(&roots)));
+        assert!(!may(&at(&wide), Action::PutObject, "b", "k"), "its user may not");
+        assert!(!may(&at(&roots), Action::PutObject, "b", "k"), "its own policy does not allow it");
+        assert!(!may(&at(&roots), Action::AdminCreateUser, "", ""), "root's key is bounded too");
+        iam.change_key(&plain, &KeyChange { enabled: Some(false), ..KeyChange::default() }).await.unwrap();
+        assert!(iam.find(&plain).is_none());
+        // Rotation: another secret, and the old one with another key beside it.
+        let other = Secret::new("another-secret-key");
+        let change = KeyChange { enabled: Some(true), secret: Some(other.clone()), ..KeyChange::default() };
+        iam.change_key(&plain, &change).await.unwrap();
+        assert!(at(&plain).secret == other);
+        iam.detach(Entity::User("alice"), &names(&["reader"])).await.unwrap();
+        assert!(!reads(&at(&plain)), "what the user lost, its keys lost");
+        iam.enable_user("alice", false).await.unwrap();
+        assert!(iam.find(&plain).is_none(), "a disabled user's keys are unknown");
+        iam.enable_user("alice", true).await.unwrap();
+        assert!(iam.find(&plain).is_some());
+        world.pass(60_000);
+        assert!(iam.find(&plain).is_none() && iam.find(&roots).is_none(), "they have ended");
+        let past = NewKey { expires_ms: Some(1), ..new("alice", None) };
+        assert!(matches!(iam.add_key(past).await, Err(Error::Invalid(_))));
+    });
+}
+
+#[test]
+fn a_session_ends_with_everything_it_stands_on() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.put_policy("reader", READ).await.unwrap();
+        user(&iam, "alice", &["reader"]).await;
+        let hour = |policy: Option<&str>| Assume { duration_s: 3600, policy: policy.map(str::to_owned) };
+        world.pass(1);
+        let alice = iam.find("alice").unwrap();
+        let s = iam.assume(&alice, &hour(None)).unwrap();
+        let open = |s: &crate::Session| iam.session(&s.access_key, &s.token);
+        let who = open(&s).unwrap();
+        assert!(reads(&who) && who.secret == s.secret && who.user == "alice");
+        assert!(matches!(iam.assume(&who, &hour(None)), Err(Error::Invalid(_))), "no session of a session");
+        assert!(!may(
+            &open(&iam.assume(&alice, &hour(Some(ALL))).unwrap()).unwrap(),
+            Action::PutObject,
+            "b",
+            "k"
+        ));
+        let none = iam.assume(&alice, &hour(Some(std::str::from_utf8(DENY).unwrap()))).unwrap();
+        assert!(!reads(&open(&none).unwrap()));
+        let root = iam.assume(&iam.root(), &hour(Some(std::str::from_utf8(READ).unwrap()))).unwrap();
+        assert!(reads(&open(&root).unwrap()) && !may(&open(&root).unwrap(), Action::AdminCreateUser, "", ""));
+        for bad in [0, 899, 365 * 24 * 3600 + 1, i64::MAX, -1] {
+            assert!(iam.assume(&alice, &Assume { duration_s: bad, policy: None }).is_err(), "{bad}");
+        }
+        assert!(matches!(iam.session("alice", &s.token), Err(Error::Token(_))), "a token has its own key");
+        assert!(matches!(iam.session(&s.access_key, &none.token), Err(Error::Token(_))));
+        // No byte of a token can be changed, and none can be left out.
+        for at in 0..s.token.len() {
+            let mut bad = s.token.clone().into_bytes();
+            bad[at] = if bad[at] == b'A' { b'B' } else { b'A' };
+            let bad = String::from_utf8(bad).unwrap();
+            assert!(iam.session(&s.access_key, &bad).is_err(), "byte {at}");
+            assert!(iam.session(&s.access_key, &s.token[..at]).is_err(), "cut at {at}");
+        }
+        // A key's own bound and end hold for its sessions; without the key they end.
+        let new = NewKey {
+            parent: "alice".into(),
+            access_key: Some("key1".into()),
+            policy: Some(std::str::from_utf8(DENY).unwrap().into()),
+            expires_ms: Some(world.now.load(Ordering::SeqCst) + 1_000_000),
+            ..NewKey::default()
+        };
+        iam.add_key(new.clone()).await.unwrap();
+        let of_key = iam.assume(&iam.find("key1").unwrap(), &hour(None)).unwrap();
+        assert_eq!(of_key.expires_ms, new.expires_ms.unwrap());
+        assert!(!reads(&open(&of_key).unwrap()));
+        iam.remove_key("key1").await.unwrap();
+        assert!(open(&of_key).is_err());
+        world.pass(1);
+        iam.add_key(new).await.unwrap();
+        assert!(open(&of_key).is_err(), "another key of that name");
+        // Disabled, revoked, removed and made anew, expired.
+        iam.enable_user("alice", false).await.unwrap();
+        assert!(open(&s).is_err());
+        iam.enable_user("alice", true).await.unwrap();
+        assert!(open(&s).is_ok());
+        iam.revoke_sessions("alice").await.unwrap();
+        assert!(open(&s).is_err());
+        world.pass(1);
+        let s = iam.assume(&iam.find("alice").unwrap(), &hour(None)).unwrap();
+        iam.remove_user("alice").await.unwrap();
+        assert!(open(&s).is_err());
+        user(&iam, "alice", &["readwrite"]).await;
+        assert!(open(&s).is_err(), "the user of that name is another one");
+        assert!(open(&root).is_ok());
+        iam.revoke_sessions("root").await.unwrap();
+        assert!(open(&root).is_err());
+        world.pass(1);
+        let last = iam.assume(&iam.root(), &hour(None)).unwrap();
+        world.pass(3_600_000);
+        assert!(matches!(open(&last), Err(Error::Expired)));
+    });
+}
+
+#[test]
+fn what_is_stored_is_sealed_under_roots_secret() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        user(&iam, "alice", &["readonly"]).await;
+        let key = NewKey { parent: "alice".into(), description: "planted words".into(), ..NewKey::default() };
+        let (key, secret) = iam.add_key(key).await.unwrap();
+        let token = iam.assume(&iam.root(), &Assume { duration_s: 900, policy: None }).unwrap();
+        let everything: Vec<u8> = world.slots.0.lock().iter().flatten().flatten().copied().collect();
+        for plain in
+            ["root-secret", "secret-of-user", secret.expose(), "planted words", token.secret.expose()]
+        {
+            let found = everything.windows(plain.len()).any(|w| w == plain.as_bytes());
+            assert!(!found, "{plain} is stored in clear");
+        }
+        assert!(!format!("{:?}", iam.find(&key)).contains(secret.expose()));
+        // The same secret opens it, another does not, unless the old one is given once.
+        let again = world.iam("root-secret", None).await.unwrap();
+        assert!(again.find(&key).unwrap().secret == secret);
+        assert!(again.session(&token.access_key, &token.token).is_ok(), "sessions outlive a restart");
+        assert!(matches!(world.iam("other-secret", None).await, Err(Error::OtherSeal)));
+        assert!(matches!(world.iam("other-secret", Some("wrong")).await, Err(Error::OtherSeal)));
+        assert!(world.iam("other-secret", Some("root-secret")).await.unwrap().find(&key).is_some());
+        assert!(world.iam("other-secret", None).await.unwrap().find(&key).is_some());
+        assert!(matches!(world.iam("root-secret", None).await, Err(Error::OtherSeal)));
+        // Where nobody is stored, another secret of root's needs no old one.
+        let fresh = World::new(4).await;
+        fresh.iam("one-secret", None).await.unwrap();
+        let other = fresh.iam("two-secret", None).await.unwrap();
+        user(&other, "alice", &[]).await;
+        assert!(matches!(fresh.iam("one-secret", None).await, Err(Error::OtherSeal)));
+        // Another deployment with the same root secret accepts none of its tokens.
+        let other = World::new(2).await.iam("root-secret", None).await.unwrap();
+        assert!(other.session(&token.access_key, &token.token).is_err());
+    });
+}
+
+#[test]
+fn two_servers_never_undo_each_other() {
+    run(async {
+        let world = World::new(1).await;
+        let a = Arc::new(world.iam("root-secret", None).await.unwrap());
+        let b = Arc::new(world.iam("root-secret", None).await.unwrap());
+        for n in 0..10 {
+            user(if n % 2 == 0 { &a } else { &b }, &format!("user{n}"), &[]).await;
+        }
+        // Neither has been told of the other's changes; each change is made from what is stored.
+        for n in 0..10 {
+            let iam = if n % 3 == 0 { &a } else { &b };
+            iam.add_members("all", &names(&[&format!("user{n}")]))
+                .await
+                .or_else(|e| match e {
+                    // It does not know that user yet.
+                    Error::Missing { .. } => Ok(()),
+                    e => Err(e),
+                })
+                .unwrap();
+        }
+        let follow = (tokio::spawn(a.clone().follow()), tokio::spawn(b.clone().follow()));
+        user(&a, "last", &[]).await;
+        a.add_members("all", &names(&["last"])).await.unwrap();
+        for _ in 0..200 {
+            if b.find("last").is_some() && b.group("all") == a.group("all") {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(b.find("last").is_some(), "it follows");
+        assert_eq!(a.group("all"), b.group("all"));
+        assert!(b.group("all").unwrap().members.len() >= 5, "{:?}", b.group("all"));
+        assert_eq!(world.iam("root-secret", None).await.unwrap().users(), a.users());
+        follow.0.abort();
+        follow.1.abort();
+    });
+}
+
+#[test]
+fn last_use_is_kept() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        user(&iam, "alice", &[]).await;
+        user(&iam, "bob", &[]).await;
+        assert_eq!(iam.user("alice").unwrap().used_ms, None);
+        iam.find("alice").unwrap().used(1_800_000_000_500);
+        user(&iam, "carol", &[]).await;
+        assert_eq!(iam.user("alice").unwrap().used_ms, Some(1_800_000_000_500), "another change keeps it");
+        iam.store_uses().await.unwrap();
+        let again = world.iam("root-secret", None).await.unwrap();
+        assert_eq!(again.user("alice").unwrap().used_ms, Some(1_800_000_000_500));
+        assert_eq!(again.user("bob").unwrap().used_ms, None);
+        iam.remove_user("alice").await.unwrap();
+        iam.find("bob").unwrap().used(1_800_000_000_700);
+        iam.store_uses().await.unwrap();
+        user(&iam, "alice", &[]).await;
+        let again = world.iam("root-secret", None).await.unwrap();
+        assert_eq!(again.user("alice").unwrap().used_ms, None, "that was another alice");
+    });
+}

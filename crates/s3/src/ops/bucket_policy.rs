@@ -1,0 +1,141 @@
+//! Policies of buckets, and the public access block.
+//!
+//! Invariants: what is stored compiles for its bucket; the text is kept as it was given.
+
+use ashlar_policy::{Policy, PublicAccessBlock, check_put_policy};
+use http::header::{self, HeaderValue};
+
+use super::{Answer, Call, Context, limit};
+use crate::body::Body;
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers::refuse_unsupported;
+use crate::xml::{Doc, Xml};
+
+/// The bucket's document that holds its policy.
+pub const POLICY: &str = "policy";
+/// The bucket's document that holds its public access block.
+pub const BLOCK: &str = "public-access-block";
+
+fn stored(cx: &Context, call: &Call, what: &str) -> Outcome<Option<std::sync::Arc<str>>> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    Ok(bucket.documents.get(what).cloned())
+}
+
+fn no_policy(call: &Call) -> Fault {
+    Fault::new(Code::NO_SUCH_BUCKET_POLICY).element("BucketName", call.bucket.as_str())
+}
+
+/// `GetBucketPolicy`.
+pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let text = stored(cx, call, POLICY)?.ok_or_else(|| no_policy(call))?;
+    let mut answer = Answer::ok();
+    answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.body = Body::whole(text.to_string());
+    Ok(answer)
+}
+
+/// `PutBucketPolicy`.
+pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let block = stored(cx, call, BLOCK)?.and_then(|d| block_from(&d)).unwrap_or_default();
+    let body = call.document(limit::CONFIGURATION).await?;
+    let policy = Policy::parse_for_bucket(&call.bucket, &body)
+        .map_err(|e| Fault::with(Code::MALFORMED_POLICY, e.to_string()))?;
+    check_put_policy(block, &policy).map_err(|_| {
+        Fault::with(
+            Code::ACCESS_DENIED,
+            "Access Denied: the policy is public, and the bucket's public access block (BlockPublicPolicy) refuses such policies.",
+        )
+    })?;
+    let text = std::str::from_utf8(&body).map_err(|_| Fault::new(Code::MALFORMED_POLICY))?;
+    set(cx, call, POLICY, Some(text)).await?;
+    Ok(Answer::no_content())
+}
+
+/// `DeleteBucketPolicy`.
+pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    stored(cx, call, POLICY)?;
+    set(cx, call, POLICY, None).await?;
+    Ok(Answer::no_content())
+}
+
+async fn set(cx: &Context, call: &Call, what: &str, text: Option<&str>) -> Outcome<()> {
+    cx.store.set_bucket_document(&call.bucket, what, text).await.map_err(|e| call.fault(e))
+}
+
+/// `GetBucketPolicyStatus`.
+pub fn status(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let text = stored(cx, call, POLICY)?.ok_or_else(|| no_policy(call))?;
+    // One that cannot be read lets nobody in.
+    let public = Policy::parse_for_bucket(&call.bucket, text.as_bytes()).is_ok_and(|p| p.is_public());
+    let mut xml = Xml::new();
+    xml.root("PolicyStatus").leaf("IsPublic", if public { "TRUE" } else { "FALSE" }).close();
+    Ok(Answer::document(xml))
+}
+
+/// The settings by their names in the document.
+fn fields(block: &mut PublicAccessBlock) -> [(&'static str, &mut bool); 4] {
+    [
+        ("BlockPublicAcls", &mut block.block_public_acls),
+        ("IgnorePublicAcls", &mut block.ignore_public_acls),
+        ("BlockPublicPolicy", &mut block.block_public_policy),
+        ("RestrictPublicBuckets", &mut block.restrict_public_buckets),
+    ]
+}
+
+/// The settings as they are stored: the names of those that are on, one per line.
+pub fn block_from(text: &str) -> Option<PublicAccessBlock> {
+    let mut block = PublicAccessBlock::default();
+    for name in text.lines() {
+        let (_, on) = fields(&mut block).into_iter().find(|(n, _)| *n == name)?;
+        *on = true;
+    }
+    Some(block)
+}
+
+/// `GetPublicAccessBlock`.
+pub fn get_block(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let text = stored(cx, call, BLOCK)?;
+    let text = text.ok_or_else(|| {
+        Fault::new(Code::NO_SUCH_PUBLIC_ACCESS_BLOCK).element("BucketName", call.bucket.as_str())
+    })?;
+    let mut block = block_from(&text).unwrap_or(PublicAccessBlock::ALL);
+    let mut xml = Xml::new();
+    xml.root("PublicAccessBlockConfiguration");
+    for (name, on) in fields(&mut block) {
+        xml.plain(name, if *on { "true" } else { "false" });
+    }
+    xml.close();
+    Ok(Answer::document(xml))
+}
+
+/// `PutPublicAccessBlock`.
+pub async fn put_block(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    stored(cx, call, BLOCK)?;
+    let body = call.document(limit::CONFIGURATION).await?;
+    let mut doc = Doc::open(&body, "PublicAccessBlockConfiguration")?;
+    let mut block = PublicAccessBlock::default();
+    while let Some(name) = doc.child()? {
+        let value = doc.text()?;
+        let Some((_, on)) = fields(&mut block).into_iter().find(|(n, _)| *n == name) else {
+            return doc.unexpected(&name);
+        };
+        *on = match value.trim() {
+            "true" | "TRUE" | "1" => true,
+            "false" | "FALSE" | "0" => false,
+            _ => return Err(Fault::with(Code::MALFORMED_XML, format!("{name} must be true or false."))),
+        };
+    }
+    doc.finish()?;
+    let on = fields(&mut block).into_iter().filter(|(_, on)| **on).map(|(n, _)| n);
+    let text = on.collect::<Vec<_>>().join("\n");
+    set(cx, call, BLOCK, Some(&text)).await?;
+    Ok(Answer::ok())
+}
+
+/// `DeletePublicAccessBlock`.
+pub async fn delete_block(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    stored(cx, call, BLOCK)?;
+    set(cx, call, BLOCK, None).await?;
+    Ok(Answer::no_content())
+}

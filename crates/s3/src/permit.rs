@@ -1,0 +1,388 @@
+//! May they? From a request whose sender is known to a decision of the policy language.
+//!
+//! Invariants: every operation has its actions in [`needs`], which names each operation, so that a new
+//! one does not compile without; nothing about buckets or keys is answered before the decision, nor are
+//! conditions looked at; what cannot be read (a bucket's policy) denies; facts that a policy may ask for
+//! come from the connection and the verified request, a header never passes for one.
+//!
+//! Must never know: what operations do, who stores users.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ashlar_iam::Kind;
+use ashlar_object::BucketId;
+use ashlar_object::{Bucket, Pairs, VersionId, parse_version};
+use ashlar_policy::{
+    Action, BucketRules, Context as Facts, Level, Lookup, Policy, PublicAccessBlock, Request, Values, decide,
+};
+use http::HeaderMap;
+use parking_lot::RwLock;
+use smallvec::{SmallVec, smallvec};
+
+use crate::auth::{Scheme, Verified};
+use crate::date;
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers;
+use crate::operation::Operation;
+use crate::ops::{Call, Context, bucket_policy, copy};
+use crate::target::Query;
+
+/// Buckets whose policies are kept compiled; all are forgotten when there are more.
+const COMPILED: usize = 4096;
+
+/// What is needed to be allowed one thing.
+pub struct Need<'a> {
+    /// The action.
+    pub action: Action,
+    /// The bucket; empty for the service.
+    pub bucket: &'a str,
+    /// The key; empty for buckets.
+    pub key: &'a str,
+    /// A version that is meant.
+    pub version: Option<&'a str>,
+}
+
+/// A bucket's policy and public access block, as compiled from its documents.
+struct Rules {
+    /// What they were made from: the same allocation, the same text.
+    made_from: [Option<Arc<str>>; 2],
+    /// `Err`: it cannot be read.
+    policy: Result<Option<Policy>, ()>,
+    block: PublicAccessBlock,
+}
+
+/// What decisions share.
+#[derive(Default)]
+pub struct Gate {
+    rules: RwLock<HashMap<BucketId, Arc<Rules>>>,
+}
+
+/// Where a request came from.
+#[derive(Clone)]
+pub struct Origin {
+    /// The other end of the connection.
+    pub ip: IpAddr,
+    /// What decisions share.
+    pub gate: Arc<Gate>,
+}
+
+impl Gate {
+    fn rules(&self, bucket: &Bucket) -> Option<Arc<Rules>> {
+        let documents =
+            [bucket_policy::POLICY, bucket_policy::BLOCK].map(|d| bucket.documents.get(d).cloned());
+        if documents.iter().all(Option::is_none) {
+            return None;
+        }
+        let same = |r: &&Arc<Rules>| {
+            let both = r.made_from.iter().zip(&documents);
+            both.into_iter().all(|pair| match pair {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            })
+        };
+        if let Some(rules) = self.rules.read().get(&bucket.id).filter(same) {
+            return Some(rules.clone());
+        }
+        let policy = documents[0].as_deref().map(|d| Policy::parse_for_bucket(&bucket.name, d.as_bytes()));
+        let policy = policy.transpose().map_err(|e| {
+            tracing::error!(bucket = bucket.name, error = %e, "the bucket's policy cannot be read; all is denied");
+        });
+        let block = match documents[1].as_deref().map(bucket_policy::block_from) {
+            None => PublicAccessBlock::default(),
+            // What cannot be read blocks everything.
+            Some(block) => block.unwrap_or(PublicAccessBlock::ALL),
+        };
+        let rules = Arc::new(Rules { made_from: documents, policy, block });
+        let mut all = self.rules.write();
+        if all.len() >= COMPILED {
+            all.clear();
+        }
+        all.insert(bucket.id, rules.clone());
+        Some(rules)
+    }
+}
+
+/// Headers as the policy language sees them.
+struct Headers<'a>(&'a HeaderMap);
+
+impl Lookup for Headers<'_> {
+    fn get(&self, name: &str) -> Values<'_> {
+        self.0.get(name).and_then(|v| v.to_str().ok()).map_or(Values::Absent, Values::Text)
+    }
+}
+
+/// Who asks, with what their request says of the circumstances.
+pub struct Asker<'a> {
+    /// Who.
+    pub verified: &'a Verified,
+    /// The headers; of a form: the fields that stand for headers.
+    pub headers: &'a HeaderMap,
+    /// The query.
+    pub query: &'a Query,
+    /// The request came over TLS.
+    pub tls: bool,
+    /// Where it came from.
+    pub origin: &'a Origin,
+}
+
+impl Asker<'_> {
+    /// Whether the one who asks may do this.
+    pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
+        let who = self.verified.identity();
+        let bucket = if need.bucket.is_empty() { None } else { cx.store.bucket(need.bucket).ok() };
+        let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
+        if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
+            return who.kind != Kind::Anonymous;
+        }
+        let (policy, block) = match rules.as_deref() {
+            None => (None, PublicAccessBlock::default()),
+            Some(Rules { policy: Ok(policy), block, .. }) => (policy.as_ref(), *block),
+            // Root can still repair it.
+            Some(Rules { policy: Err(()), .. }) => return who.is_unbounded_root(),
+        };
+        let on_tags = |p: &Policy| p.uses_object_tags(need.action);
+        let mut all = who.policies.iter().chain(&who.bounds).map(|p| &**p).chain(policy);
+        let tags = match need.action.level() == Level::Object && all.any(on_tags) {
+            true => self.tags_of(cx, need).await,
+            false => None,
+        };
+        let bucket = BucketRules { policy, block, acl: false };
+        self.decide(cx, need, bucket, tags.as_ref())
+    }
+
+    fn decide(&self, cx: &Context, need: &Need<'_>, bucket: BucketRules<'_>, tags: Option<&Pairs>) -> bool {
+        let who = self.verified.identity();
+        let headers = Headers(self.headers);
+        let text = |name: &str| self.headers.get(name).and_then(|v| v.to_str().ok());
+        let given = headers::tagging(self.headers).ok().flatten().unwrap_or_default();
+        let given: SmallVec<[(&str, &str); 4]> =
+            given.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let now_ms = (cx.clock)();
+        let (version, kind) = match self.verified.scheme() {
+            Scheme::HeaderV4 => (Some("AWS4-HMAC-SHA256"), Some("REST-HEADER")),
+            Scheme::QueryV4 => (Some("AWS4-HMAC-SHA256"), Some("REST-QUERY-STRING")),
+            Scheme::HeaderV2 => (Some("AWS"), Some("REST-HEADER")),
+            Scheme::QueryV2 => (Some("AWS"), Some("REST-QUERY-STRING")),
+            Scheme::Form => (Some("AWS4-HMAC-SHA256"), Some("POST")),
+            Scheme::Anonymous => (None, None),
+        };
+        let signed_at = self.query.get("X-Amz-Date").and_then(date::parse_basic);
+        let facts = Facts {
+            now_ms,
+            source_ip: Some(self.origin.ip),
+            secure: self.tls,
+            user_agent: text("user-agent"),
+            referer: text("referer"),
+            region: Some(&cx.region),
+            prefix: self.query.get("prefix"),
+            delimiter: self.query.get("delimiter"),
+            max_keys: self.query.get("max-keys").and_then(|n| n.parse().ok()),
+            version_id: need.version,
+            signature_version: version,
+            signature_age_ms: signed_at.map(|at| now_ms - at * 1000),
+            auth_type: kind,
+            headers: Some(&headers),
+            object_tags: tags.map(|t| t as &dyn Lookup),
+            request_tags: &given,
+            ..Facts::default()
+        };
+        let principal = who.principal();
+        let request = Request::new(need.action, need.bucket, need.key, &principal, &facts);
+        let decision = decide(&request, &who.authority(bucket, false));
+        if !decision.allowed {
+            tracing::debug!(
+                target: "ashlar::request",
+                access_key = who.access_key, action = need.action.name(), bucket = need.bucket, key = need.key,
+                by = ?decision.by, "denied"
+            );
+        }
+        decision.allowed
+    }
+
+    /// Tags of the object that is meant, for policies that ask for them.
+    async fn tags_of(&self, cx: &Context, need: &Need<'_>) -> Option<Pairs> {
+        let version: Option<VersionId> = match need.version {
+            Some(text) => Some(parse_version(text)?),
+            None => None,
+        };
+        cx.store.get_tags(need.bucket, need.key, version).await.ok().map(|(tags, _)| tags)
+    }
+}
+
+impl Call {
+    /// As [`Asker::may`].
+    pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
+        let asker = Asker {
+            verified: &self.verified,
+            headers: &self.headers,
+            query: &self.query,
+            tls: self.tls,
+            origin: &self.origin,
+        };
+        asker.may(cx, need).await
+    }
+
+    /// Refuses unless the one who asks may do this.
+    pub async fn permit(&self, cx: &Context, need: &Need<'_>) -> Outcome<()> {
+        if self.may(cx, need).await { Ok(()) } else { Err(Fault::new(Code::ACCESS_DENIED)) }
+    }
+
+    /// Refuses unless the one who asks may do all that `op` needs.
+    pub(crate) async fn permit_all(&self, cx: &Context, op: Operation) -> Outcome<()> {
+        let anonymous = self.verified.identity().kind == Kind::Anonymous;
+        if anonymous && self.query.iter().any(|(name, _)| name.starts_with("response-")) {
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "Request specific response headers cannot be used for anonymous GET requests.",
+            ));
+        }
+        if anonymous && op == Operation::DeleteObjects {
+            // Decided key by key; but nobody is told which buckets there are.
+            let bucket = cx.store.bucket(&self.bucket).ok();
+            if bucket.is_none_or(|b| !b.documents.contains_key(bucket_policy::POLICY)) {
+                return Err(Fault::new(Code::ACCESS_DENIED));
+            }
+        }
+        for need in needs(op, self)? {
+            let need = Need {
+                action: need.action,
+                bucket: &need.bucket,
+                key: &need.key,
+                version: need.version.as_deref(),
+            };
+            self.permit(cx, &need).await?;
+        }
+        Ok(())
+    }
+
+    /// Hides that a key does not exist from those who may not list it, as S3 does.
+    pub(crate) async fn hide(&self, cx: &Context, fault: Fault) -> Fault {
+        if fault.code() != Code::NO_SUCH_KEY || self.verified.identity().is_unbounded_root() {
+            return fault;
+        }
+        let source = copy::source(self).ok().map(|s| s.bucket);
+        let bucket = source.as_deref().unwrap_or(&self.bucket);
+        let need = Need { action: Action::ListBucket, bucket, key: "", version: None };
+        if self.may(cx, &need).await { fault } else { Fault::new(Code::ACCESS_DENIED) }
+    }
+}
+
+/// As [`Need`], owned.
+struct Owned {
+    action: Action,
+    bucket: String,
+    key: String,
+    version: Option<String>,
+}
+
+/// The action of an operation on its own bucket and key; with `versionId` another one. `None`: none, or
+/// decided by the operation itself.
+fn action(op: Operation, versioned: bool) -> Option<Action> {
+    use Action as A;
+    use Operation as Op;
+    Some(match op {
+        // Decided bucket by bucket, key by key, or when the form has been read.
+        Op::ListBuckets | Op::DeleteObjects | Op::PostObject => return None,
+        Op::Preflight | Op::Unknown => return None,
+        Op::CreateBucket => A::CreateBucket,
+        Op::HeadBucket | Op::ListObjects | Op::ListObjectsV2 => A::ListBucket,
+        Op::DeleteBucket => A::DeleteBucket,
+        Op::GetBucketLocation => A::GetBucketLocation,
+        Op::GetBucketVersioning => A::GetBucketVersioning,
+        Op::PutBucketVersioning => A::PutBucketVersioning,
+        Op::GetBucketTagging => A::GetBucketTagging,
+        Op::PutBucketTagging | Op::DeleteBucketTagging => A::PutBucketTagging,
+        Op::GetBucketAcl => A::GetBucketAcl,
+        Op::PutBucketAcl => A::PutBucketAcl,
+        Op::GetBucketPolicy => A::GetBucketPolicy,
+        Op::PutBucketPolicy => A::PutBucketPolicy,
+        Op::DeleteBucketPolicy => A::DeleteBucketPolicy,
+        Op::GetBucketPolicyStatus => A::GetBucketPolicyStatus,
+        Op::GetPublicAccessBlock => A::GetBucketPublicAccessBlock,
+        Op::PutPublicAccessBlock | Op::DeletePublicAccessBlock => A::PutBucketPublicAccessBlock,
+        Op::ListObjectVersions => A::ListBucketVersions,
+        Op::ListMultipartUploads => A::ListBucketMultipartUploads,
+        Op::GetObject | Op::HeadObject if versioned => A::GetObjectVersion,
+        Op::GetObject | Op::HeadObject => A::GetObject,
+        Op::GetObjectAttributes if versioned => A::GetObjectVersionAttributes,
+        Op::GetObjectAttributes => A::GetObjectAttributes,
+        Op::PutObject | Op::CopyObject | Op::CreateMultipartUpload | Op::UploadPart => A::PutObject,
+        Op::UploadPartCopy | Op::CompleteMultipartUpload => A::PutObject,
+        Op::DeleteObject if versioned => A::DeleteObjectVersion,
+        Op::DeleteObject => A::DeleteObject,
+        Op::GetObjectTagging if versioned => A::GetObjectVersionTagging,
+        Op::GetObjectTagging => A::GetObjectTagging,
+        Op::PutObjectTagging if versioned => A::PutObjectVersionTagging,
+        Op::PutObjectTagging => A::PutObjectTagging,
+        Op::DeleteObjectTagging if versioned => A::DeleteObjectVersionTagging,
+        Op::DeleteObjectTagging => A::DeleteObjectTagging,
+        Op::GetObjectAcl if versioned => A::GetObjectVersionAcl,
+        Op::GetObjectAcl => A::GetObjectAcl,
+        Op::PutObjectAcl if versioned => A::PutObjectVersionAcl,
+        Op::PutObjectAcl => A::PutObjectAcl,
+        Op::AbortMultipartUpload => A::AbortMultipartUpload,
+        Op::ListParts => A::ListMultipartUploadParts,
+    })
+}
+
+/// Everything an operation needs: its own action, those of what it carries, and those of its source.
+fn needs(op: Operation, call: &Call) -> Outcome<SmallVec<[Owned; 2]>> {
+    let version = call.query.filled("versionId").map(str::to_owned);
+    let of = |action: Action| {
+        let key = if action.level() == Level::Object { call.key.clone() } else { String::new() };
+        Owned { action, bucket: call.bucket.clone(), key, version: version.clone() }
+    };
+    let Some(first) = action(op, version.is_some()) else { return Ok(smallvec![]) };
+    let mut all: SmallVec<[Owned; 2]> = smallvec![of(first)];
+    if op == Operation::GetObjectAttributes {
+        all.push(of(if version.is_some() { Action::GetObjectVersion } else { Action::GetObject }));
+    }
+    let makes = matches!(op, Operation::PutObject | Operation::CopyObject | Operation::CreateMultipartUpload);
+    let header = |name: &'static str| headers::ascii(&call.headers, name).filter(|v| !v.is_empty());
+    if makes && header("x-amz-tagging").is_some() {
+        all.push(of(Action::PutObjectTagging));
+    }
+    if makes && header("x-amz-acl").is_some_and(|acl| acl != "private") {
+        all.push(of(Action::PutObjectAcl));
+    }
+    if matches!(op, Operation::CopyObject | Operation::UploadPartCopy) {
+        let from = copy::source(call)?;
+        let version = from.version.map(ashlar_object::version_text);
+        let action = if version.is_some() { Action::GetObjectVersion } else { Action::GetObject };
+        all.push(Owned { action, bucket: from.bucket, key: from.key, version });
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_an_action_or_decides_itself() {
+        let decides = ["ListBuckets", "DeleteObjects", "PostObject", "Preflight", "Unknown"];
+        for op in Operation::ALL {
+            assert_eq!(action(*op, false).is_none(), decides.contains(&op.name()), "{}", op.name());
+            assert_eq!(action(*op, true).is_none(), decides.contains(&op.name()), "{}", op.name());
+            // A version is never read, changed or removed under the action for the latest.
+            if let Some(a) = action(*op, true)
+                && a.level() == Level::Object
+            {
+                let versions = a.name().contains("Version");
+                let cannot = [
+                    "PutObject",
+                    "CopyObject",
+                    "UploadPart",
+                    "CreateMultipart",
+                    "Complete",
+                    "Abort",
+                    "ListParts",
+                ];
+                assert!(versions || cannot.iter().any(|c| op.name().starts_with(c)), "{}", op.name());
+            }
+        }
+    }
+}
