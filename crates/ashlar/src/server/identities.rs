@@ -159,7 +159,7 @@ impl Identities {
                 change_user(iam, ask).await
             }
             Route::GroupList => {
-                let all: Vec<_> = iam.groups().iter().map(|g| group(g)).collect();
+                let all: Vec<_> = iam.groups().iter().map(group).collect();
                 done(json!({ "groups": all }))
             }
             Route::GroupGet => done(group(&iam.group(&ask.name).ok_or_else(|| missing("group", &ask.name))?)),
