@@ -376,3 +376,32 @@ fn last_use_is_kept() {
         assert_eq!(again.user("alice").unwrap().used_ms, None, "that was another alice");
     });
 }
+
+/// docs/formats.md, "Sealed": these bytes must open for ever.
+#[test]
+fn golden_bytes() {
+    use crate::{AccessKey, Group, Sealer, User};
+    let key = Sealer::derive(b"root-secret", &[5; 16], "iam/seal");
+    assert_eq!(hex::encode(key), "856f2e9c1064f01a10069b25d3935d0602aa355bc033a3be47a72a42fa7a7a8a");
+    let sealed = hex::decode("01000102030405060708090a0bb5387f6e73fc159d827a6ebcd3713331f1b67e712e").unwrap();
+    assert_eq!(Sealer::new(&key).open("iam/users/alice", &sealed).unwrap(), b"plain");
+    let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+    let user =
+        User { secret: "s".into(), enabled: true, policies: set(&["p"]), changed_ms: 5, revoked_ms: 6 };
+    let text = r#"{"secret":"s","enabled":true,"policies":["p"],"changed_ms":5,"revoked_ms":6}"#;
+    assert_eq!(serde_json::to_string(&user).unwrap(), text);
+    assert_eq!(serde_json::from_str::<User>(text).unwrap(), user);
+    let group = Group { enabled: true, members: set(&["a"]), policies: set(&[]), changed_ms: 5 };
+    let text = r#"{"enabled":true,"members":["a"],"policies":[],"changed_ms":5}"#;
+    assert_eq!(serde_json::to_string(&group).unwrap(), text);
+    let key = AccessKey {
+        secret: "s".into(),
+        parent: "a".into(),
+        enabled: true,
+        made_ms: 1,
+        ..AccessKey::default()
+    };
+    let text = r#"{"secret":"s","parent":"a","enabled":true,"policy":null,"expires_ms":null,"name":"","description":"","made_ms":1,"changed_ms":0}"#;
+    assert_eq!(serde_json::to_string(&key).unwrap(), text);
+    assert!(serde_json::from_str::<User>(r#"{"secret":"s","enabled":true,"changed_ms":1,"new":1}"#).is_err());
+}
