@@ -13,7 +13,7 @@ use crate::form;
 use crate::framing::Framing;
 use crate::intake::{Intake, Source};
 use crate::operation::{Operation, classify};
-use crate::ops::Call;
+use crate::ops::{Call, bucket_policy};
 use crate::permit::Origin;
 use crate::service::{Arrival, Seen, Service};
 use crate::target::{Target, is_bucket_name};
@@ -108,8 +108,16 @@ impl Service {
             Err(fault) => return Err((fault, Some(source))),
         };
         seen.op = op;
-        let intake =
-            Intake::new(source, &headers, &mut verified).map_err(|(fault, source)| (fault, Some(source)))?;
+        // What is wrong with nobody's body is told only where a policy may let them in.
+        let bucket = target.bucket.as_deref().unwrap_or_default();
+        let hidden = verified.scheme() == Scheme::Anonymous && !self.has_policy(bucket);
+        let tell = |fault: Fault| match (hidden, fault.closes()) {
+            (false, _) => fault,
+            (true, false) => Fault::new(Code::ACCESS_DENIED),
+            (true, true) => Fault::new(Code::ACCESS_DENIED).closing(),
+        };
+        let intake = Intake::new(source, &headers, &mut verified)
+            .map_err(|(fault, source)| (tell(fault), Some(source)))?;
         let call = Call {
             method: parts.method.clone(),
             bucket: target.bucket.unwrap_or_default(),
@@ -123,6 +131,11 @@ impl Service {
             origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
         };
         Ok((call, op))
+    }
+
+    fn has_policy(&self, bucket: &str) -> bool {
+        let bucket = self.context.store.bucket(bucket);
+        bucket.is_ok_and(|b| b.documents.contains_key(bucket_policy::POLICY))
     }
 
     fn verify(

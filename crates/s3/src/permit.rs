@@ -233,12 +233,6 @@ impl Call {
     /// Refuses unless the one who asks may do all that `op` needs.
     pub(crate) async fn permit_all(&self, cx: &Context, op: Operation) -> Outcome<()> {
         let anonymous = self.verified.identity().kind == Kind::Anonymous;
-        if anonymous && self.query.iter().any(|(name, _)| name.starts_with("response-")) {
-            return Err(Fault::with(
-                Code::INVALID_REQUEST,
-                "Request specific response headers cannot be used for anonymous GET requests.",
-            ));
-        }
         if anonymous && op == Operation::DeleteObjects {
             // Decided key by key; but nobody is told which buckets there are.
             let bucket = cx.store.bucket(&self.bucket).ok();
@@ -254,6 +248,12 @@ impl Call {
                 version: need.version.as_deref(),
             };
             self.permit(cx, &need).await?;
+        }
+        if anonymous && self.query.iter().any(|(name, _)| name.starts_with("response-")) {
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "Request specific response headers cannot be used for anonymous GET requests.",
+            ));
         }
         Ok(())
     }
