@@ -110,7 +110,7 @@ impl Service {
         seen.op = op;
         // What is wrong with nobody's body is told only where a policy may let them in.
         let bucket = target.bucket.as_deref().unwrap_or_default();
-        let hidden = verified.scheme() == Scheme::Anonymous && !self.has_policy(bucket);
+        let hidden = verified.scheme() == Scheme::Anonymous && !bucket_policy::exists(&self.context, bucket);
         let tell = |fault: Fault| match (hidden, fault.closes()) {
             (false, _) => fault,
             (true, false) => Fault::new(Code::ACCESS_DENIED),
@@ -131,11 +131,6 @@ impl Service {
             origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
         };
         Ok((call, op))
-    }
-
-    fn has_policy(&self, bucket: &str) -> bool {
-        let bucket = self.context.store.bucket(bucket);
-        bucket.is_ok_and(|b| b.documents.contains_key(bucket_policy::POLICY))
     }
 
     fn verify(

@@ -235,18 +235,23 @@ impl Call {
         let anonymous = self.verified.identity().kind == Kind::Anonymous;
         if anonymous && op == Operation::DeleteObjects {
             // Decided key by key; but nobody is told which buckets there are.
-            let bucket = cx.store.bucket(&self.bucket).ok();
-            if bucket.is_none_or(|b| !b.documents.contains_key(bucket_policy::POLICY)) {
+            if !bucket_policy::exists(cx, &self.bucket) {
                 return Err(Fault::new(Code::ACCESS_DENIED));
             }
         }
-        for need in needs(op, self)? {
-            let need = Need {
-                action: need.action,
-                bucket: &need.bucket,
-                key: &need.key,
-                version: need.version.as_deref(),
-            };
+        let source = match op {
+            Operation::CopyObject | Operation::UploadPartCopy => Some(copy::source(self)?),
+            _ => None,
+        };
+        let version = self.query.filled("versionId");
+        for action in needs(op, self, version.is_some()) {
+            let key = if action.level() == Level::Object { &self.key } else { "" };
+            self.permit(cx, &Need { action, bucket: &self.bucket, key, version }).await?;
+        }
+        if let Some(from) = source {
+            let version = from.version.map(ashlar_object::version_text);
+            let action = reading(version.is_some());
+            let need = Need { action, bucket: &from.bucket, key: &from.key, version: version.as_deref() };
             self.permit(cx, &need).await?;
         }
         if anonymous && self.query.iter().any(|(name, _)| name.starts_with("response-")) {
@@ -268,14 +273,6 @@ impl Call {
         let need = Need { action: Action::ListBucket, bucket, key: "", version: None };
         if self.may(cx, &need).await { fault } else { Fault::new(Code::ACCESS_DENIED) }
     }
-}
-
-/// As [`Need`], owned.
-struct Owned {
-    action: Action,
-    bucket: String,
-    key: String,
-    version: Option<String>,
 }
 
 /// The action of an operation on its own bucket and key; with `versionId` another one. `None`: none, or
@@ -328,33 +325,27 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
     })
 }
 
-/// Everything an operation needs: its own action, those of what it carries, and those of its source.
-fn needs(op: Operation, call: &Call) -> Outcome<SmallVec<[Owned; 2]>> {
-    let version = call.query.filled("versionId").map(str::to_owned);
-    let of = |action: Action| {
-        let key = if action.level() == Level::Object { call.key.clone() } else { String::new() };
-        Owned { action, bucket: call.bucket.clone(), key, version: version.clone() }
-    };
-    let Some(first) = action(op, version.is_some()) else { return Ok(smallvec![]) };
-    let mut all: SmallVec<[Owned; 2]> = smallvec![of(first)];
+/// What an operation needs on its own bucket and key: its own action, and those of what it carries.
+fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
+    let Some(first) = action(op, versioned) else { return smallvec![] };
+    let mut all = smallvec![first];
     if op == Operation::GetObjectAttributes {
-        all.push(of(if version.is_some() { Action::GetObjectVersion } else { Action::GetObject }));
+        all.push(reading(versioned));
     }
     let makes = matches!(op, Operation::PutObject | Operation::CopyObject | Operation::CreateMultipartUpload);
     let header = |name: &'static str| headers::ascii(&call.headers, name).filter(|v| !v.is_empty());
     if makes && header("x-amz-tagging").is_some() {
-        all.push(of(Action::PutObjectTagging));
+        all.push(Action::PutObjectTagging);
     }
     if makes && header("x-amz-acl").is_some_and(|acl| acl != "private") {
-        all.push(of(Action::PutObjectAcl));
+        all.push(Action::PutObjectAcl);
     }
-    if matches!(op, Operation::CopyObject | Operation::UploadPartCopy) {
-        let from = copy::source(call)?;
-        let version = from.version.map(ashlar_object::version_text);
-        let action = if version.is_some() { Action::GetObjectVersion } else { Action::GetObject };
-        all.push(Owned { action, bucket: from.bucket, key: from.key, version });
-    }
-    Ok(all)
+    all
+}
+
+/// Reading an object, or one version of it.
+fn reading(versioned: bool) -> Action {
+    if versioned { Action::GetObjectVersion } else { Action::GetObject }
 }
 
 #[cfg(test)]

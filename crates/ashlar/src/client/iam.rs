@@ -376,20 +376,17 @@ async fn user(command: UserCommand, context: &Context) -> Outcome {
     order(context, &one.alias, Method::POST, &format!("users/{}/{verb}", one.name), None, text).await
 }
 
+async fn change_members(context: &Context, alias: &str, group: &str, body: &Value, text: String) -> Outcome {
+    let path = format!("groups/{group}/members");
+    order(context, alias, Method::POST, &path, Some(body), text).await
+}
+
 async fn group(command: GroupCommand, context: &Context) -> Outcome {
     let (one, verb) = match command {
         GroupCommand::Add { alias, group, members } => {
             let body = json!({ "add": members });
             let text = format!("Added {} to group `{group}`.", members.join(", "));
-            return order(
-                context,
-                &alias,
-                Method::POST,
-                &format!("groups/{group}/members"),
-                Some(&body),
-                text,
-            )
-            .await;
+            return change_members(context, &alias, &group, &body, text).await;
         }
         GroupCommand::Remove { alias, group, members } if members.is_empty() => {
             let text = format!("Removed group `{group}`.");
@@ -398,15 +395,7 @@ async fn group(command: GroupCommand, context: &Context) -> Outcome {
         GroupCommand::Remove { alias, group, members } => {
             let body = json!({ "remove": members });
             let text = format!("Removed {} from group `{group}`.", members.join(", "));
-            return order(
-                context,
-                &alias,
-                Method::POST,
-                &format!("groups/{group}/members"),
-                Some(&body),
-                text,
-            )
-            .await;
+            return change_members(context, &alias, &group, &body, text).await;
         }
         GroupCommand::List { alias } => return list(context, &alias, "groups", &[], &GROUP).await,
         GroupCommand::Info(one) => {

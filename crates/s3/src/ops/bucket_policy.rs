@@ -22,6 +22,11 @@ fn stored(cx: &Context, call: &Call, what: &str) -> Outcome<Option<std::sync::Ar
     Ok(bucket.documents.get(what).cloned())
 }
 
+/// Whether a bucket exists and has a policy: only then may nobody be told anything about it.
+pub fn exists(cx: &Context, bucket: &str) -> bool {
+    cx.store.bucket(bucket).is_ok_and(|b| b.documents.contains_key(POLICY))
+}
+
 fn no_policy(call: &Call) -> Fault {
     Fault::new(Code::NO_SUCH_BUCKET_POLICY).element("BucketName", call.bucket.as_str())
 }
