@@ -12,7 +12,7 @@ use crate::Outcome;
 /// give it one here, and say in DESIGN or ARCHITECTURE what it is for.
 const FLOORS: [(&str, &[&str]); 9] = [
     ("ground", &["erasure", "checksum", "policy", "format", "machine"]),
-    ("plumbing", &["engine", "commit", "rpc", "pacer"]),
+    ("plumbing", &["engine", "commit", "rpc", "pacer", "outbound"]),
     ("drives", &["drive", "cluster"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),
