@@ -16,7 +16,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("drives", &["drive", "cluster"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),
-    ("services", &["iam", "kms", "events", "lifecycle", "replication"]),
+    ("services", &["audit", "iam", "kms", "events", "lifecycle", "replication"]),
     ("doors", &["s3", "admin", "console", "client"]),
     ("guests", &["bench"]),
     ("programs", &["ashlar", "xtask"]),
