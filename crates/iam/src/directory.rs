@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use ashlar_policy::{Attached, Policy};
 use parking_lot::RwLock;
 
+use crate::federated::Trusted;
 use crate::identity::{ACCOUNT, Identity, Kind};
 use crate::record::Records;
 use crate::secret::Secret;
@@ -48,7 +49,7 @@ impl Directory {
     }
 
     /// The identity of an access key that is stored.
-    pub fn find(&self, access_key: &str, now_ms: i64) -> Option<Arc<Identity>> {
+    pub fn find(&self, access_key: &str, trusted: &Trusted, now_ms: i64) -> Option<Arc<Identity>> {
         if access_key == self.root.access_key {
             return Some(self.root.clone());
         }
@@ -56,7 +57,7 @@ impl Directory {
         let identity = match known {
             Some(i) => i,
             None => {
-                let made = Arc::new(self.make(access_key)?);
+                let made = Arc::new(self.make(access_key, trusted)?);
                 let mut all = self.made.write();
                 if all.len() >= CACHED {
                     all.clear();
@@ -68,7 +69,7 @@ impl Directory {
         identity.expires_ms.is_none_or(|at| now_ms < at).then_some(identity)
     }
 
-    fn make(&self, access_key: &str) -> Option<Identity> {
+    fn make(&self, access_key: &str, trusted: &Trusted) -> Option<Identity> {
         if let Some(user) = self.records.users.get(access_key) {
             if !user.enabled {
                 return None;
@@ -80,7 +81,10 @@ impl Directory {
             return Some(i);
         }
         let key = self.records.keys.get(access_key).filter(|k| k.enabled)?;
-        let mut i = self.child(&key.parent)?;
+        let mut i = match &key.federated {
+            None => self.child(&key.parent)?,
+            Some(who) => self.federated(who, trusted)?,
+        };
         i.access_key = access_key.to_owned();
         i.secret = Secret::new(key.secret.clone());
         i.kind = Kind::AccessKey;
@@ -107,11 +111,17 @@ impl Directory {
             self.records.users.get(user).filter(|u| u.enabled)?;
             self.rights(user)
         };
-        Some(Identity {
+        Some(self.acting(user.to_owned(), root, rights))
+    }
+
+    /// An identity with these rights: all but its own key, secret, kind and bounds.
+    pub fn acting(&self, user: String, root: bool, rights: Rights) -> Identity {
+        let arn = if root { self.root.arn.clone() } else { format!("arn:aws:iam::{ACCOUNT}:user/{user}") };
+        Identity {
             access_key: String::new(),
             secret: Secret::new(String::new()),
             kind: Kind::Session,
-            user: user.to_owned(),
+            user,
             root,
             groups: rights.groups,
             policies: rights.policies,
@@ -119,9 +129,10 @@ impl Directory {
             bounds: Vec::new(),
             expires_ms: None,
             issued_ms: None,
-            arn: if root { self.root.arn.clone() } else { format!("arn:aws:iam::{ACCOUNT}:user/{user}") },
+            federated: None,
+            arn,
             used_ms: AtomicI64::new(0),
-        })
+        }
     }
 
     /// When identities that are made were last used; those never used are left out.
@@ -140,16 +151,22 @@ impl Directory {
     }
 
     pub fn rights(&self, user: &str) -> Rights {
-        let mut out = Rights { groups: Vec::new(), policies: Vec::new(), names: Vec::new() };
+        let mut groups = Vec::new();
         let own = self.records.users.get(user).map(|u| &u.policies);
         let mut names: Vec<&String> = own.into_iter().flatten().collect();
         for (name, group) in self.records.groups_of(user) {
             // A disabled group gives nothing, but its member is still in it for conditions that deny.
-            out.groups.push(name.clone());
+            groups.push(name.clone());
             if group.enabled {
                 names.extend(&group.policies);
             }
         }
+        self.named(user, names, groups)
+    }
+
+    /// The policies of these names.
+    pub fn named(&self, user: &str, mut names: Vec<&String>, groups: Vec<String>) -> Rights {
+        let mut out = Rights { groups, policies: Vec::new(), names: Vec::new() };
         names.sort();
         names.dedup();
         for name in names {

@@ -9,9 +9,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_policy::{Authority, BucketRules, Policy, Principal, Who};
+use ashlar_policy::{Authority, BucketRules, Lookup, Policy, Principal, Who};
 
 use crate::directory::Root;
+use crate::federated::Federated;
 use crate::secret::Secret;
 
 /// What kind of credential.
@@ -25,7 +26,7 @@ pub enum Kind {
     User,
     /// An access key of a user or of root.
     AccessKey,
-    /// A temporary one, of a user or of root.
+    /// A temporary one, of a user, of root or of someone federated.
     Session,
 }
 
@@ -56,6 +57,8 @@ pub struct Identity {
     pub issued_ms: Option<i64>,
     /// `arn:aws:iam::ACCOUNT:user/NAME`.
     pub arn: String,
+    /// Who vouches, and what they said; `None` for users of this deployment.
+    pub federated: Option<Arc<Federated>>,
     pub(crate) used_ms: AtomicI64,
 }
 
@@ -79,6 +82,7 @@ impl Identity {
             bounds: Vec::new(),
             expires_ms: None,
             issued_ms: None,
+            federated: None,
             arn: format!("arn:aws:iam::{ACCOUNT}:root"),
             used_ms: AtomicI64::new(0),
         }
@@ -100,9 +104,11 @@ impl Identity {
     /// As a principal of the policy language.
     #[must_use]
     pub fn principal(&self) -> Principal<'_> {
+        let federated = self.federated.as_deref();
         let who = match (self.root, self.kind) {
             (_, Kind::Anonymous) => Who::Anonymous,
             (true, _) => Who::Root,
+            (false, Kind::Session) if federated.is_some() => Who::Federated,
             (false, Kind::Session) => Who::Session,
             (false, _) => Who::User,
         };
@@ -115,6 +121,9 @@ impl Identity {
             canonical_id: &self.user,
             groups: &self.groups,
             token_issued_ms: self.issued_ms,
+            provider: federated.map_or("", |f| &f.provider),
+            claims: federated.map(|f| &f.claims as &dyn Lookup),
+            ldap: federated.map(|f| &f.attributes as &dyn Lookup),
             ..Principal::default()
         }
     }

@@ -4,6 +4,7 @@
 //! only ever takes away. Who may make one for whom is the door's business.
 
 use crate::error::missing;
+use crate::federated::Federated;
 use crate::limits;
 use crate::record::AccessKey;
 use crate::secret::{check_access_key, check_secret, new_access_key, new_secret};
@@ -28,6 +29,8 @@ pub struct NewKey {
     pub name: String,
     /// What its owner says about it.
     pub description: String,
+    /// The parent is someone federated: `parent` is then their id.
+    pub federated: Option<Federated>,
 }
 
 /// What is to be changed; `None` stays as it is.
@@ -88,11 +91,18 @@ impl Iam {
             description: new.description,
             made_ms: 0,
             changed_ms: 0,
+            federated: new.federated,
         };
+        if let Some(who) = &record.federated {
+            who.check()?;
+            if who.id != record.parent {
+                return Err(Error::Invalid("the access key's parent is someone else".into()));
+            }
+        }
         self.check_key(&record)?;
         self.change(|iam, c| {
             iam.name_is_free(c, &access_key, false)?;
-            if record.parent != iam.root().access_key {
+            if record.parent != iam.root().access_key && record.federated.is_none() {
                 if !c.records.users.contains_key(&record.parent) {
                     return Err(missing("user", &record.parent));
                 }

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | `store` | [`Iam`]: opening, following, changing; the one writer of `iam/` in the control store |
 //! | `users`, `groups`, `keys`, `policies` | the changes, one file per kind |
-//! | `session` | temporary credentials: made, opened, revoked |
+//! | `session`, `federated` | temporary credentials: made, opened, revoked; those of other directories' users |
+//! | `vouch` | what the doors ask of other directories |
+//! | `settings` | configuration that is changed while the server runs |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
 //! | `record`, `seal`, `secret` | what is stored; how it is sealed; keys and names |
 //!
@@ -20,6 +22,7 @@
 
 mod directory;
 mod error;
+mod federated;
 mod groups;
 mod identity;
 mod keys;
@@ -28,13 +31,16 @@ mod record;
 mod seal;
 mod secret;
 mod session;
+mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod users;
+mod vouch;
 
 pub use directory::Root;
 pub use error::{Error, Result};
+pub use federated::{Facts, Federated, MappingInfo, Trusted};
 pub use groups::GroupInfo;
 pub use identity::{ACCOUNT, Identity, Kind};
 pub use keys::{KeyChange, KeyInfo, NewKey};
@@ -43,8 +49,10 @@ pub use record::{AccessKey, Group, NamedPolicy, User};
 pub use seal::Sealer;
 pub use secret::{ACCESS_KEY, SECRET_KEY, Secret, new_access_key, new_secret};
 pub use session::{Assume, MAX_SESSION_S, MIN_SESSION_S, Session};
+pub use settings::{DEFAULT_TARGET, Setting, Values};
 pub use store::{Clock, Iam};
 pub use users::UserInfo;
+pub use vouch::{Later, Refused, Vouch, Vouched};
 
 /// The bounds this room keeps.
 pub mod limits {
@@ -60,6 +68,12 @@ pub mod limits {
     pub const KEY_NAME: usize = 128;
     /// See [`KEY_NAME`].
     pub const KEY_DESCRIPTION: usize = 256;
+    /// Longest name of a federated user or group, in bytes: distinguished names are long.
+    pub const FEDERATED_NAME: usize = 1024;
+    /// Configured targets of all subsystems.
+    pub const SETTINGS: usize = 256;
+    /// Names and values of one target together, in bytes: certificates are among them.
+    pub const SETTING: usize = 64 << 10;
     /// Longest session token, in bytes.
     pub const TOKEN: usize = 16 << 10;
 }

@@ -22,6 +22,10 @@ pub enum Entity<'a> {
     User(&'a str),
     /// A group.
     Group(&'a str),
+    /// Someone federated: see [`crate::Federated::id`].
+    FederatedUser(&'a str),
+    /// A group of another directory.
+    FederatedGroup(&'a str),
 }
 
 impl Iam {
@@ -61,7 +65,10 @@ impl Iam {
             }
             let user = c.records.users.iter().find(|(_, u)| u.policies.contains(name));
             let group = c.records.groups.iter().find(|(_, g)| g.policies.contains(name));
+            let mut mapped = c.records.federated_users.iter().chain(&c.records.federated_groups);
+            let mapped = mapped.find(|(_, m)| m.policies.contains(name));
             let by = user.map(|(n, _)| format!("user {n}")).or(group.map(|(n, _)| format!("group {n}")));
+            let by = by.or(mapped.map(|(n, _)| n.clone()));
             match by {
                 Some(by) if ashlar_policy::builtin(name).is_none() => {
                     Err(Error::InUse { what: "policy", name: name.to_owned(), by })
@@ -134,6 +141,8 @@ impl Iam {
         match of {
             Entity::User(name) => self.edit_user(c, name, |u| edit(&mut u.policies))?,
             Entity::Group(name) => self.edit_group(c, name, |g| edit(&mut g.policies))?,
+            Entity::FederatedUser(name) => self.edit_mapping(c, false, name, |m| edit(&mut m.policies))?,
+            Entity::FederatedGroup(name) => self.edit_mapping(c, true, name, |m| edit(&mut m.policies))?,
         }
         if count > limits::POLICIES {
             return Err(Error::Invalid(format!("at most {} policies can be attached", limits::POLICIES)));

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use ashlar_policy::Policy;
 use serde::{Deserialize, Serialize};
 
+use crate::federated::Federated;
+use crate::settings::Setting;
+
 /// A user. Its name is its access key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +53,7 @@ pub struct Group {
 pub struct AccessKey {
     /// The secret key.
     pub secret: String,
-    /// The user it acts for; root's name for root's.
+    /// The user it acts for; root's name for root's; see [`Federated::id`].
     pub parent: String,
     /// False: nothing is accepted from it.
     pub enabled: bool,
@@ -70,6 +73,23 @@ pub struct AccessKey {
     pub made_ms: i64,
     /// As [`User::changed_ms`].
     pub changed_ms: i64,
+    /// The parent is someone federated, and this is who: what a session would know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub federated: Option<Federated>,
+}
+
+/// What is kept about a federated user or group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mapping {
+    /// Names of its policies.
+    #[serde(default)]
+    pub policies: BTreeSet<String>,
+    /// As [`User::changed_ms`].
+    pub changed_ms: i64,
+    /// As [`User::revoked_ms`].
+    #[serde(default)]
+    pub revoked_ms: i64,
 }
 
 /// A policy as stored.
@@ -99,6 +119,10 @@ pub(crate) struct Records {
     pub groups: BTreeMap<String, Arc<Group>>,
     pub keys: BTreeMap<String, Arc<AccessKey>>,
     pub policies: BTreeMap<String, Arc<NamedPolicy>>,
+    pub federated_users: BTreeMap<String, Arc<Mapping>>,
+    pub federated_groups: BTreeMap<String, Arc<Mapping>>,
+    /// By `SUBSYSTEM/TARGET`.
+    pub settings: BTreeMap<String, Arc<Setting>>,
     /// Root's sessions made at or before this time are refused.
     pub root_revoked_ms: i64,
     /// The store's revision of each record above, by its key in the control store.

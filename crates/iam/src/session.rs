@@ -16,6 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::federated::Federated;
 use crate::identity::{Identity, Kind};
 use crate::limits::TOKEN;
 use crate::secret::{new_access_key, new_secret};
@@ -66,6 +67,17 @@ struct Content {
     /// The stored access key it was made with: without it the session ends too.
     #[serde(default)]
     made_with: Option<String>,
+    /// Whom another directory vouches for; its `id` is the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    federated: Option<Federated>,
+}
+
+/// Refuses what is no duration of a session.
+pub(crate) fn check_duration(seconds: i64) -> Result<()> {
+    if (MIN_SESSION_S..=MAX_SESSION_S).contains(&seconds) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!("DurationSeconds must be {MIN_SESSION_S} to {MAX_SESSION_S}, not {seconds}")))
 }
 
 impl Iam {
@@ -74,12 +86,7 @@ impl Iam {
     /// # Errors
     /// `Invalid` (the duration), `Policy`, `Missing` when `who` was removed meanwhile.
     pub fn assume(&self, who: &Identity, ask: &Assume) -> Result<Session> {
-        if !(MIN_SESSION_S..=MAX_SESSION_S).contains(&ask.duration_s) {
-            return Err(Error::Invalid(format!(
-                "DurationSeconds must be {MIN_SESSION_S} to {MAX_SESSION_S}, not {}",
-                ask.duration_s
-            )));
-        }
+        check_duration(ask.duration_s)?;
         if who.kind == Kind::Session {
             return Err(Error::Invalid(
                 "temporary credentials cannot make further temporary credentials".into(),
@@ -94,19 +101,34 @@ impl Iam {
         if let Some(end) = who.expires_ms {
             expires_ms = expires_ms.min(end);
         }
+        let made_with = (who.kind == Kind::AccessKey).then(|| who.access_key.clone());
+        let federated = who.federated.as_deref().cloned();
+        self.issue(who.user.clone(), expires_ms, bounds, made_with, federated)
+    }
+
+    /// Makes the credentials.
+    pub(crate) fn issue(
+        &self,
+        user: String,
+        expires_ms: i64,
+        bounds: Vec<String>,
+        made_with: Option<String>,
+        federated: Option<Federated>,
+    ) -> Result<Session> {
         let content = Content {
             access_key: new_access_key(),
             secret: new_secret().expose().to_owned(),
-            user: who.user.clone(),
-            issued_ms: now,
+            user,
+            issued_ms: self.now(),
             expires_ms,
             bounds,
-            made_with: (who.kind == Kind::AccessKey).then(|| who.access_key.clone()),
+            made_with,
+            federated,
         };
         let plain = serde_json::to_vec(&content).expect("plain data");
         let token = STANDARD.encode(self.tokens.seal(PLACE, &plain));
         if token.len() > TOKEN {
-            return Err(Error::Invalid("the session's policies are too long together".into()));
+            return Err(Error::Invalid("the session's policies and claims are too long together".into()));
         }
         Ok(Session { access_key: content.access_key, secret: Secret::new(content.secret), token, expires_ms })
     }
@@ -132,18 +154,25 @@ impl Iam {
             return Err(Error::Expired);
         }
         let d = self.directory();
-        let gone = Error::Token("the user it was made for is gone or disabled");
-        let mut identity = d.child(&content.user).ok_or(gone)?;
-        let revoked = match d.records.users.get(&content.user) {
-            Some(u) => u.revoked_ms,
-            None => d.records.root_revoked_ms,
+        let gone = Error::Token("the user or the identity provider it was made for is gone or disabled");
+        let trusted = self.trusted.load();
+        let (identity, revoked) = match &content.federated {
+            Some(who) => {
+                let kept = d.records.federated_users.get(&content.user);
+                (d.federated(who, &trusted), kept.map_or(i64::MIN, |m| m.revoked_ms))
+            }
+            None => {
+                let user = d.records.users.get(&content.user);
+                (d.child(&content.user), user.map_or(d.records.root_revoked_ms, |u| u.revoked_ms))
+            }
         };
+        let mut identity = identity.ok_or(gone)?;
         if content.issued_ms <= revoked {
             return Err(Error::Token("it was revoked"));
         }
         let same = |key: &String| {
             let record = d.records.keys.get(key).filter(|k| k.made_ms <= content.issued_ms);
-            record.is_some() && d.find(key, now).is_some_and(|i| i.user == content.user)
+            record.is_some() && d.find(key, &trusted, now).is_some_and(|i| i.user == content.user)
         };
         if !content.made_with.as_ref().is_none_or(same) {
             return Err(Error::Token("the access key it was made with is gone or disabled"));

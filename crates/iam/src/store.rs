@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::directory::{Directory, Root};
+use crate::federated::Trusted;
 use crate::identity::Identity;
 use crate::record::{NamedPolicy, Records, StoredPolicy};
 use crate::seal::{Sealer, random};
@@ -42,6 +43,9 @@ pub(crate) const USERS: &str = "iam/users/";
 pub(crate) const GROUPS: &str = "iam/groups/";
 pub(crate) const KEYS: &str = "iam/keys/";
 pub(crate) const POLICIES: &str = "iam/policies/";
+pub(crate) const FEDERATED_USERS: &str = "iam/federated/users/";
+pub(crate) const FEDERATED_GROUPS: &str = "iam/federated/groups/";
+pub(crate) const SETTINGS: &str = "iam/settings/";
 
 /// How often a change is tried when others change the same records.
 const TRIES: usize = 16;
@@ -58,6 +62,10 @@ pub struct Iam {
     turn: tokio::sync::Mutex<()>,
     /// The store's revision after our last change.
     ours: AtomicU64,
+    /// Providers that are configured.
+    pub(crate) trusted: ArcSwap<Trusted>,
+    /// Settings changed.
+    pub(crate) settings_news: tokio::sync::watch::Sender<u64>,
     /// New keys that could not be stored yet.
     fresh: Mutex<Vec<(String, Bytes)>>,
 }
@@ -116,6 +124,8 @@ impl Iam {
             root: ArcSwap::from_pointee(root),
             turn: tokio::sync::Mutex::new(()),
             ours: AtomicU64::new(0),
+            trusted: ArcSwap::default(),
+            settings_news: tokio::sync::watch::Sender::new(0),
             fresh: Mutex::new(opened.fresh),
         };
         iam.store_keys(opened.again).await?;
@@ -147,7 +157,7 @@ impl Iam {
     /// The identity behind a stored access key; root's too. `None`: unknown, disabled, expired.
     #[must_use]
     pub fn find(&self, access_key: &str) -> Option<Arc<Identity>> {
-        self.state.load().find(access_key, (self.clock)())
+        self.state.load().find(access_key, &self.trusted.load(), (self.clock)())
     }
 
     /// Root.
@@ -196,11 +206,20 @@ impl Iam {
         let now = Directory::new(records, &self.root.load());
         // When keys were last used outlives a change of something else.
         for (key, at) in before.uses() {
-            if let Some(i) = now.find(&key, i64::MIN) {
+            if let Some(i) = now.find(&key, &self.trusted.load(), i64::MIN) {
                 i.used_ms.store(at, Ordering::Relaxed);
             }
         }
+        let settings_changed = before.records.settings != now.records.settings;
         self.state.store(Arc::new(now));
+        if settings_changed {
+            self.settings_news.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Makes identities anew from now on.
+    pub(crate) fn forget_made(&self) {
+        self.show(self.state.load().records.clone());
     }
 
     /// Puts one stored record into `records`, or takes it out.
@@ -221,6 +240,12 @@ impl Iam {
                 Ok::<_, Error>(Arc::new(NamedPolicy { policy, made_ms: s.made_ms, changed_ms: s.changed_ms }))
             });
             set(&mut records.policies, name, compiled.transpose()?);
+        } else if let Some(name) = key.strip_prefix(FEDERATED_USERS) {
+            set(&mut records.federated_users, name, self.opened(key, sealed)?.map(Arc::new));
+        } else if let Some(name) = key.strip_prefix(FEDERATED_GROUPS) {
+            set(&mut records.federated_groups, name, self.opened(key, sealed)?.map(Arc::new));
+        } else if let Some(name) = key.strip_prefix(SETTINGS) {
+            set(&mut records.settings, name, self.opened(key, sealed)?.map(Arc::new));
         } else if key == ROOT {
             records.root_revoked_ms = self.opened(key, sealed)?.unwrap_or_default();
         }
@@ -369,6 +394,6 @@ fn open_keys(control: &Control, now: &Sealer, old: Option<Sealer>) -> Result<Ope
 
 /// No user, group, access key or policy is stored: another secret of root's loses nothing but sessions.
 fn nobody_stored(control: &Control) -> bool {
-    let records = [USERS, GROUPS, KEYS, POLICIES];
+    let records = [USERS, GROUPS, KEYS, POLICIES, FEDERATED_USERS, FEDERATED_GROUPS, SETTINGS];
     !control.list(PREFIX).iter().any(|(k, _)| records.iter().any(|r| k.starts_with(r)))
 }

@@ -405,3 +405,119 @@ fn golden_bytes() {
     assert_eq!(serde_json::to_string(&key).unwrap(), text);
     assert!(serde_json::from_str::<User>(r#"{"secret":"s","enabled":true,"changed_ms":1,"new":1}"#).is_err());
 }
+
+fn vouched(id: &str, groups: &[&str], policies: &[&str]) -> crate::Federated {
+    crate::Federated {
+        provider: "openid/k".into(),
+        id: id.into(),
+        groups: names(groups),
+        policies: names(policies),
+        claims: vec![("sub".into(), names(&["s"]))],
+        attributes: Vec::new(),
+    }
+}
+
+#[test]
+fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.put_policy("read", READ).await.unwrap();
+        let ask = Assume { duration_s: 3600, policy: None };
+        let who = vouched("openid/k/s", &["cn=g,dc=x"], &["read"]);
+        let none = iam.assume_federated(who.clone(), &ask, None).unwrap_err();
+        assert!(matches!(none, Error::Token(_)), "nobody is trusted yet");
+        let trust = |names: &[&str]| {
+            iam.trust(names.iter().map(|n| ((*n).to_owned(), Vec::new())).collect());
+        };
+        trust(&["openid/k"]);
+        let open = |s: &crate::Session| iam.session(&s.access_key, &s.token);
+        let s = iam.assume_federated(who.clone(), &ask, None).unwrap();
+        let identity = open(&s).unwrap();
+        assert!(reads(&identity) && identity.user == "openid/k/s" && !identity.root);
+        assert_eq!(identity.principal().who.name(), "FederatedUser");
+        trust(&["openid/other"]);
+        assert!(open(&s).is_err(), "its provider is no longer configured");
+        trust(&["openid/k"]);
+
+        // Mappings, of the person and of a group, count at once.
+        let bare = iam.assume_federated(vouched("openid/k/t", &["cn=g,dc=x"], &[]), &ask, None).unwrap();
+        assert!(!reads(&open(&bare).unwrap()));
+        for entity in [Entity::FederatedUser("openid/k/t"), Entity::FederatedGroup("cn=g,dc=x")] {
+            iam.attach(entity, &names(&["read"])).await.unwrap();
+            assert!(reads(&open(&bare).unwrap()));
+            assert!(matches!(iam.remove_policy("read").await, Err(Error::InUse { .. })));
+            iam.detach(entity, &names(&["read"])).await.unwrap();
+            assert!(!reads(&open(&bare).unwrap()));
+        }
+        assert!(iam.mappings().is_empty(), "a record that says nothing is removed");
+        iam.trust([("openid/k".to_owned(), names(&["read"]))].into());
+        assert!(reads(&open(&bare).unwrap()), "what the provider gives to everybody");
+        iam.trust([("openid/k".to_owned(), Vec::new())].into());
+
+        // An access key of theirs follows in the same way.
+        let new = NewKey { parent: "openid/k/s".into(), federated: Some(who.clone()), ..NewKey::default() };
+        let (key, _) = iam.add_key(new.clone()).await.unwrap();
+        assert!(reads(&iam.find(&key).unwrap()));
+        trust(&[]);
+        assert!(iam.find(&key).is_none() && open(&s).is_err());
+        trust(&["openid/k"]);
+        assert!(iam.find(&key).is_some());
+        let other = NewKey { parent: "openid/k/t".into(), ..new };
+        assert!(matches!(iam.add_key(other).await, Err(Error::Invalid(_))));
+
+        // Revoked: what was made before is refused, what is made later is not.
+        iam.revoke_sessions("openid/k/s").await.unwrap();
+        assert!(open(&s).is_err() && open(&bare).is_ok());
+        world.pass(1);
+        let again = iam.assume_federated(who.clone(), &ask, Some(1_800_000_010_000)).unwrap();
+        assert_eq!(again.expires_ms, 1_800_000_010_000, "not longer than what vouches");
+        assert!(open(&again).is_ok());
+
+        // Nobody there is taken for a user here.
+        for id in ["root", "alice", "", "a b"] {
+            let e = iam.assume_federated(vouched(id, &[], &[]), &ask, None).unwrap_err();
+            assert!(matches!(e, Error::Invalid(_)), "{id}");
+        }
+        for (group, name) in [(false, "alice"), (true, ""), (false, "root")] {
+            let entity = if group { Entity::FederatedGroup(name) } else { Entity::FederatedUser(name) };
+            assert!(iam.attach(entity, &names(&["read"])).await.is_err(), "{name}");
+        }
+
+        // Everything outlives a restart.
+        iam.attach(Entity::FederatedGroup("cn=g,dc=x"), &names(&["read"])).await.unwrap();
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.trust([("openid/k".to_owned(), Vec::new())].into());
+        assert!(reads(&iam.session(&bare.access_key, &bare.token).unwrap()) && iam.find(&key).is_some());
+        assert!(iam.session(&s.access_key, &s.token).is_err());
+    });
+}
+
+#[test]
+fn settings_are_sealed_bounded_and_announced() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        let mut news = iam.settings_changed();
+        let values: crate::Values = [("client_secret".to_owned(), "planted-secret".to_owned())].into();
+        iam.put_setting("identity_openid", "k", &values).await.unwrap();
+        assert!(news.has_changed().unwrap());
+        news.mark_unchanged();
+        user(&iam, "alice", &[]).await;
+        assert!(!news.has_changed().unwrap(), "users are no settings");
+        let bytes = world.slots.0.lock().iter().flatten().flatten().copied().collect::<Vec<_>>();
+        assert!(!bytes.windows(14).any(|w| w == b"planted-secret"));
+        let iam = world.iam("root-secret", None).await.unwrap();
+        assert_eq!(iam.setting("identity_openid", "k").unwrap().values, values);
+        assert_eq!(iam.settings("identity_openid").len(), 1);
+        assert_eq!(iam.settings("")[0].0, "identity_openid/k");
+        assert!(iam.settings("identity").is_empty());
+        for (s, t) in [("", "_"), ("a/b", "_"), ("a", ""), ("a", "b c")] {
+            assert!(matches!(iam.put_setting(s, t, &values).await, Err(Error::Invalid(_))), "{s} {t}");
+        }
+        let large = [("k".to_owned(), "v".repeat(crate::limits::SETTING + 1))].into();
+        assert!(matches!(iam.put_setting("a", "_", &large).await, Err(Error::Invalid(_))));
+        iam.remove_setting("identity_openid", "k").await.unwrap();
+        assert!(matches!(iam.remove_setting("identity_openid", "k").await, Err(Error::Missing { .. })));
+    });
+}

@@ -82,7 +82,7 @@ impl Iam {
         .await
     }
 
-    /// Refuses all sessions of a user (or of root) that exist now.
+    /// Refuses all sessions of a user (or of root, or of someone federated) that exist now.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
@@ -92,6 +92,9 @@ impl Iam {
             if user == iam.root().access_key {
                 iam.put(c, ROOT.to_owned(), &now);
                 return Ok(());
+            }
+            if !c.records.users.contains_key(user) && user.contains(['/', '=']) {
+                return iam.revoke_federated(c, user);
             }
             iam.edit_user(c, user, |u| u.revoked_ms = now)
         })

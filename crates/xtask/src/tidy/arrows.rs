@@ -16,7 +16,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("drives", &["drive", "cluster"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),
-    ("services", &["audit", "iam", "kms", "events", "lifecycle", "replication"]),
+    ("services", &["iam", "idp", "audit", "kms", "events", "lifecycle", "replication"]),
     ("doors", &["s3", "admin", "console", "client"]),
     ("guests", &["bench"]),
     ("programs", &["ashlar", "xtask"]),
@@ -26,7 +26,8 @@ const FLOORS: [(&str, &[&str]); 9] = [
 const PROOF: [&str; 3] = ["model", "sim", "fuzz"];
 
 /// Arrows within a floor, and why.
-const SIDEWAYS: [(&str, &str, &str); 0] = [];
+const SIDEWAYS: [(&str, &str, &str); 1] =
+    [("idp", "iam", "it vouches in iam's words, and tells iam whom to trust")];
 
 /// Arrows that must not be although the floors would allow them, and why.
 const FORBIDDEN: [(&str, &str, &str); 3] = [

@@ -1,0 +1,197 @@
+//! Identities that another directory vouches for: OpenID Connect, LDAP, client certificates.
+//!
+//! Nothing is stored about such a person until a policy is attached, a session revoked, or an access key
+//! made for it. Invariants: its name can never be that of a user, access key or root (it holds a `/` or a
+//! `=`); what is attached to it here, or to its groups, is looked up at every use; its sessions and
+//! access keys count only while its provider is configured ([`Iam::trust`]); claims are what the
+//! provider said when the session was made.
+//!
+//! Must never know: how a provider is asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ashlar_policy::{Attached, Policy};
+use serde::{Deserialize, Serialize};
+
+use crate::directory::Directory;
+use crate::identity::{Identity, Kind};
+use crate::limits;
+use crate::record::Mapping;
+use crate::secret::check_name;
+use crate::session::{Assume, Session, check_duration};
+use crate::store::{Change, FEDERATED_GROUPS, FEDERATED_USERS};
+use crate::{Error, Iam, Result};
+
+/// Names of what the provider said, and the values.
+pub type Facts = Vec<(String, Vec<String>)>;
+
+/// Someone whom another directory vouches for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Federated {
+    /// Who vouches, as it is trusted: `openid/NAME`, `ldap/NAME`, `certificate/NAME`.
+    pub provider: String,
+    /// Unique here: a distinguished name in normal form, or `openid/PROVIDER/SUBJECT`,
+    /// `certificate/COMMON-NAME`. The value of `aws:username`.
+    pub id: String,
+    /// Groups, by the provider's names.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Names of policies that the provider's claims give.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// Values of `jwt:*`.
+    #[serde(default)]
+    pub claims: Facts,
+    /// Values of `ldap:*`.
+    #[serde(default)]
+    pub attributes: Facts,
+}
+
+/// Providers that are configured, and the names of policies that each gives to everybody it vouches for.
+pub type Trusted = BTreeMap<String, Vec<String>>;
+
+/// To whom policies are attached here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappingInfo {
+    /// The name: see [`Federated::id`], or that of a group.
+    pub name: String,
+    /// It is a group's.
+    pub group: bool,
+    /// Names of policies.
+    pub policies: BTreeSet<String>,
+    /// When it was last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+}
+
+impl Federated {
+    /// Refuses what cannot be kept apart from users stored here, and what is too long.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub fn check(&self) -> Result<()> {
+        check_id(&self.id)?;
+        if self.policies.len() > limits::POLICIES {
+            return Err(Error::Invalid(format!(
+                "at most {} policies can come from claims",
+                limits::POLICIES
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn check_id(id: &str) -> Result<()> {
+    check_name("federated user", id, limits::FEDERATED_NAME)?;
+    if !id.contains(['/', '=']) {
+        return Err(Error::Invalid(format!("\"{id}\" is no distinguished name and names no provider")));
+    }
+    Ok(())
+}
+
+impl Iam {
+    /// Which providers are configured from now on. Sessions and access keys of others are refused.
+    pub fn trust(&self, trusted: Trusted) {
+        self.trusted.store(Arc::new(trusted));
+        self.forget_made();
+    }
+
+    /// Temporary credentials for someone whom a provider vouches for; `until_ms`: not longer than that.
+    ///
+    /// # Errors
+    /// `Invalid`, `Policy`, `Token` when the provider is not trusted.
+    pub fn assume_federated(&self, who: Federated, ask: &Assume, until_ms: Option<i64>) -> Result<Session> {
+        check_duration(ask.duration_s)?;
+        who.check()?;
+        if !self.trusted.load().contains_key(&who.provider) {
+            return Err(Error::Token("its identity provider is not configured"));
+        }
+        let bounds = match &ask.policy {
+            Some(document) => vec![Policy::parse(Attached::Session, document.as_bytes())?.to_json()],
+            None => Vec::new(),
+        };
+        let mut expires_ms = self.now().saturating_add(ask.duration_s * 1000);
+        if let Some(until) = until_ms {
+            expires_ms = expires_ms.min(until);
+        }
+        self.issue(who.id.clone(), expires_ms, bounds, None, Some(who))
+    }
+
+    /// The identity that acts for someone federated, as of now: all but its key, secret, kind and bounds.
+    #[must_use]
+    pub fn federated(&self, who: &Federated) -> Option<Identity> {
+        self.directory().federated(who, &self.trusted.load())
+    }
+
+    /// What is attached here to federated users and groups, in order of names.
+    #[must_use]
+    pub fn mappings(&self) -> Vec<MappingInfo> {
+        let d = self.directory();
+        let info = |group: bool| {
+            move |(name, m): (&String, &Arc<Mapping>)| MappingInfo {
+                name: name.clone(),
+                group,
+                policies: m.policies.clone(),
+                changed_ms: m.changed_ms,
+            }
+        };
+        let users = d.records.federated_users.iter().filter(|(_, m)| !m.policies.is_empty());
+        let groups = d.records.federated_groups.iter().filter(|(_, m)| !m.policies.is_empty());
+        users.map(info(false)).chain(groups.map(info(true))).collect()
+    }
+
+    /// Refuses all sessions of a federated user that exist now.
+    pub(crate) fn revoke_federated(&self, c: &mut Change, id: &str) -> Result<()> {
+        let now = self.now();
+        self.edit_mapping(c, false, id, |m| m.revoked_ms = now)
+    }
+
+    /// Changes what is kept about a federated user or group; a record that says nothing is removed.
+    pub(crate) fn edit_mapping(
+        &self,
+        c: &mut Change,
+        group: bool,
+        name: &str,
+        f: impl FnOnce(&mut Mapping),
+    ) -> Result<()> {
+        let (prefix, stored) = match group {
+            false => {
+                check_id(name)?;
+                (FEDERATED_USERS, c.records.federated_users.get(name))
+            }
+            true => {
+                check_name("federated group", name, limits::FEDERATED_NAME)?;
+                (FEDERATED_GROUPS, c.records.federated_groups.get(name))
+            }
+        };
+        let mut m = stored.map(|m| (**m).clone()).unwrap_or_default();
+        f(&mut m);
+        m.changed_ms = self.now();
+        let key = format!("{prefix}{name}");
+        if m.policies.is_empty() && m.revoked_ms == 0 {
+            if stored.is_some() {
+                c.remove(key);
+            }
+        } else {
+            self.put(c, key, &m);
+        }
+        Ok(())
+    }
+}
+
+impl Directory {
+    pub(crate) fn federated(&self, who: &Federated, trusted: &Trusted) -> Option<Identity> {
+        let of_provider = trusted.get(&who.provider)?;
+        let mut names: Vec<&String> = who.policies.iter().chain(of_provider).collect();
+        names.extend(self.records.federated_users.get(&who.id).into_iter().flat_map(|m| &m.policies));
+        for group in &who.groups {
+            names.extend(self.records.federated_groups.get(group).into_iter().flat_map(|m| &m.policies));
+        }
+        let rights = self.named(&who.id, names, who.groups.clone());
+        let mut identity = self.acting(who.id.clone(), false, rights);
+        identity.kind = Kind::Session;
+        identity.federated = Some(Arc::new(who.clone()));
+        Some(identity)
+    }
+}

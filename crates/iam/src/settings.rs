@@ -1,0 +1,112 @@
+//! Settings that are changed while the server runs: per subsystem and target, names and values.
+//!
+//! As MinIO's configuration: `identity_openid:keycloak` has `config_url`, `client_id`, ... The target of
+//! a subsystem that exists once is `_`. Invariants: sealed like users, since values hold secrets; what a
+//! value means is known to its subsystem only, which checks a change before it is stored here.
+//!
+//! Must never know: what a subsystem does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::missing;
+use crate::limits;
+use crate::store::SETTINGS;
+use crate::{Error, Iam, Result};
+
+/// Names and values of one target.
+pub type Values = BTreeMap<String, String>;
+
+/// The target of a subsystem that exists once.
+pub const DEFAULT_TARGET: &str = "_";
+
+/// What is stored of one target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Names and values.
+    pub values: Values,
+    /// When it was last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+}
+
+impl Iam {
+    /// Stores all values of a target, in place of those that are there. The caller checked them.
+    ///
+    /// # Errors
+    /// `Invalid` (names, size), `Unavailable`.
+    pub async fn put_setting(&self, subsystem: &str, target: &str, values: &Values) -> Result<()> {
+        let key = key_of(subsystem, target)?;
+        let size: usize = values.iter().map(|(k, v)| k.len() + v.len()).sum();
+        if size > limits::SETTING {
+            return Err(Error::Invalid(format!(
+                "the settings of {subsystem}:{target} have {size} bytes, more than {}",
+                limits::SETTING
+            )));
+        }
+        self.change(|iam, c| {
+            if c.records.settings.len() >= limits::SETTINGS && !c.records.settings.contains_key(&key) {
+                return Err(Error::Invalid(format!(
+                    "at most {} targets can be configured",
+                    limits::SETTINGS
+                )));
+            }
+            let setting = Setting { values: values.clone(), changed_ms: iam.now() };
+            iam.put(c, format!("{SETTINGS}{key}"), &setting);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes a target.
+    ///
+    /// # Errors
+    /// `Missing`, `Invalid` (names), `Unavailable`.
+    pub async fn remove_setting(&self, subsystem: &str, target: &str) -> Result<()> {
+        let key = key_of(subsystem, target)?;
+        self.change(|_, c| {
+            if !c.records.settings.contains_key(&key) {
+                return Err(missing("setting", &format!("{subsystem}:{target}")));
+            }
+            c.remove(format!("{SETTINGS}{key}"));
+            Ok(())
+        })
+        .await
+    }
+
+    /// The targets of a subsystem, in order; all of them by `SUBSYSTEM/TARGET` with an empty name.
+    #[must_use]
+    pub fn settings(&self, subsystem: &str) -> Vec<(String, Arc<Setting>)> {
+        let prefix = if subsystem.is_empty() { String::new() } else { format!("{subsystem}/") };
+        let d = self.directory();
+        let all = d.records.settings.iter();
+        all.filter_map(|(k, s)| Some((k.strip_prefix(&prefix)?.to_owned(), s.clone()))).collect()
+    }
+
+    /// One target.
+    #[must_use]
+    pub fn setting(&self, subsystem: &str, target: &str) -> Option<Arc<Setting>> {
+        self.directory().records.settings.get(&format!("{subsystem}/{target}")).cloned()
+    }
+
+    /// Tells when settings change, here or on another machine. The number means nothing.
+    #[must_use]
+    pub fn settings_changed(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.settings_news.subscribe()
+    }
+}
+
+fn key_of(subsystem: &str, target: &str) -> Result<String> {
+    let plain = |name: &str| {
+        (1..=64).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+    };
+    if !plain(subsystem) || !plain(target) {
+        return Err(Error::Invalid(format!(
+            "\"{subsystem}:{target}\" cannot be configured: names have 1 to 64 letters, digits and _ - ."
+        )));
+    }
+    Ok(format!("{subsystem}/{target}"))
+}
