@@ -35,6 +35,11 @@ pub enum Command {
     /// Access keys: further keys of a user, which may do at most what the user may
     #[command(subcommand)]
     Accesskey(KeyCommand),
+    /// Say who sent a request, and which statement of which policy decided
+    Why(super::audit::WhyOptions),
+    /// Audit files
+    #[command(subcommand)]
+    Audit(super::audit::AuditCommand),
 }
 
 /// A server and a name.
@@ -246,6 +251,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Group(command) => group(command, context).await,
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
+        Command::Why(options) => super::audit::why(&options, context).await,
+        Command::Audit(command) => super::audit::audit(&command, context),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Administration over HTTP: `/ashlar/admin/v1/...`, signed as S3 requests are, JSON.
+//! Administration over HTTP, signed as S3 requests are, JSON: `/ashlar/api/v1/...` on the S3 port (older
+//! programs say `/ashlar/admin/v1/...`), `/api/v1/...` on a port of its own.
 //!
 //! | request | answer |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
+//! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys | see `identities` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
@@ -27,6 +29,7 @@ use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, 
 use ashlar_s3::auth::Request as Signed;
 use ashlar_s3::intake::Intake;
 use ashlar_s3::target::{Query, Target};
+use ashlar_s3::witness::{self, Ruling};
 use ashlar_s3::{Body, Code, Fault, Service, Source};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -36,6 +39,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::audit::Trail;
 use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
 use super::identities::Identities;
@@ -46,8 +50,8 @@ use super::table::Route;
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
 
-/// Where the paths begin.
-const BASE: &str = "/ashlar/admin/v1/";
+/// Where the paths begin. The last only where there are no buckets.
+const BASES: [&str; 3] = ["/ashlar/api/v1/", "/ashlar/admin/v1/", "/api/v1/"];
 
 /// The administration door.
 pub struct Admin {
@@ -84,6 +88,8 @@ pub struct Ask {
     pub ip: IpAddr,
     /// The request came over TLS.
     pub tls: bool,
+    /// What was decided last.
+    pub ruling: witness::Slot,
 }
 
 /// Why something was not done.
@@ -122,7 +128,9 @@ impl Ask {
         let principal = self.who.principal();
         actions.iter().any(|action| {
             let question = Question::new(*action, "", "", &principal, &facts);
-            decide(&question, &self.who.authority(BucketRules::default(), own)).allowed
+            let decision = decide(&question, &self.who.authority(BucketRules::default(), own));
+            *self.ruling.lock() = Some(Ruling { action: *action, decision: Some(decision), sid: None });
+            decision.allowed
         })
     }
 
@@ -172,13 +180,10 @@ impl Admin {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut who = String::new();
-        let reply = match self.admit(request, peer, &mut who).await {
-            Ok(ask) => self.act(&ask).await,
-            Err(refusal) => Err(refusal),
-        };
-        let mut response = match reply {
-            Ok((status, value)) => json_answer(status, &value),
-            Err(no) => json_answer(no.status, &json!({ "error": no.why, "code": no.code })),
+        let head = (&method, request.uri(), request.headers());
+        let mut response = match Trail::begin(self.service.audit(), &id, head, peer).await {
+            Ok(trail) => self.recorded(request, peer, trail, &mut who).await,
+            Err(_) => refused(&unrecordable()),
         };
         tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -187,8 +192,38 @@ impl Admin {
         response
     }
 
+    /// Does what is asked for, and answers when that is recorded.
+    async fn recorded(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        mut trail: Trail,
+        who: &mut String,
+    ) -> Response<Body> {
+        let reply = match self.admit(request, peer, &mut trail, who).await {
+            Ok(ask) => {
+                trail.what(ask.route.name(), &ask.name, ask.body.len());
+                let reply = self.act(&ask).await;
+                let why = reply.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
+                trail.decided(ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                reply
+            }
+            Err(refusal) => Err(refusal),
+        };
+        match reply {
+            Ok((status, value)) => trail.end(json_answer(status, &value), "").await,
+            Err(no) => trail.end(refused(&no), no.code).await,
+        }
+    }
+
     /// Checks the signature, finds the route, then reads the document.
-    async fn admit(&self, request: Request<Incoming>, peer: &Peer, who: &mut String) -> Result<Ask, Refusal> {
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<Ask, Refusal> {
         let (parts, incoming) = request.into_parts();
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
@@ -200,7 +235,8 @@ impl Admin {
             return Err(Fault::new(Code::ACCESS_DENIED).into());
         }
         who.push_str(verified.access_key());
-        let what = target.path.strip_prefix(BASE).unwrap_or_default();
+        trail.who(verified.identity());
+        let what = BASES.iter().find_map(|base| target.path.strip_prefix(base)).unwrap_or_default();
         let found = Route::find(&parts.method, what);
         let (route, name) = found.ok_or_else(|| Refusal {
             status: StatusCode::NOT_FOUND,
@@ -213,7 +249,7 @@ impl Admin {
         peer.watch.arm();
         let (ip, who) = (peer.address.ip(), verified.identity().clone());
         who.used(now_ms());
-        Ok(Ask { who, route, name, query: target.query, body, ip, tls: peer.tls })
+        Ok(Ask { who, route, name, query: target.query, body, ip, tls: peer.tls, ruling: Default::default() })
     }
 
     async fn act(&self, ask: &Ask) -> Reply {
@@ -228,11 +264,15 @@ impl Admin {
                 | Route::DriveOnline
                 | Route::DriveReplace
                 | Route::MetricsToken
+                | Route::Why
         );
         if !drives_only {
             return self.identities.answer(ask).await;
         }
         ask.need(ask.route.actions(), false)?;
+        if ask.route == Route::Why {
+            return self.why(&ask.name).await;
+        }
         let order: Order = ask.document()?;
         match ask.route {
             Route::Info => Ok((StatusCode::OK, info(&self.house))),
@@ -255,6 +295,18 @@ impl Admin {
             // Drives; those of `identities` were answered above.
             _ => Ok((StatusCode::OK, json!({ "drives": drives(&self.house) }))),
         }
+    }
+
+    /// What is known about a request.
+    async fn why(&self, id: &str) -> Reply {
+        let found = self.service.audit().find(id).await;
+        found.map(|record| (StatusCode::OK, record)).ok_or_else(|| Refusal {
+            status: StatusCode::NOT_FOUND,
+            code: "NoSuchEntity",
+            why: format!(
+                "nothing is known about the request \"{id}\": the last refusals are kept while the server runs, all requests only with an audit file"
+            ),
+        })
     }
 
     /// Starts a pass over everything in the background; one at a time.
@@ -291,6 +343,23 @@ fn named(order: &Order) -> Result<&str, Refusal> {
     } else {
         Ok(&order.drive)
     }
+}
+
+/// A refusal as an answer.
+pub fn refused(no: &Refusal) -> Response<Body> {
+    json_answer(no.status, &json!({ "error": no.why, "code": no.code }))
+}
+
+/// There is no room in the audit log, and nothing was done.
+fn unrecordable() -> Refusal {
+    let why = "the audit log takes nothing at present, so nothing was done; look at the server's log".into();
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
+}
+
+/// It was done, and is not in the audit log yet.
+pub fn unrecorded() -> Refusal {
+    let why = "it may have been done, but is not in the audit log yet; look at the server's log".into();
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }
 
 fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {

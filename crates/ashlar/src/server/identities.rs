@@ -198,6 +198,7 @@ impl Identities {
             | Route::DriveOffline
             | Route::DriveOnline
             | Route::DriveReplace
+            | Route::Why
             | Route::MetricsToken => Err(wrong("this is not about identities")),
         }
     }

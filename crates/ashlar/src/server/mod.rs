@@ -6,6 +6,7 @@
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
+//! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
@@ -13,6 +14,7 @@
 //! flight has ended or its time is up.
 
 mod admin;
+mod audit;
 mod banner;
 mod clock;
 mod connection;
@@ -37,6 +39,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
 use ashlar_idp::{Environment, Idp};
@@ -67,6 +70,9 @@ pub struct Args {
     /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
     #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
     address: String,
+    /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
+    #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS")]
+    admin_address: Option<String>,
     /// Erasure code, data plus parity shards, for instance 12+4. Chosen by the number of drives if
     /// left out; fixed for life at the first start.
     #[arg(long, value_name = "K+M")]
@@ -92,6 +98,8 @@ pub struct Args {
     /// Origins that browsers may ask from; all, unless given.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
+    #[command(flatten)]
+    audit: audit::Args,
     /// Worker threads; one per processor if left out.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS")]
     threads: Option<usize>,
@@ -134,22 +142,30 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     let code = args.code.as_deref().map(CodeSpec::parse).transpose().map_err(|e| format!("--code: {e}"))?;
     let environment = credentials::from_environment(|name| std::env::var(name).ok())?;
     let addresses = listen::resolve(&args.address).await?;
+    let own = match &args.admin_address {
+        None => Vec::new(),
+        Some(text) => listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?,
+    };
+    let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
     if let Some(root) = &environment {
-        guard_weak(root, &addresses)?;
+        guard_weak(root, &everywhere)?;
     }
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     // Before anything is announced: who reads the banner may already send a signal.
     let heard = hear()?;
     // The port is taken first: a second server must not touch the drives.
-    let listener = listen::Listener::bind(&addresses, config)?;
+    let listener = listen::Listener::bind(&addresses, config.clone())?;
+    let administration = listen::Listener::bind(&own, config)?.for_administration();
     let plan = Plan { paths, code, memory };
     let (house, started) = House::open(&plan, environment).await?;
-    guard_weak(&started.root, &addresses)?;
+    guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
+    let deployment = house.map.load().deployment.to_hex();
+    let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
     let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
-    let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
+    let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args));
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
@@ -164,10 +180,16 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
         Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop));
-    listener.serve(routes, stopping, DRAIN).await;
+    for address in administration.addresses() {
+        tracing::info!(%address, "administration has a port of its own");
+    }
+    let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
+    tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
+    // What is recorded is written to its end before anybody hears that the server has stopped.
+    tokio::task::block_in_place(|| audit.close());
     signals.abort();
     Ok(())
 }
@@ -238,7 +260,7 @@ async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
-fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, args: &Args) -> Service {
+fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, audit: Arc<Audit>, args: &Args) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
     let hex = |bytes: [u8; 32]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -258,6 +280,7 @@ fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, args: &Args) -> Service 
         } else {
             Origins::new(args.cors_origin.clone())
         },
+        audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
 }

@@ -20,6 +20,11 @@ macro_rules! routes {
             /// All of them; the first that fits a request is meant.
             pub const ALL: &'static [Route] = &[$(Route::$name),*];
 
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Route::$name => stringify!($name),)* }
+            }
+
             /// The HTTP method.
             pub fn method(self) -> Method {
                 match self { $(Route::$name => Method::$method,)* }
@@ -75,6 +80,7 @@ routes! {
     KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
     KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
     Simulate POST "simulate" AdminGetPolicy;
+    Why GET "why/*" AdminAudit;
 }
 
 impl Route {
