@@ -198,7 +198,10 @@ impl Identities {
             | Route::DriveOffline
             | Route::DriveOnline
             | Route::DriveReplace
-            | Route::MetricsToken => Err(wrong("this is not about identities")),
+            | Route::MetricsToken
+            | Route::QuotaGet
+            | Route::QuotaPut
+            | Route::QuotaRemove => Err(wrong("this is not about identities")),
         }
     }
 
