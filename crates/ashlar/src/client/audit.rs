@@ -119,11 +119,15 @@ mod tests {
 
     #[test]
     fn a_refusal_in_words() {
-        let shown = text(&json!({ "request_id": "ID", "time": "T", "ip": "::1", "user": "alice", "kind": "user",
+        let shown =
+            text(&json!({ "request_id": "ID", "time": "T", "ip": "::1", "user": "alice", "kind": "user",
             "access_key": "alice", "bucket": "b", "key": "k", "operation": "GetObject", "status": 403,
             "error": "AccessDenied", "action": "s3:GetObject", "sid": "No",
             "decided_by": "denied by statement 2 of policy x" }));
-        assert!(shown.contains("Because  s3:GetObject was denied by statement 2 of policy x (\"No\")"), "{shown}");
+        assert!(
+            shown.contains("Because  s3:GetObject was denied by statement 2 of policy x (\"No\")"),
+            "{shown}"
+        );
         assert!(shown.contains("Asked    GetObject b/k\nAnswer   403 AccessDenied"), "{shown}");
     }
 }

@@ -11,7 +11,7 @@
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
-//! | users, groups, policies, keys | see `identities` |
+//! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
 //! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
@@ -266,6 +266,10 @@ impl Admin {
                 | Route::MetricsToken
                 | Route::Why
         );
+        if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
+            ask.need(ask.route.actions(), false)?;
+            return super::quotas::answer(&self.house.store, ask).await;
+        }
         if !drives_only {
             return self.identities.answer(ask).await;
         }

@@ -74,8 +74,7 @@ impl Args {
         let max_size = size::parse(&self.audit_file_size).map_err(|e| format!("--audit-file-size: {e}"))?;
         let file = self.audit_file.clone().map(|path| FileConfig { path, max_size });
         let webhooks = self.webhooks(&std::env::vars().collect::<Vec<_>>())?;
-        let config =
-            Config { deployment: deployment.to_owned(), key: key_from(root_secret), file, webhooks };
+        let config = Config { deployment: deployment.to_owned(), key: key_from(root_secret), file, webhooks };
         Audit::open(config).map(Arc::new).map_err(|e| format!("the audit log: {e}"))
     }
 
@@ -114,11 +113,14 @@ impl Args {
         }
         for (name, value) in environment {
             let Some(of) = name.strip_prefix("MINIO_AUDIT_WEBHOOK_ENABLE") else { continue };
-            if !["on", "true", "1", "yes", "enable", "enabled"].contains(&value.to_ascii_lowercase().as_str()) {
+            if !["on", "true", "1", "yes", "enable", "enabled"].contains(&value.to_ascii_lowercase().as_str())
+            {
                 continue;
             }
-            let setting = |what: &str| get(&format!("MINIO_AUDIT_WEBHOOK_{what}{of}")).filter(|v| !v.is_empty());
-            let url = setting("ENDPOINT").ok_or_else(|| format!("{name} is on, MINIO_AUDIT_WEBHOOK_ENDPOINT{of} is missing"))?;
+            let setting =
+                |what: &str| get(&format!("MINIO_AUDIT_WEBHOOK_{what}{of}")).filter(|v| !v.is_empty());
+            let url = setting("ENDPOINT")
+                .ok_or_else(|| format!("{name} is on, MINIO_AUDIT_WEBHOOK_ENDPOINT{of} is missing"))?;
             for what in ["CLIENT_CERT", "CLIENT_KEY", "PROXY"] {
                 if setting(what).is_some() {
                     return Err(format!("MINIO_AUDIT_WEBHOOK_{what}{of} is not implemented by this server"));

@@ -199,7 +199,10 @@ impl Identities {
             | Route::DriveOnline
             | Route::DriveReplace
             | Route::Why
-            | Route::MetricsToken => Err(wrong("this is not about identities")),
+            | Route::MetricsToken
+            | Route::QuotaGet
+            | Route::QuotaPut
+            | Route::QuotaRemove => Err(wrong("this is not about identities")),
         }
     }
 

@@ -79,6 +79,9 @@ routes! {
     KeyGet GET "keys/*" AdminListServiceAccounts;
     KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
     KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
+    QuotaGet GET "quotas/*" AdminGetBucketQuota;
+    QuotaPut PUT "quotas/*" AdminSetBucketQuota;
+    QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     Simulate POST "simulate" AdminGetPolicy;
     Why GET "why/*" AdminAudit;
 }
