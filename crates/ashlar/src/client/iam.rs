@@ -37,6 +37,8 @@ pub enum Command {
     Accesskey(KeyCommand),
     /// Say who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
+    /// Print what the administration API of this release takes and gives, as OpenAPI
+    ApiDocument,
     /// Audit files
     #[command(subcommand)]
     Audit(super::audit::AuditCommand),
@@ -252,6 +254,12 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
+        Command::ApiDocument => {
+            let document = crate::server::api::document::document("/ashlar/api/v1");
+            let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+            context.output.result(|| document, || text);
+            Ok(())
+        }
         Command::Audit(command) => super::audit::audit(&command, context),
     }
 }

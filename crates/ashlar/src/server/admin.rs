@@ -10,6 +10,7 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
+//! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //!
@@ -37,8 +38,10 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
+use utoipa::ToSchema;
 
+use super::api::{self, state as shape};
 use super::audit::Trail;
 use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
@@ -63,11 +66,14 @@ pub struct Admin {
 }
 
 /// What an action on drives needs.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Order {
+#[schema(as = DriveOrder)]
+pub struct Order {
+    /// A path, an id, or the beginning of an id.
     #[serde(default)]
     drive: String,
+    /// Read and verify all data too.
     #[serde(default)]
     deep: bool,
 }
@@ -78,6 +84,8 @@ pub struct Ask {
     pub who: Arc<Identity>,
     /// What for.
     pub route: Route,
+    /// Where the path begins.
+    pub base: &'static str,
     /// The name in the path.
     pub name: String,
     /// The query.
@@ -236,7 +244,8 @@ impl Admin {
         }
         who.push_str(verified.access_key());
         trail.who(verified.identity());
-        let what = BASES.iter().find_map(|base| target.path.strip_prefix(base)).unwrap_or_default();
+        let base = BASES.into_iter().find(|base| target.path.starts_with(base)).unwrap_or_default();
+        let what = target.path.strip_prefix(base).unwrap_or_default();
         let found = Route::find(&parts.method, what);
         let (route, name) = found.ok_or_else(|| Refusal {
             status: StatusCode::NOT_FOUND,
@@ -249,7 +258,7 @@ impl Admin {
         peer.watch.arm();
         let (ip, who) = (peer.address.ip(), verified.identity().clone());
         who.used(now_ms());
-        Ok(Ask { who, route, name, query: target.query, body, ip, tls: peer.tls, ruling: Default::default() })
+        Ok(Ask { who, route, base: base.trim_end_matches('/'), name, query: target.query, body, ip, tls: peer.tls, ruling: Default::default() })
     }
 
     async fn act(&self, ask: &Ask) -> Reply {
@@ -265,6 +274,7 @@ impl Admin {
                 | Route::DriveReplace
                 | Route::MetricsToken
                 | Route::Why
+                | Route::Document
         );
         if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
             ask.need(ask.route.actions(), false)?;
@@ -274,8 +284,10 @@ impl Admin {
             return self.identities.answer(ask).await;
         }
         ask.need(ask.route.actions(), false)?;
-        if ask.route == Route::Why {
-            return self.why(&ask.name).await;
+        match ask.route {
+            Route::Why => return self.why(&ask.name).await,
+            Route::Document => return Ok((StatusCode::OK, api::document::document(ask.base))),
+            _ => {}
         }
         let order: Order = ask.document()?;
         match ask.route {
@@ -285,19 +297,21 @@ impl Admin {
             Route::DriveScrub => self.start_scrub(true),
             Route::DriveOffline => {
                 keeper::hold(&self.house, named(&order)?).await.map_err(wrong)?;
-                Ok((StatusCode::OK, json!({ "drives": drives(&self.house) })))
+                list(&self.house)
             }
             Route::DriveOnline => {
                 keeper::bring_back(&self.house, named(&order)?).map_err(wrong)?;
-                Ok((StatusCode::OK, json!({ "drives": drives(&self.house) })))
+                list(&self.house)
             }
             Route::DriveReplace => {
                 keeper::replace_now(&self.house, named(&order)?).await.map_err(wrong)?;
-                Ok((StatusCode::OK, json!({ "drives": drives(&self.house) })))
+                list(&self.house)
             }
-            Route::MetricsToken => Ok((StatusCode::OK, json!({ "token": self.token }))),
+            Route::MetricsToken => {
+                Ok((StatusCode::OK, api::value(shape::MetricsToken { token: self.token.clone() })))
+            },
             // Drives; those of `identities` were answered above.
-            _ => Ok((StatusCode::OK, json!({ "drives": drives(&self.house) }))),
+            _ => list(&self.house),
         }
     }
 
@@ -331,13 +345,12 @@ impl Admin {
             }
             running.store(false, Ordering::Release);
         });
-        Ok((StatusCode::ACCEPTED, json!({ "started": true, "deep": deep })))
+        Ok((StatusCode::ACCEPTED, api::value(shape::HealStarted { started: true, deep })))
     }
 
     fn heal_status(&self) -> Value {
-        let mut value = heal(&self.house);
-        value["running"] = json!(self.scrubbing.load(Ordering::Acquire));
-        value
+        let running = self.scrubbing.load(Ordering::Acquire);
+        api::value(shape::HealStatus { heal: heal(&self.house), running })
     }
 }
 
@@ -351,7 +364,7 @@ fn named(order: &Order) -> Result<&str, Refusal> {
 
 /// A refusal as an answer.
 pub fn refused(no: &Refusal) -> Response<Body> {
-    json_answer(no.status, &json!({ "error": no.why, "code": no.code }))
+    json_answer(no.status, &api::value(shape::Problem { error: no.why.clone(), code: no.code.to_owned() }))
 }
 
 /// There is no room in the audit log, and nothing was done.
@@ -382,64 +395,93 @@ pub fn info(house: &House) -> Value {
     let health = house.sets.health();
     let control = house.control.health();
     let capacity = super::metrics::capacity(house);
-    let groups: Vec<Value> = health
-        .iter()
-        .map(|g| json!({ "group": g.group, "slots": g.slots, "voters": g.voters, "joining": g.joining, "readable": g.readable, "writable": g.writable, "spare": g.spare }))
-        .collect();
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "deployment": map.deployment.to_hex(),
-        "uptime_s": coarse(),
-        "code": map.code.to_string(),
-        "data_shards": map.code.k,
-        "parity_shards": map.code.m,
-        "epoch": map.epoch,
-        "readable": health.iter().all(|g| g.readable),
-        "writable": health.iter().all(|g| g.writable),
-        "buckets": house.store.buckets().len(),
-        "capacity": {
-            "raw": capacity.raw, "raw_free": capacity.raw_free,
-            "usable": capacity.usable, "usable_free": capacity.usable_free,
+    let groups = health.iter().map(|g| shape::PlacementGroup {
+        group: g.group.into(),
+        slots: g.slots.into(),
+        voters: g.voters.into(),
+        joining: g.joining.into(),
+        readable: g.readable,
+        writable: g.writable,
+        spare: g.spare.into(),
+    });
+    api::value(shape::Info {
+        version: env!("CARGO_PKG_VERSION"),
+        deployment: map.deployment.to_hex(),
+        uptime_s: coarse(),
+        code: map.code.to_string(),
+        data_shards: map.code.k.into(),
+        parity_shards: map.code.m.into(),
+        epoch: map.epoch,
+        readable: health.iter().all(|g| g.readable),
+        writable: health.iter().all(|g| g.writable),
+        buckets: house.store.buckets().len() as u64,
+        capacity: shape::Capacity {
+            raw: capacity.raw,
+            raw_free: capacity.raw_free,
+            usable: capacity.usable,
+            usable_free: capacity.usable_free,
         },
-        "memory": { "buffers": house.pool.used(), "idle": house.pool.idle(), "ceiling": house.pool.ceiling() },
-        "control": { "members": control.members, "current": control.current, "writable": control.writable, "revision": control.revision },
-        "drives": drives(house),
-        "groups": groups,
-        "heal": heal(house),
+        memory: shape::Memory {
+            buffers: house.pool.used() as u64,
+            idle: house.pool.idle() as u64,
+            ceiling: house.pool.ceiling() as u64,
+        },
+        control: shape::Control {
+            members: control.members as u64,
+            current: control.current as u64,
+            writable: control.writable,
+            revision: control.revision,
+        },
+        drives: drives(house),
+        groups: groups.collect(),
+        heal: heal(house),
     })
 }
 
-fn drives(house: &House) -> Vec<Value> {
+/// All drives, as an answer.
+fn list(house: &House) -> Reply {
+    Ok((StatusCode::OK, api::value(shape::DriveList { drives: drives(house) })))
+}
+
+fn drives(house: &House) -> Vec<shape::DriveState> {
     let rebuilds = house.sets.rebuilds();
     let slots = house.slots.lock().clone();
     let map = house.map.load();
     slots.iter().map(|slot| drive(slot, &map, &rebuilds)).collect()
 }
 
-fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> Value {
+fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
     let path = slot.path.display().to_string();
     let Some(drive) = &slot.drive else {
         let id = keeper::last_seen(map, &slot.path).map(|id| id.to_hex()).unwrap_or_default();
-        return json!({ "path": path, "id": id, "state": if slot.held { "held" } else { "offline" }, "problem": slot.problem });
+        let state = if slot.held { "held" } else { "offline" };
+        return shape::DriveState { path, id, state, problem: slot.problem.clone(), figures: None };
     };
     let id = drive.label().drive;
     let stats = drive.stats();
     let rebuild = rebuilds.iter().find(|r| r.drive == id && r.phase != Phase::Done);
-    json!({
-        "path": path,
-        "id": id.to_hex(),
-        "state": state(drive),
-        "problem": why(drive).or_else(|| slot.problem.clone()),
-        "capacity": stats.capacity,
-        "used": stats.used,
-        "free": stats.free,
-        "read_errors": stats.read_errors,
-        "reads": stats.reads,
-        "writes": stats.writes,
-        "syncs": stats.syncs,
-        "commit_ms": if stats.batches == 0 { 0.0 } else { stats.commit_us as f64 / stats.batches as f64 / 1000.0 },
-        "rebuild": rebuild.map(progress),
-    })
+    let figures = shape::DriveFigures {
+        capacity: stats.capacity,
+        used: stats.used,
+        free: stats.free,
+        read_errors: stats.read_errors,
+        reads: stats.reads,
+        writes: stats.writes,
+        syncs: stats.syncs,
+        commit_ms: if stats.batches == 0 {
+            0.0
+        } else {
+            stats.commit_us as f64 / stats.batches as f64 / 1000.0
+        },
+        rebuild: rebuild.map(progress),
+    };
+    shape::DriveState {
+        path,
+        id: id.to_hex(),
+        state: state(drive),
+        problem: why(drive).or_else(|| slot.problem.clone()),
+        figures: Some(figures),
+    }
 }
 
 fn state(drive: &Drive) -> &'static str {
@@ -459,45 +501,48 @@ fn why(drive: &Drive) -> Option<String> {
     }
 }
 
-fn progress(p: &Progress) -> Value {
+fn progress(p: &Progress) -> shape::Rebuild {
     let phase = match p.phase {
         Phase::Waiting => "waiting",
         Phase::Records => "records",
         Phase::Shards => "shards",
         Phase::Done => "done",
     };
-    json!({
-        "drive": p.drive.to_hex(),
-        "phase": phase,
-        "registers": p.registers,
-        "looked": p.looked,
-        "copied": p.copied,
-        "shards": p.shards,
-        "bytes": p.bytes,
-        "missing": p.missing,
-        "rate": p.rate,
-        "eta_s": p.eta_s,
-        "why": p.why,
-    })
+    shape::Rebuild {
+        drive: p.drive.to_hex(),
+        phase,
+        registers: p.registers,
+        looked: p.looked,
+        copied: p.copied,
+        shards: p.shards,
+        bytes: p.bytes,
+        missing: p.missing,
+        rate: p.rate,
+        eta_s: p.eta_s,
+        why: p.why.clone(),
+    }
 }
 
-fn heal(house: &House) -> Value {
+fn heal(house: &House) -> shape::Heal {
     let stats = house.sets.heal_stats();
-    let rebuilds: Vec<Value> = house.sets.rebuilds().iter().map(progress).collect();
-    let scrub = house.sets.last_scrub().map(|s| {
-        json!({
-            "registers": s.registers, "shards": s.shards, "orphans": s.orphans, "dropped": s.dropped,
-            "healed_records": s.healed.records, "healed_shards": s.healed.shards,
-            "missing": s.healed.missing, "lost": s.healed.lost, "bytes": s.healed.bytes,
-        })
+    let scrub = house.sets.last_scrub().map(|s| shape::Scrub {
+        registers: s.registers,
+        shards: s.shards,
+        orphans: s.orphans,
+        dropped: s.dropped,
+        healed_records: s.healed.records.into(),
+        healed_shards: s.healed.shards.into(),
+        missing: s.healed.missing.into(),
+        lost: s.healed.lost.into(),
+        bytes: s.healed.bytes,
     });
-    json!({
-        "queued": stats.queued,
-        "looked": stats.looked,
-        "records": stats.records,
-        "shards": stats.shards,
-        "lost": stats.lost,
-        "rebuilds": rebuilds,
-        "last_scrub": scrub,
-    })
+    shape::Heal {
+        queued: stats.queued,
+        looked: stats.looked,
+        records: stats.records,
+        shards: stats.shards,
+        lost: stats.lost,
+        rebuilds: house.sets.rebuilds().iter().map(progress).collect(),
+        last_scrub: scrub,
+    }
 }

@@ -27,9 +27,11 @@ use ashlar_policy::{Action, Attached, BucketRules, Context as Facts, Policy, Req
 use ashlar_s3::Service;
 use ashlar_s3::ops::bucket_policy;
 use http::StatusCode;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 
+use super::api::{self, people as shape};
 use super::admin::{Ask, Refusal, Reply, denied, wrong};
 use super::clock::now_ms;
 use super::reach::{Reach, denies};
@@ -42,23 +44,23 @@ pub struct Identities {
     turn: tokio::sync::Mutex<()>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-struct UserOrder {
+pub struct UserOrder {
     secret: Option<String>,
     enabled: Option<bool>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Members {
+pub struct Members {
     add: Vec<String>,
     remove: Vec<String>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Association {
+pub struct Association {
     policies: Vec<String>,
     user: Option<String>,
     group: Option<String>,
@@ -69,7 +71,7 @@ struct Association {
 }
 
 /// A new access key. What is left out is made, or does not restrict it.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyOrder {
     /// Whom it acts for; who asks, if left out.
@@ -77,6 +79,7 @@ pub struct KeyOrder {
     access_key: Option<String>,
     secret: Option<String>,
     /// A policy document that bounds it.
+    #[schema(value_type = Option<Object>)]
     policy: Option<Value>,
     /// Its end, in milliseconds since 1970.
     expires_ms: Option<i64>,
@@ -85,10 +88,11 @@ pub struct KeyOrder {
 }
 
 /// A change of an access key. What is left out stays; an empty policy and an end of 0 are none.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyPatch {
     secret: Option<String>,
+    #[schema(value_type = Option<Object>)]
     policy: Option<Value>,
     enabled: Option<bool>,
     expires_ms: Option<i64>,
@@ -96,9 +100,9 @@ pub struct KeyPatch {
     description: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Simulation {
+pub struct Simulation {
     user: String,
     action: String,
     #[serde(default)]
@@ -125,8 +129,13 @@ fn missing(what: &'static str, name: &str) -> Refusal {
     Error::Missing { what, name: name.to_owned() }.into()
 }
 
-fn done(value: Value) -> Reply {
-    Ok((StatusCode::OK, value))
+fn done(answer: impl Serialize) -> Reply {
+    Ok((StatusCode::OK, api::value(answer)))
+}
+
+/// What was changed, unless somebody removed it meanwhile.
+fn still(answer: Option<impl Serialize>, what: &'static str, name: &str) -> Reply {
+    answer.map_or_else(|| Err(missing(what, name)), done)
 }
 
 /// Whether it can make keys that last: it is not bounded, and does not end; the sessions of those whom
@@ -159,22 +168,21 @@ impl Identities {
         let _turn = self.turn.lock().await;
         ask.need(ask.route.actions(), own(iam, ask)?)?;
         match ask.route {
-            Route::UserList => done(json!({ "users": iam.users().iter().map(user).collect::<Vec<_>>() })),
+            Route::UserList => done(shape::UserList { users: iam.users().iter().map(user).collect() }),
             Route::UserGet => done(user(&iam.user(&ask.name).ok_or_else(|| missing("user", &ask.name))?)),
             Route::UserPut => put_user(iam, ask).await,
             Route::UserRemove | Route::UserEnable | Route::UserDisable | Route::UserRevoke => {
                 change_user(iam, ask).await
             }
             Route::GroupList => {
-                let all: Vec<_> = iam.groups().iter().map(group).collect();
-                done(json!({ "groups": all }))
+                done(shape::GroupList { groups: iam.groups().iter().map(group).collect() })
             }
             Route::GroupGet => done(group(&iam.group(&ask.name).ok_or_else(|| missing("group", &ask.name))?)),
             Route::GroupMembers => members(iam, ask).await,
             Route::GroupEnable | Route::GroupDisable | Route::GroupRemove => change_group(iam, ask).await,
             Route::PolicyList => {
-                let all: Vec<_> = iam.policies().keys().filter_map(|n| policy(iam, n)).collect();
-                done(json!({ "policies": all }))
+                let policies = iam.policies().keys().filter_map(|n| policy(iam, n)).collect();
+                done(shape::PolicyList { policies })
             }
             Route::PolicyGet => done(policy(iam, &ask.name).ok_or_else(|| missing("policy", &ask.name))?),
             Route::PolicyPut | Route::PolicyRemove => change_policy(iam, ask).await,
@@ -182,7 +190,7 @@ impl Identities {
             Route::KeyList => {
                 let of = ask.query.filled("user").unwrap_or(&ask.who.user);
                 let of = if all_keys(ask) { None } else { Some(of) };
-                done(json!({ "keys": iam.keys(of).iter().map(key).collect::<Vec<_>>() }))
+                done(shape::KeyList { keys: iam.keys(of).iter().map(key).collect() })
             }
             Route::KeyGet => {
                 done(key(&iam.key(&ask.name).ok_or_else(|| missing("access key", &ask.name))?))
@@ -199,6 +207,7 @@ impl Identities {
             | Route::DriveOnline
             | Route::DriveReplace
             | Route::Why
+            | Route::Document
             | Route::MetricsToken
             | Route::QuotaGet
             | Route::QuotaPut
@@ -240,15 +249,15 @@ impl Identities {
             },
             other => other.to_string(),
         };
-        let statements: Vec<Value> = answer
-            .traces
-            .iter()
-            .map(|t| {
-                let effect = if t.effect == ashlar_policy::Effect::Allow { "Allow" } else { "Deny" };
-                json!({ "policy": named(t.source), "statement": t.index, "sid": t.sid, "effect": effect,
-                    "applies": t.misses.is_none(), "why_not": t.misses })
-            })
-            .collect();
+        let statements = answer.traces.iter().map(|t| shape::Statement {
+            policy: named(t.source),
+            statement: t.index,
+            sid: t.sid.clone(),
+            effect: if t.effect == ashlar_policy::Effect::Allow { "Allow" } else { "Deny" },
+            applies: t.misses.is_none(),
+            why_not: t.misses.clone(),
+        });
+        let statements = statements.collect();
         let why = match answer.decision.by {
             ashlar_policy::By::Statement { source, index } => {
                 format!("statement {index} of {}", named(source))
@@ -259,8 +268,13 @@ impl Identities {
                 .split_once(": ")
                 .map_or_else(|| answer.decision.to_string(), |(_, why)| why.to_owned()),
         };
-        done(json!({ "allowed": answer.decision.allowed, "why": why, "sid": answer.sid,
-            "action": action.name(), "statements": statements }))
+        done(shape::Simulated {
+            allowed: answer.decision.allowed,
+            why,
+            sid: answer.sid,
+            action: action.name().to_owned(),
+            statements,
+        })
     }
 }
 
@@ -329,11 +343,8 @@ async fn put_user(iam: &Iam, ask: &Ask) -> Reply {
     let given = order.secret.is_some();
     let secret = order.secret.map_or_else(ashlar_iam::new_secret, Secret::new);
     iam.put_user(&ask.name, &secret, enabled).await?;
-    let mut answer = iam.user(&ask.name).map(|u| user(&u)).unwrap_or_default();
-    if !given {
-        answer["secret"] = json!(secret.expose());
-    }
-    done(answer)
+    let made = (!given).then(|| secret.expose().to_owned());
+    still(iam.user(&ask.name).map(|u| shape::User { secret: made, ..user(&u) }), "user", &ask.name)
 }
 
 async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
@@ -348,10 +359,14 @@ async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
         _ if *name == ask.who.user => return Err(denied("Access Denied. Nobody removes themselves.")),
         _ => {
             iam.remove_user(name).await?;
-            return done(json!({ "name": name, "removed": true }));
+            return done(shape::Removed { name: name.clone(), removed: true });
         }
     }
-    done(iam.user(name).map(|u| user(&u)).unwrap_or_else(|| json!({ "name": name })))
+    // Root has sessions too, and is no user that is stored.
+    done(iam.user(name).map_or_else(
+        || shape::User { name: name.clone(), enabled: true, ..shape::User::default() },
+        |u| user(&u),
+    ))
 }
 
 /// The policies of a group; none if there is no such group.
@@ -378,7 +393,7 @@ async fn members(iam: &Iam, ask: &Ask) -> Reply {
     if !order.add.is_empty() || order.remove.is_empty() {
         iam.add_members(&ask.name, &order.add).await?;
     }
-    done(iam.group(&ask.name).map(|g| group(&g)).unwrap_or_default())
+    still(iam.group(&ask.name).map(|g| group(&g)), "group", &ask.name)
 }
 
 async fn change_group(iam: &Iam, ask: &Ask) -> Reply {
@@ -398,10 +413,10 @@ async fn change_group(iam: &Iam, ask: &Ask) -> Reply {
         }
         _ => {
             iam.remove_group(name).await?;
-            return done(json!({ "name": name, "removed": true }));
+            return done(shape::Removed { name: name.clone(), removed: true });
         }
     }
-    done(iam.group(name).map(|g| group(&g)).unwrap_or_default())
+    still(iam.group(name).map(|g| group(&g)), "group", name)
 }
 
 async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
@@ -414,7 +429,7 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
             only_full(ask, "Changing a policy that somebody has")?;
         }
         iam.remove_policy(name).await?;
-        return done(json!({ "name": name, "removed": true }));
+        return done(shape::Removed { name: name.clone(), removed: true });
     }
     if built_in || attached {
         only_full(ask, "Changing a policy that is built in, or that somebody has")?;
@@ -428,7 +443,7 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
         return Err(denied("Access Denied. The policy allows more than you may."));
     }
     iam.put_policy(name, text).await?;
-    done(policy(iam, name).unwrap_or_default())
+    still(policy(iam, name), "policy", name)
 }
 
 async fn associate(iam: &Iam, ask: &Ask) -> Reply {
@@ -461,8 +476,13 @@ async fn associate(iam: &Iam, ask: &Ask) -> Reply {
         let state = if ask.route == Route::PolicyAttach { "attached already" } else { "not attached" };
         return Err(wrong(format!("nothing to do: {} {state}", names(&order.policies))));
     }
-    done(json!({ "changed": changed, "user": order.user, "group": order.group,
-        "federated_user": order.federated_user, "federated_group": order.federated_group }))
+    done(shape::Associated {
+        changed: changed.into_iter().collect(),
+        user: order.user,
+        group: order.group,
+        federated_user: order.federated_user,
+        federated_group: order.federated_group,
+    })
 }
 
 async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
@@ -480,9 +500,8 @@ async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
         description: order.description,
     };
     let (access_key, secret) = iam.add_key(new).await?;
-    let mut answer = iam.key(&access_key).map(|k| key(&k)).unwrap_or_default();
-    answer["secret"] = json!(secret.expose());
-    done(answer)
+    let made = Some(secret.expose().to_owned());
+    still(iam.key(&access_key).map(|k| shape::Key { secret: made, ..key(&k) }), "access key", &access_key)
 }
 
 /// Refuses to make or change a key of `parent` unless that gives nothing more than who asks has.
@@ -508,7 +527,7 @@ async fn change_key(iam: &Iam, ask: &Ask) -> Reply {
             may_keep(iam, ask, &before.parent)?;
         }
         iam.remove_key(&ask.name).await?;
-        return done(json!({ "access_key": ask.name, "removed": true }));
+        return done(shape::KeyRemoved { access_key: ask.name.clone(), removed: true });
     }
     may_keep(iam, ask, &before.parent)?;
     let patch: KeyPatch = ask.document()?;
@@ -521,29 +540,55 @@ async fn change_key(iam: &Iam, ask: &Ask) -> Reply {
         description: patch.description,
     };
     iam.change_key(&ask.name, &change).await?;
-    done(iam.key(&ask.name).map(|k| key(&k)).unwrap_or_default())
+    still(iam.key(&ask.name).map(|k| key(&k)), "access key", &ask.name)
 }
 
-fn user(u: &UserInfo) -> Value {
-    json!({ "name": u.name, "enabled": u.enabled, "policies": u.policies, "groups": u.groups,
-        "changed_ms": u.changed_ms, "used_ms": u.used_ms })
+fn user(u: &UserInfo) -> shape::User {
+    shape::User {
+        name: u.name.clone(),
+        enabled: u.enabled,
+        policies: u.policies.iter().cloned().collect(),
+        groups: u.groups.iter().cloned().collect(),
+        changed_ms: u.changed_ms,
+        used_ms: u.used_ms,
+        secret: None,
+    }
 }
 
-fn group(g: &ashlar_iam::GroupInfo) -> Value {
-    json!({ "name": g.name, "enabled": g.enabled, "members": g.members, "policies": g.policies,
-        "changed_ms": g.changed_ms })
+fn group(g: &ashlar_iam::GroupInfo) -> shape::Group {
+    shape::Group {
+        name: g.name.clone(),
+        enabled: g.enabled,
+        members: g.members.iter().cloned().collect(),
+        policies: g.policies.iter().cloned().collect(),
+        changed_ms: g.changed_ms,
+    }
 }
 
-fn policy(iam: &Iam, name: &str) -> Option<Value> {
+fn policy(iam: &Iam, name: &str) -> Option<shape::NamedPolicy> {
     let p = iam.policy(name)?;
     let (users, groups) = iam.who_has(name);
-    let document: Value = serde_json::from_str(&p.policy.to_json()).unwrap_or_default();
-    Some(json!({ "name": name, "document": document, "built_in": p.made_ms == 0, "users": users,
-        "groups": groups, "made_ms": p.made_ms, "changed_ms": p.changed_ms }))
+    Some(shape::NamedPolicy {
+        name: name.to_owned(),
+        document: serde_json::from_str(&p.policy.to_json()).unwrap_or_default(),
+        built_in: p.made_ms == 0,
+        users,
+        groups,
+        made_ms: p.made_ms,
+        changed_ms: p.changed_ms,
+    })
 }
 
-fn key(k: &KeyInfo) -> Value {
-    let policy: Option<Value> = k.policy.as_ref().and_then(|p| serde_json::from_str(p).ok());
-    json!({ "access_key": k.access_key, "user": k.parent, "enabled": k.enabled, "policy": policy,
-        "expires_ms": k.expires_ms, "name": k.name, "description": k.description, "used_ms": k.used_ms })
+fn key(k: &KeyInfo) -> shape::Key {
+    shape::Key {
+        access_key: k.access_key.clone(),
+        user: k.parent.clone(),
+        enabled: k.enabled,
+        policy: k.policy.as_ref().and_then(|p| serde_json::from_str(p).ok()),
+        expires_ms: k.expires_ms,
+        name: k.name.clone(),
+        description: k.description.clone(),
+        used_ms: k.used_ms,
+        secret: None,
+    }
 }

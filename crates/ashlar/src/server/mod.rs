@@ -15,6 +15,7 @@
 //! flight has ended or its time is up.
 
 mod admin;
+pub mod api;
 mod audit;
 mod banner;
 mod clock;

@@ -13,14 +13,16 @@
 use ashlar_object::{Error, Store};
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::json;
 
+use super::api::{self, state::BucketQuota};
 use super::admin::{Ask, Refusal, Reply, wrong};
 use super::table::Route;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Order {
+#[schema(as = QuotaOrder)]
+pub struct Order {
+    /// Bytes.
     quota: u64,
 }
 
@@ -45,7 +47,11 @@ pub async fn answer(store: &Store, ask: &Ask) -> Reply {
     }
     let quota = store.quota(bucket).map_err(|e| refusal(e, bucket))?;
     let usage = store.usage(bucket).map_err(|e| refusal(e, bucket))?;
-    let value = json!({ "bucket": bucket, "quota": quota, "bytes": usage.map(|u| u.bytes),
-        "versions": usage.map(|u| u.versions) });
-    Ok((StatusCode::OK, value))
+    let answer = BucketQuota {
+        bucket: bucket.clone(),
+        quota,
+        bytes: usage.map(|u| u.bytes),
+        versions: usage.map(|u| u.versions),
+    };
+    Ok((StatusCode::OK, api::value(answer)))
 }

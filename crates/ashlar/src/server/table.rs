@@ -84,6 +84,7 @@ routes! {
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     Simulate POST "simulate" AdminGetPolicy;
     Why GET "why/*" AdminAudit;
+    Document GET "openapi.json" AdminServerInfo;
 }
 
 impl Route {

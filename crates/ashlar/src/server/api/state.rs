@@ -1,0 +1,210 @@
+//! The state of the server, its drives and its healing. Sizes are in bytes, times as their names say.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Everything an operator wants to see first.
+#[derive(Serialize, ToSchema)]
+pub struct Info {
+    /// Of the program.
+    pub version: &'static str,
+    /// Hexadecimal digits.
+    pub deployment: String,
+    pub uptime_s: u64,
+    /// `K+M`.
+    pub code: String,
+    pub data_shards: u64,
+    pub parity_shards: u64,
+    pub epoch: u64,
+    /// Every placement group can be read.
+    pub readable: bool,
+    /// Every placement group takes writes.
+    pub writable: bool,
+    pub buckets: u64,
+    pub capacity: Capacity,
+    pub memory: Memory,
+    pub control: Control,
+    pub drives: Vec<DriveState>,
+    pub groups: Vec<PlacementGroup>,
+    pub heal: Heal,
+}
+
+/// Space of all drives, and what of it objects can have.
+#[derive(Serialize, ToSchema)]
+pub struct Capacity {
+    pub raw: u64,
+    pub raw_free: u64,
+    pub usable: u64,
+    pub usable_free: u64,
+}
+
+/// Memory of buffers.
+#[derive(Serialize, ToSchema)]
+pub struct Memory {
+    pub buffers: u64,
+    pub idle: u64,
+    pub ceiling: u64,
+}
+
+/// The control store.
+#[derive(Serialize, ToSchema)]
+pub struct Control {
+    pub members: u64,
+    pub current: u64,
+    pub writable: bool,
+    pub revision: u64,
+}
+
+/// One placement group.
+#[derive(Serialize, ToSchema)]
+pub struct PlacementGroup {
+    pub group: u64,
+    pub slots: u64,
+    pub voters: u64,
+    pub joining: u64,
+    pub readable: bool,
+    pub writable: bool,
+    /// Drives that may still fail.
+    pub spare: i64,
+}
+
+/// One drive. What is not known of a drive that is away is left out.
+#[derive(Serialize, ToSchema, Default)]
+pub struct DriveState {
+    pub path: String,
+    /// Hexadecimal digits.
+    pub id: String,
+    /// `online`, `joining`, `read-only`, `fenced`, `offline` or `held`.
+    pub state: &'static str,
+    pub problem: Option<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(inline)]
+    pub figures: Option<DriveFigures>,
+}
+
+/// What is measured on a drive.
+#[derive(Serialize, ToSchema)]
+pub struct DriveFigures {
+    pub capacity: u64,
+    pub used: u64,
+    pub free: u64,
+    pub read_errors: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub syncs: u64,
+    /// Mean time of a group commit.
+    pub commit_ms: f64,
+    pub rebuild: Option<Rebuild>,
+}
+
+/// How far a drive is rebuilt.
+#[derive(Serialize, ToSchema)]
+pub struct Rebuild {
+    pub drive: String,
+    /// `waiting`, `records`, `shards` or `done`.
+    pub phase: &'static str,
+    pub registers: u64,
+    pub looked: u64,
+    pub copied: u64,
+    pub shards: u64,
+    pub bytes: u64,
+    pub missing: u64,
+    /// Registers per second.
+    pub rate: f64,
+    pub eta_s: Option<u64>,
+    pub why: Option<String>,
+}
+
+/// Healing since the start.
+#[derive(Serialize, ToSchema)]
+pub struct Heal {
+    pub queued: u64,
+    pub looked: u64,
+    pub records: u64,
+    pub shards: u64,
+    pub lost: u64,
+    pub rebuilds: Vec<Rebuild>,
+    pub last_scrub: Option<Scrub>,
+}
+
+/// Healing, and whether a pass over everything runs.
+#[derive(Serialize, ToSchema)]
+pub struct HealStatus {
+    #[serde(flatten)]
+    pub heal: Heal,
+    pub running: bool,
+}
+
+/// The last pass over everything.
+#[derive(Serialize, ToSchema)]
+pub struct Scrub {
+    pub registers: u64,
+    pub shards: u64,
+    pub orphans: u64,
+    pub dropped: u64,
+    pub healed_records: u64,
+    pub healed_shards: u64,
+    pub missing: u64,
+    pub lost: u64,
+    pub bytes: u64,
+}
+
+/// A pass was started.
+#[derive(Serialize, ToSchema)]
+pub struct HealStarted {
+    pub started: bool,
+    pub deep: bool,
+}
+
+/// All drives.
+#[derive(Serialize, ToSchema)]
+pub struct DriveList {
+    pub drives: Vec<DriveState>,
+}
+
+/// The bearer token that metrics are read with.
+#[derive(Serialize, ToSchema)]
+pub struct MetricsToken {
+    pub token: String,
+}
+
+/// What a bucket may hold, and holds.
+#[derive(Serialize, ToSchema)]
+pub struct BucketQuota {
+    pub bucket: String,
+    /// Bytes; null: no limit.
+    pub quota: Option<u64>,
+    pub bytes: Option<u64>,
+    pub versions: Option<u64>,
+}
+
+/// What is known of a request. Empty fields are left out; see docs/audit.md.
+#[derive(Serialize, ToSchema)]
+pub struct RequestRecord {
+    /// `2026-11-21T18:43:11.123Z`.
+    pub time: String,
+    pub request_id: String,
+    /// `s3`, `sts` or `admin`.
+    pub door: String,
+    pub operation: String,
+    pub method: String,
+    pub status: u16,
+    pub ip: String,
+    pub tls: bool,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub micros: u64,
+    #[serde(flatten)]
+    pub more: BTreeMap<String, serde_json::Value>,
+}
+
+/// Something was not done.
+#[derive(Serialize, ToSchema)]
+pub struct Problem {
+    /// What, and what to do.
+    pub error: String,
+    /// A word for programs.
+    pub code: String,
+}
