@@ -411,7 +411,7 @@ pub fn info(house: &House) -> Value {
         code: map.code.to_string(),
         data_shards: map.code.k.into(),
         parity_shards: map.code.m.into(),
-        epoch: map.epoch,
+        epoch: map.epoch.into(),
         readable: health.iter().all(|g| g.readable),
         writable: health.iter().all(|g| g.writable),
         buckets: house.store.buckets().len() as u64,
