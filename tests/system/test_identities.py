@@ -257,6 +257,9 @@ ROUTES = [
     ("PATCH", "keys/TARGETKEY", {"description": "x"}, None),
     ("DELETE", "keys/TARGETKEY", None, ["admin:RemoveServiceAccount"]),
     ("POST", "simulate", {"user": "target", "action": "s3:GetObject", "resource": "b"}, ["admin:GetPolicy"]),
+    ("GET", "quotas/team", None, ["admin:GetBucketQuota"]),
+    ("PUT", "quotas/team", {"quota": 1 << 40}, ["admin:SetBucketQuota"]),
+    ("DELETE", "quotas/team", None, ["admin:SetBucketQuota"]),
     ("DELETE", "users/target", None, ["admin:DeleteUser"]),
     ("POST", "drives/scrub", {}, ["admin:Heal"]),
     ("POST", "heal", {}, ["admin:Heal"]),
@@ -276,7 +279,7 @@ def test_every_route_for_everybody(own):
     source = (Path(__file__).parents[2] / "crates/ashlar/src/server/table.rs").read_text()
     table = re.findall(r'^    \w+ (GET|PUT|POST|PATCH|DELETE) "([^"]+)"', source, re.M)
     assert len(table) >= 32
-    ours = {(m, re.sub(r"(users|groups|policies|keys)/(?!attach|detach)[^/]+", r"\1/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
+    ours = {(m, re.sub(r"(users|groups|policies|keys|quotas)/(?!attach|detach)[^/]+", r"\1/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
     assert ours == set(table)
     for i, (method, path, body, actions) in enumerate(ROUTES):
         path = path.replace("{new}", f"fresh{i}")

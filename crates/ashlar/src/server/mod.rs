@@ -55,6 +55,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(30);
 /// How often leftovers of multipart uploads are collected.
 const SWEEP: Duration = Duration::from_secs(300);
+/// How often the time that locks go by is stored.
+const LOCK_TIME: Duration = Duration::from_secs(300);
 /// How often buckets with a limit are counted anew.
 const COUNT: Duration = Duration::from_secs(3600);
 /// How often it is stored when access keys were last used.
@@ -161,6 +163,7 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     tokio::spawn(keeper::run(house.clone()));
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
+    tokio::spawn(keep_lock_time(house.clone()));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
@@ -170,6 +173,9 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop));
     listener.serve(routes, stopping, DRAIN).await;
+    if let Err(error) = house.store.keep_lock_time().await {
+        tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+    }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
@@ -289,6 +295,16 @@ async fn count(house: Arc<House>) {
             }
         };
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// Stores the time that locks go by.
+async fn keep_lock_time(house: Arc<House>) {
+    loop {
+        if let Err(error) = house.store.keep_lock_time().await {
+            tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+        }
+        tokio::time::sleep(LOCK_TIME).await;
     }
 }
 
