@@ -28,6 +28,7 @@ mod places;
 mod reach;
 mod routes;
 pub mod size;
+mod surroundings;
 mod table;
 mod tls;
 
@@ -39,7 +40,7 @@ use std::time::Duration;
 
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
-use ashlar_idp::{Environment, Idp};
+use ashlar_idp::Idp;
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -148,7 +149,7 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     guard_weak(&started.root, &addresses)?;
     announce(&house, &started, &listener, &args.region, json);
     let iam = identities(&house, &started.root).await?;
-    let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
+    let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
