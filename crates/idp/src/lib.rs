@@ -28,6 +28,8 @@ mod ldap;
 mod openid;
 mod providers;
 mod settings;
+#[cfg(test)]
+mod testing;
 mod web;
 
 use std::sync::Arc;
@@ -39,7 +41,7 @@ use ashlar_iam::{Iam, Later, Refused, Values, Vouch, Vouched};
 use providers::Providers;
 
 pub use openid::{Choice, SignIn};
-pub use settings::{Environment, Error, Shown, Subsystem, Target, targets};
+pub use settings::{Environment, Error, REDACTED, Shown, Subsystem, Target, targets};
 pub use web::{Web, WebAnswer, WebAsk, Within};
 
 /// Time, in milliseconds since 1970.

@@ -198,7 +198,13 @@ impl Identities {
             | Route::DriveOffline
             | Route::DriveOnline
             | Route::DriveReplace
-            | Route::MetricsToken => Err(wrong("this is not about identities")),
+            | Route::MetricsToken
+            | Route::ProviderGet
+            | Route::ProviderPut
+            | Route::ProviderEdit
+            | Route::ProviderRemove
+            | Route::ProviderEnable
+            | Route::ProviderDisable => Err(wrong("this is not about identities")),
         }
     }
 
