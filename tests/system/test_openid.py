@@ -442,6 +442,11 @@ def test_a_provider_that_is_taken_away_takes_its_users_along(own, both, ashlar, 
     made = assume(own, token)["Credentials"]
     s3 = s3_of(own, made)
     s3.list_buckets()
+    # One user's sessions end; a new one counts.
+    ashlar("admin", "user", "revoke", "it", "openid/claims/alice")
+    fails("InvalidToken", s3.list_buckets)
+    s3 = s3_of(own, assume(own, token)["Credentials"])
+    s3.list_buckets()
     ashlar("admin", "idp", "openid", "disable", "it", "claims")
     fails("InvalidToken", s3.list_buckets)
     fails("AccessDenied", assume, server=own, token=token)
