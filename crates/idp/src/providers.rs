@@ -204,3 +204,40 @@ impl Providers {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{World, values};
+    use crate::{Error, Subsystem};
+
+    #[tokio::test]
+    async fn the_environment_wins_and_one_bad_target_stops_no_other() {
+        let variables = [
+            ("MINIO_IDENTITY_OPENID_CONFIG_URL_A", "https://a.test/.well-known/openid-configuration"),
+            ("ASHLAR_IDENTITY_OPENID_CLIENT_ID_A", "of-the-environment"),
+            ("ASHLAR_IDENTITY_OPENID_CLIENT_SECRET_A", "planted-secret"),
+            ("ASHLAR_IDENTITY_OPENID_VENDOR_B", "keycloak"),
+        ];
+        let world = World::with(Vec::new(), &variables).await;
+        world.put("identity_openid", "a", &[("client_id", "stored"), ("role_policy", "readonly")]).await;
+        world.put("identity_openid", "c", &[("nonsense", "1")]).await;
+        let shown = world.idp.shown(Subsystem::OpenId);
+        let of = |name: &str| shown.iter().find(|s| s.target.name == name).unwrap();
+        let a = of("a");
+        assert!(a.enabled && a.problem.is_none());
+        assert_eq!(a.target.values["client_id"], "of-the-environment");
+        assert_eq!(a.target.values["client_secret"], "*redacted*");
+        assert_eq!(a.target.values["role_policy"], "readonly");
+        assert_eq!(a.target.fixed, ["config_url", "client_id", "client_secret"]);
+        for (name, why) in [("b", "vendor"), ("c", "nonsense")] {
+            assert!(!of(name).enabled);
+            assert!(of(name).problem.as_ref().unwrap().contains(why));
+        }
+        // What is checked is what would be in force: the environment's address, which does not answer.
+        let pairs = values(&[("config_url", "https://b.test/.well-known/openid-configuration")]);
+        let why = world.idp.check(Subsystem::OpenId, "a", &pairs).await.unwrap_err();
+        assert!(matches!(why, Error::Unreachable(_)), "{why}");
+        assert_eq!(world.web.times("https://a.test/.well-known/openid-configuration"), 1);
+        assert_eq!(world.web.times("https://b.test/.well-known/openid-configuration"), 0);
+    }
+}

@@ -74,6 +74,10 @@ pub struct World {
 
 impl World {
     pub async fn new(authorities: Vec<Vec<u8>>) -> World {
+        World::with(authorities, &[]).await
+    }
+
+    pub async fn with(authorities: Vec<Vec<u8>>, variables: &[(&str, &str)]) -> World {
         let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
         let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
         let root = Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") };
@@ -82,7 +86,7 @@ impl World {
         let clock: crate::Clock = Arc::new(move || shown.load(Ordering::SeqCst));
         let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
         let web = Arc::new(Table::default());
-        let environment = Environment::default();
+        let environment = Environment::new(values(variables));
         let around = Around { iam: iam.clone(), environment, web: web.clone(), clock, authorities };
         World { iam, web, now_ms, idp: Idp::new(around) }
     }
