@@ -199,6 +199,12 @@ impl Identities {
             | Route::DriveOnline
             | Route::DriveReplace
             | Route::MetricsToken
+            | Route::ProviderGet
+            | Route::ProviderPut
+            | Route::ProviderEdit
+            | Route::ProviderRemove
+            | Route::ProviderEnable
+            | Route::ProviderDisable
             | Route::QuotaGet
             | Route::QuotaPut
             | Route::QuotaRemove => Err(wrong("this is not about identities")),

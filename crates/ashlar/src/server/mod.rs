@@ -26,9 +26,11 @@ mod listen;
 mod logs;
 mod metrics;
 mod places;
+mod providers;
 mod quotas;
 mod reach;
 mod routes;
+mod surroundings;
 mod table;
 mod tls;
 
@@ -40,7 +42,7 @@ use std::time::Duration;
 
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
-use ashlar_idp::{Environment, Idp};
+use ashlar_idp::Idp;
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -154,8 +156,12 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     guard_weak(&started.root, &addresses)?;
     announce(&house, &started, &listener, &args.region, json);
     let iam = identities(&house, &started.root).await?;
-    let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
+    let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
+    let door = providers::Door::new(iam.clone(), idp.clone());
+    if let Some(certificates) = &certificates {
+        certificates.ask_clients(idp.wants_certificates());
+    }
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
@@ -168,8 +174,12 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
     }
-    let routes =
-        Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
+    let routes = Arc::new(routes::Routes::new(
+        service,
+        house.clone(),
+        door,
+        args.public_metrics || public_by_environment(),
+    ));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop));
     listener.serve(routes, stopping, DRAIN).await;
