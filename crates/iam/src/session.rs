@@ -188,6 +188,9 @@ impl Iam {
         identity.kind = Kind::Session;
         identity.expires_ms = Some(content.expires_ms);
         identity.issued_ms = Some(content.issued_ms);
+        if let Some(who) = &identity.federated {
+            self.see(&identity.access_key, who);
+        }
         Ok(Arc::new(identity))
     }
 }
