@@ -212,8 +212,10 @@ fn values(port: u16, more: &[(&str, &str)]) -> Values {
         ("group_search_base_dn", "ou=groups,dc=x"),
         ("group_search_filter", "(member=%d)"),
     ];
-    let all = all.iter().chain(more).map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
-    all.filter(|(_, v)| !v.is_empty()).collect()
+    // The later one counts, and an empty one is none.
+    let mut all: Values = all.iter().chain(more).map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    all.retain(|_, v| !v.is_empty());
+    all
 }
 
 struct World {
