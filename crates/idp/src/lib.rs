@@ -28,6 +28,8 @@ mod ldap;
 mod openid;
 mod providers;
 mod settings;
+#[cfg(test)]
+mod testing;
 mod web;
 
 use std::sync::Arc;
@@ -40,7 +42,7 @@ use providers::Providers;
 
 pub use ldap::Checked;
 pub use openid::{Choice, SignIn};
-pub use settings::{Environment, Error, Shown, Subsystem, Target, targets};
+pub use settings::{Environment, Error, REDACTED, Shown, Subsystem, Target, targets};
 pub use web::{Web, WebAnswer, WebAsk, Within};
 
 /// Time, in milliseconds since 1970.

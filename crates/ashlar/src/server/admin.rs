@@ -40,6 +40,7 @@ use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
 use super::identities::Identities;
 use super::keeper;
+use super::providers::Door;
 use super::routes::{Peer, plain};
 use super::table::Route;
 
@@ -56,6 +57,7 @@ pub struct Admin {
     token: String,
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
+    providers: Door,
 }
 
 /// What an action on drives needs.
@@ -152,11 +154,11 @@ impl From<Fault> for Refusal {
 
 impl Admin {
     /// The door over a house.
-    pub fn new(service: Arc<Service>, house: Arc<House>) -> Admin {
+    pub fn new(service: Arc<Service>, house: Arc<House>, providers: Door) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
-        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing }
+        Admin { identities: Identities::new(service.clone(), providers.idp()), service, house, token, scrubbing, providers }
     }
 
     /// Whether the bearer token of metrics was sent.
@@ -172,9 +174,12 @@ impl Admin {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut who = String::new();
-        let reply = match self.admit(request, peer, &mut who).await {
-            Ok(ask) => self.act(&ask).await,
-            Err(refusal) => Err(refusal),
+        let reply = match self.providers.sign_in(request, peer).await {
+            Ok(reply) => reply,
+            Err(request) => match self.admit(request, peer, &mut who).await {
+                Ok(ask) => self.act(&ask).await,
+                Err(refusal) => Err(refusal),
+            },
         };
         let mut response = match reply {
             Ok((status, value)) => json_answer(status, &value),
@@ -217,6 +222,18 @@ impl Admin {
     }
 
     async fn act(&self, ask: &Ask) -> Reply {
+        let provider = matches!(
+            ask.route,
+            Route::ProviderGet
+                | Route::ProviderPut
+                | Route::ProviderEdit
+                | Route::ProviderRemove
+                | Route::ProviderEnable
+                | Route::ProviderDisable
+        );
+        if provider {
+            return self.providers.answer(ask).await;
+        }
         let drives_only = matches!(
             ask.route,
             Route::Info

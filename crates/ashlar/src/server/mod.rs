@@ -25,6 +25,7 @@ mod listen;
 mod logs;
 mod metrics;
 mod places;
+mod providers;
 mod reach;
 mod routes;
 pub mod size;
@@ -151,6 +152,11 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     let iam = identities(&house, &started.root).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
+    let door = providers::Door::new(iam.clone(), idp.clone());
+    if let Some(certificates) = &certificates {
+        certificates.ask_clients(idp.wants_certificates());
+    }
+    tokio::spawn(idp.clone().watch_directories());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
@@ -161,8 +167,12 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
     }
-    let routes =
-        Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
+    let routes = Arc::new(routes::Routes::new(
+        service,
+        house.clone(),
+        door,
+        args.public_metrics || public_by_environment(),
+    ));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop));
     listener.serve(routes, stopping, DRAIN).await;

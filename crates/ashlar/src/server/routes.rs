@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::house::House;
+use super::providers::Door;
 
 /// What is known about the other end of a connection.
 pub struct Peer {
@@ -45,8 +46,8 @@ const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
     /// Puts them together.
-    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool) -> Routes {
-        let admin = Admin::new(service.clone(), house.clone());
+    pub fn new(service: Arc<Service>, house: Arc<House>, providers: Door, public_metrics: bool) -> Routes {
+        let admin = Admin::new(service.clone(), house.clone(), providers);
         Routes { foreground: house.sets.foreground(), service, house, admin, public_metrics }
     }
 

@@ -75,6 +75,13 @@ routes! {
     KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
     KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
     Simulate POST "simulate" AdminGetPolicy;
+    // As in MinIO: seeing the settings takes the right to change them.
+    ProviderGet GET "idp/*" AdminConfigUpdate;
+    ProviderPut PUT "idp/*" AdminConfigUpdate;
+    ProviderEdit PATCH "idp/*" AdminConfigUpdate;
+    ProviderRemove DELETE "idp/*" AdminConfigUpdate;
+    ProviderEnable POST "idp/*/enable" AdminConfigUpdate;
+    ProviderDisable POST "idp/*/disable" AdminConfigUpdate;
 }
 
 impl Route {

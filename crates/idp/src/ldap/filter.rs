@@ -141,7 +141,7 @@ fn filter(text: &str, depth: usize) -> Result<(Filter, &str), String> {
     if depth > DEEPEST {
         return Err("it is too deep".into());
     }
-    let inner = text.strip_prefix('(').ok_or("a ( is missing")?;
+    let inner = text.strip_prefix('(').ok_or("a ( is missing")?.trim_start();
     let (found, rest) = match inner.as_bytes().first() {
         Some(b'&') => list(&inner[1..], depth).map(|(all, rest)| (Filter::And(all), rest))?,
         Some(b'|') => list(&inner[1..], depth).map(|(all, rest)| (Filter::Or(all), rest))?,

@@ -58,7 +58,8 @@ pub fn groups(value: Option<&Value>, provider: &str) -> Vec<String> {
 pub fn facts(claims: &Claims) -> Result<Facts, &'static str> {
     let mut all = Facts::new();
     collect(claims, "", DEPTH, &mut all);
-    let size: usize = all.iter().map(|(n, v)| n.len() + 6 + v.iter().map(|v| v.len() + 3).sum::<usize>()).sum();
+    let size: usize =
+        all.iter().map(|(n, v)| n.len() + 6 + v.iter().map(|v| v.len() + 3).sum::<usize>()).sum();
     if all.len() > NAMES || size > BYTES {
         return Err("its claims are too many or too long; have the provider send fewer");
     }

@@ -112,7 +112,8 @@ impl Keys {
     /// # Errors
     /// It is no set, or none of its keys can be used.
     pub fn parse(json: &[u8]) -> Result<Keys, String> {
-        let set: Set = serde_json::from_slice(json).map_err(|e| format!("the keys are not understood: {e}"))?;
+        let set: Set =
+            serde_json::from_slice(json).map_err(|e| format!("the keys are not understood: {e}"))?;
         let read = |v| serde_json::from_value::<Jwk>(v).ok().and_then(usable);
         let keys: Vec<Key> = set.keys.into_iter().take(LIMIT).filter_map(read).collect();
         if keys.is_empty() {
