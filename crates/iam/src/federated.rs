@@ -161,16 +161,22 @@ impl Iam {
         keys.filter_map(|(n, k)| Some((n.clone(), k.federated.clone().filter(of)?))).collect()
     }
 
-    /// The owner of an access key, someone federated, is in these groups now.
+    /// The owner of an access key, someone federated, has these groups and attributes now.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn set_federated_groups(&self, access_key: &str, groups: &[String]) -> Result<()> {
+    pub async fn set_federated_facts(
+        &self,
+        access_key: &str,
+        groups: &[String],
+        attributes: &Facts,
+    ) -> Result<()> {
         self.change(|iam, c| {
             let stored = c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
             let mut key = (**stored).clone();
             let who = key.federated.as_mut().ok_or_else(|| missing("federated access key", access_key))?;
             who.groups = groups.to_vec();
+            who.attributes.clone_from(attributes);
             key.changed_ms = iam.now();
             iam.put(c, format!("{KEYS}{access_key}"), &key);
             Ok(())

@@ -535,9 +535,11 @@ fn what_a_directory_no_longer_says_ends() {
         assert_eq!(iam.federated_keys("ldap/_").len(), 2);
         assert!(iam.federated_keys("openid/k").is_empty());
         assert!(reads(&iam.find(&key_a).unwrap()));
-        iam.set_federated_groups(&key_a, &names(&["cn=h,dc=x"])).await.unwrap();
+        let facts = vec![("mail".to_owned(), names(&["m"]))];
+        iam.set_federated_facts(&key_a, &names(&["cn=h,dc=x"]), &facts).await.unwrap();
+        assert_eq!(iam.find(&key_a).unwrap().federated.as_ref().unwrap().attributes[0], facts[0]);
         assert!(!reads(&iam.find(&key_a).unwrap()) && reads(&iam.find(&key_b).unwrap()));
-        assert!(matches!(iam.set_federated_groups("none", &[]).await, Err(Error::Missing { .. })));
+        assert!(matches!(iam.set_federated_facts("none", &[], &facts).await, Err(Error::Missing { .. })));
 
         // Somebody is gone: keys and sessions of theirs end, nobody else's do, and a later session counts.
         assert_eq!(iam.end_federated("ldap/_", "uid=b,dc=x").await.unwrap(), 1);

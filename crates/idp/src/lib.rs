@@ -219,10 +219,17 @@ impl Idp {
             }
             match self.check_directories().await {
                 Ok(Some(done)) if done != Checked::default() => {
-                    tracing::info!(people = done.people, gone = done.gone, changed = done.changed, "users of the directory were looked up again");
+                    tracing::info!(
+                        people = done.people,
+                        gone = done.gone,
+                        changed = done.changed,
+                        "users of the directory were looked up again"
+                    );
                 }
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "users of the directory cannot be looked up again; nothing changes"),
+                Err(error) => {
+                    tracing::warn!(%error, "users of the directory cannot be looked up again; nothing changes")
+                }
             }
         }
     }

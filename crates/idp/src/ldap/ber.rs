@@ -139,7 +139,12 @@ mod tests {
         }
         assert!(number(&[0x80]).is_none() && number(&[]).is_none() && number(&[1; 6]).is_none());
         // Many-byte tags, indefinite and absurd lengths.
-        for bytes in [&[0x1f, 1, 0][..], &[0x30, 0x80, 0, 0], &[0x30, 0x85, 1, 1, 1, 1, 1], &[4, 0x84, 255, 255, 255, 255]] {
+        for bytes in [
+            &[0x1f, 1, 0][..],
+            &[0x30, 0x80, 0, 0],
+            &[0x30, 0x85, 1, 1, 1, 1, 1],
+            &[4, 0x84, 255, 255, 255, 255],
+        ] {
             assert!(Reader(bytes).next().is_none());
         }
     }

@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ashlar_iam::{Federated, Iam};
+use ashlar_iam::{Facts, Federated, Iam};
 
-use super::connection::{Connection, Failure};
 use super::Provider;
+use super::connection::{Connection, Failure};
 use super::dn::Dn;
 use crate::Error;
 
@@ -24,7 +24,7 @@ pub struct Checked {
     pub people: usize,
     /// Of them, those whom the directory no longer has.
     pub gone: usize,
-    /// Of them, those whose groups changed so that an access key or a session did.
+    /// Of them, those whose groups or attributes changed so that an access key or a session did.
     pub changed: usize,
 }
 
@@ -88,26 +88,30 @@ impl Provider {
                 std::mem::replace(&mut c, self.lookup().await.map_err(away)?).close().await;
             }
             let person = self.settings.again(&mut c, &id, &held[&id].username).await.map_err(away)?;
-            let groups = match &person {
+            let now = match &person {
                 None => None,
-                Some(person) => match self.settings.groups(&mut c, person).await {
+                Some(found) => match self.settings.groups(&mut c, found).await {
                     // Too many groups: as at a login, this is nobody who can be vouched for.
                     Err(Failure::TooMuch(why)) => {
                         tracing::warn!(user = id, why, "a user's groups cannot be taken");
                         None
                     }
-                    groups => Some(groups.map_err(away)?),
+                    groups => Some((groups.map_err(away)?, &found.attributes)),
                 },
             };
             done.people += 1;
-            match groups {
+            match now {
                 None => {
                     done.gone += 1;
                     let keys = iam.end_federated(&self.name, &id).await.map_err(stored)?;
-                    tracing::warn!(user = id, keys, "the directory no longer vouches for a user: sessions end, access keys are disabled");
+                    tracing::warn!(
+                        user = id,
+                        keys,
+                        "the directory no longer vouches for a user: sessions end, access keys are disabled"
+                    );
                 }
-                Some(groups) => {
-                    if self.follow(iam, &id, &held[&id], &groups).await? {
+                Some((groups, attributes)) => {
+                    if follow(iam, &id, &held[&id], &groups, attributes).await? {
                         done.changed += 1;
                     }
                 }
@@ -128,25 +132,35 @@ impl Provider {
             ))),
         }
     }
+}
 
-    /// Takes over somebody's groups. Answers whether that changed anything.
-    async fn follow(&self, iam: &Iam, id: &str, held: &Held, groups: &[String]) -> Result<bool, Error> {
-        let mut changed = false;
-        for (key, who) in &held.keys {
-            if who.groups != groups {
-                iam.set_federated_groups(key, groups).await.map_err(stored)?;
-                tracing::info!(user = id, access_key = key, "the groups of an access key's user changed");
-                changed = true;
-            }
-        }
-        let left = |who: &Federated| who.groups.iter().any(|g| !groups.contains(g));
-        if held.sessions.iter().any(|(_, who)| left(who)) {
-            iam.revoke_sessions(id).await.map_err(stored)?;
-            tracing::info!(user = id, "a user left a group: the sessions that had it end");
+/// Takes over somebody's groups and attributes. Answers whether that changed anything.
+async fn follow(
+    iam: &Iam,
+    id: &str,
+    held: &Held,
+    groups: &[String],
+    attributes: &Facts,
+) -> Result<bool, Error> {
+    let mut changed = false;
+    for (key, who) in &held.keys {
+        if who.groups != groups || who.attributes != *attributes {
+            iam.set_federated_facts(key, groups, attributes).await.map_err(stored)?;
+            tracing::info!(
+                user = id,
+                access_key = key,
+                "groups or attributes of an access key's user changed"
+            );
             changed = true;
         }
-        Ok(changed)
     }
+    let left = |who: &Federated| who.groups.iter().any(|g| !groups.contains(g));
+    if held.sessions.iter().any(|(_, who)| left(who)) {
+        iam.revoke_sessions(id).await.map_err(stored)?;
+        tracing::info!(user = id, "a user left a group: the sessions that had it end");
+        changed = true;
+    }
+    Ok(changed)
 }
 
 fn username(who: &Federated) -> String {

@@ -106,7 +106,8 @@ impl Server {
     }
 
     async fn tcp(&self) -> Result<TcpStream, Failure> {
-        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await.map_err(away("its name"))?;
+        let found =
+            tokio::net::lookup_host((self.host.as_str(), self.port)).await.map_err(away("its name"))?;
         let mut last = Failure::Away("has no address".into());
         for address in found.take(8) {
             last = match classify(address.ip()) {
@@ -330,15 +331,22 @@ mod tests {
         let ok = [framed(ENTRY), framed(b"\x02\x01\x01\x73\x00"), framed(DONE)].concat();
         assert_eq!(told(ok.clone(), 1).await.unwrap().len(), 1, "a reference is passed over");
         assert!(matches!(told(ok, 0).await, Err(Failure::TooMuch(_))));
-        let coded = |code: u8| framed(&[&b"\x02\x01\x01\x65\x07\x0a\x01"[..], &[code], b"\x04\x00\x04\x00"].concat());
+        let coded =
+            |code: u8| framed(&[&b"\x02\x01\x01\x65\x07\x0a\x01"[..], &[code], b"\x04\x00\x04\x00"].concat());
         assert!(told(coded(32), 1).await.unwrap().is_empty());
         assert!(matches!(told(coded(4), 1).await, Err(Failure::TooMuch(_))));
         assert!(matches!(told(coded(51), 1).await, Err(Failure::Away(_))));
         assert!(matches!(told(coded(50), 1).await, Err(Failure::Refused(..))));
         assert!(matches!(told(coded(10), 1).await, Err(Failure::Refused(..))), "referrals are not followed");
         // The wrong number, the directory's leave, no LDAP, no end, nothing.
-        assert!(matches!(told(framed(b"\x02\x01\x07\x65\x07\x0a\x01\x00\x04\x00\x04\x00"), 1).await, Err(Failure::Away(_))));
-        assert!(matches!(told(framed(b"\x02\x01\x00\x78\x07\x0a\x01\x34\x04\x00\x04\x00"), 1).await, Err(Failure::Away(_))));
+        assert!(matches!(
+            told(framed(b"\x02\x01\x07\x65\x07\x0a\x01\x00\x04\x00\x04\x00"), 1).await,
+            Err(Failure::Away(_))
+        ));
+        assert!(matches!(
+            told(framed(b"\x02\x01\x00\x78\x07\x0a\x01\x34\x04\x00\x04\x00"), 1).await,
+            Err(Failure::Away(_))
+        ));
         assert!(matches!(told(b"HTTP/1.1 400 Bad Request\r\n".to_vec(), 1).await, Err(Failure::Away(_))));
         assert!(matches!(told(framed(ENTRY), 1).await, Err(Failure::Away(_))));
         assert!(matches!(told(Vec::new(), 1).await, Err(Failure::Away(_))));
@@ -374,7 +382,8 @@ mod tests {
             s.write_all(&answer).await.unwrap();
             s
         };
-        let (started, _held) = tokio::join!(async { start_tls(connect(address).await.unwrap()).await }, server);
+        let (started, _held) =
+            tokio::join!(async { start_tls(connect(address).await.unwrap()).await }, server);
         started
     }
 

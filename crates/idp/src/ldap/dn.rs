@@ -315,9 +315,28 @@ mod tests {
             assert_eq!(normal(text).unwrap(), want, "{text}");
         }
         for text in [
-            "", "a", "=a", "cn=a,", ",cn=a", "cn=a,,dc=x", "cn=a;dc=x", "cn=\"a\"", "cn=a\\", "cn=a\\z",
-            "cn=a\\4", "cn=#0", "cn=#zz", "cn=#0c05", "cn=a<b", "c n=a", "1a=b", "1..2=b", "cn=\\ff",
-            "cn=a+cn=A", "-=b", "cn=a\0",
+            "",
+            "a",
+            "=a",
+            "cn=a,",
+            ",cn=a",
+            "cn=a,,dc=x",
+            "cn=a;dc=x",
+            "cn=\"a\"",
+            "cn=a\\",
+            "cn=a\\z",
+            "cn=a\\4",
+            "cn=#0",
+            "cn=#zz",
+            "cn=#0c05",
+            "cn=a<b",
+            "c n=a",
+            "1a=b",
+            "1..2=b",
+            "cn=\\ff",
+            "cn=a+cn=A",
+            "-=b",
+            "cn=a\0",
         ] {
             assert!(normal(text).is_err(), "{text:?}");
         }

@@ -116,7 +116,13 @@ impl Filter {
                 w.nest(0x30, |w| {
                     let last = pieces.len() - 1;
                     for (i, v) in pieces.iter().enumerate().filter(|(_, v)| !v.is_empty()) {
-                        let tag = if i == 0 { 0x80 } else if i == last { 0x82 } else { 0x81 };
+                        let tag = if i == 0 {
+                            0x80
+                        } else if i == last {
+                            0x82
+                        } else {
+                            0x81
+                        };
                         w.bytes(tag, &text(v));
                     }
                 });
@@ -277,7 +283,10 @@ mod tests {
         let table: [(&str, &[u8]); 6] = [
             ("(uid=%s)", b"\xa3\x08\x04\x03uid\x04\x01a"),
             ("(objectClass=*)", b"\x87\x0bobjectClass"),
-            ("(&(uid=%s)(!(cn=x)))", b"\xa0\x15\xa3\x08\x04\x03uid\x04\x01a\xa2\x09\xa3\x07\x04\x02cn\x04\x01x"),
+            (
+                "(&(uid=%s)(!(cn=x)))",
+                b"\xa0\x15\xa3\x08\x04\x03uid\x04\x01a\xa2\x09\xa3\x07\x04\x02cn\x04\x01x",
+            ),
             ("(cn=a*b*c)", b"\xa4\x0f\x04\x02cn\x30\x09\x80\x01a\x81\x01b\x82\x01c"),
             ("(cn=*b*)", b"\xa4\x09\x04\x02cn\x30\x03\x81\x01b"),
             (
@@ -298,8 +307,25 @@ mod tests {
     #[test]
     fn wrong_filters_are_refused() {
         for text in [
-            "", "uid=%s", "(uid=%s", "(uid=%s))", "()", "(&)", "(uid)", "(=a)", "(u d=a)", "(a=\\4)", "(a=\\zz)",
-            "(a>=*)", "(a=b**c)", "(:=a)", "(a:b:c:=d)", "(!(a=1)(b=2))", "(a=b)(c=d)", "(cn:=a*)", "(a=\\+1)",
+            "",
+            "uid=%s",
+            "(uid=%s",
+            "(uid=%s))",
+            "()",
+            "(&)",
+            "(uid)",
+            "(=a)",
+            "(u d=a)",
+            "(a=\\4)",
+            "(a=\\zz)",
+            "(a>=*)",
+            "(a=b**c)",
+            "(:=a)",
+            "(a:b:c:=d)",
+            "(!(a=1)(b=2))",
+            "(a=b)(c=d)",
+            "(cn:=a*)",
+            "(a=\\+1)",
         ] {
             assert!(Filter::parse(text).is_err(), "{text}");
         }

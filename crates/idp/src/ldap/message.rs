@@ -211,7 +211,14 @@ mod tests {
         assert_eq!(bind(1, "cn=a", "pw"), b"\x30\x12\x02\x01\x01\x60\x0d\x02\x01\x03\x04\x04cn=a\x80\x02pw");
         assert_eq!(unbind(5), b"\x30\x05\x02\x01\x05\x42\x00");
         assert_eq!(start_tls(1), b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037");
-        let s = Search { base: "", scope: Scope::Base, limit: 1, filter: b"\x87\x01a", attributes: &[], seconds: 9 };
+        let s = Search {
+            base: "",
+            scope: Scope::Base,
+            limit: 1,
+            filter: b"\x87\x01a",
+            attributes: &[],
+            seconds: 9,
+        };
         assert_eq!(
             search(2, &s),
             b"\x30\x20\x02\x01\x02\x63\x1b\x04\x00\x0a\x01\x00\x0a\x01\x00\x02\x01\x01\x02\x01\x09\x01\x01\x00\x87\x01a\x30\x05\x04\x031.1"

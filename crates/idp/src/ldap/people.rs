@@ -166,12 +166,7 @@ impl Look for InDirectory<'_> {
 }
 
 /// Groups by their normal forms; with `nested`, those that groups are in, too.
-pub async fn walk(
-    look: &mut impl Look,
-    nested: bool,
-    user: &str,
-    dn: &str,
-) -> Result<Vec<String>, Failure> {
+pub async fn walk(look: &mut impl Look, nested: bool, user: &str, dn: &str) -> Result<Vec<String>, Failure> {
     let mut found: BTreeSet<String> = BTreeSet::new();
     let mut next = VecDeque::from([(dn.to_owned(), 0)]);
     while let Some((member, depth)) = next.pop_front() {
@@ -246,7 +241,8 @@ mod tests {
         };
         assert_eq!(walk(&mut chain(DEPTH - 1), true, "", "cn=0").await.unwrap().len(), DEPTH - 1);
         assert!(matches!(walk(&mut chain(DEPTH), true, "", "cn=0").await, Err(Failure::TooMuch(_))));
-        let wide = |n: usize| Fake([("u=a".to_owned(), (0..n).map(|i| format!("cn={i}")).collect())].into(), 0);
+        let wide =
+            |n: usize| Fake([("u=a".to_owned(), (0..n).map(|i| format!("cn={i}")).collect())].into(), 0);
         assert_eq!(walk(&mut wide(GROUPS), true, "", "u=a").await.unwrap().len(), GROUPS);
         assert!(matches!(walk(&mut wide(GROUPS + 1), false, "", "u=a").await, Err(Failure::TooMuch(_))));
     }

@@ -149,7 +149,9 @@ fn groups(values: &Values, nested: bool) -> Result<(Vec<Base>, Filter), Error> {
         (Some(base), Some(filter)) => {
             let filter = Filter::parse(filter).map_err(Error::Invalid)?;
             if !filter.has(&Piece::User) && !filter.has(&Piece::Dn) {
-                return invalid("group_search_filter has %d in the place of the user's DN, or %s of its name");
+                return invalid(
+                    "group_search_filter has %d in the place of the user's DN, or %s of its name",
+                );
             }
             if nested && (filter.has(&Piece::User) || !filter.has(&Piece::Dn)) {
                 return invalid("with group_search_nested, group_search_filter has %d, and no %s");
@@ -201,7 +203,10 @@ fn server(address: &str, values: &Values, around: &Arc<Around>) -> Result<Server
     let default = if insecure || start { 389 } else { 636 };
     let (host, port) = split(address, default)?;
     if insecure {
-        tracing::warn!(server = address, "server_insecure is on: names and passwords go to the directory in clear");
+        tracing::warn!(
+            server = address,
+            "server_insecure is on: names and passwords go to the directory in clear"
+        );
         return Ok(Server { host, port, privacy: Privacy::None });
     }
     let mut authorities = around.authorities.clone();

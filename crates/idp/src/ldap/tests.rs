@@ -260,7 +260,16 @@ async fn a_login_gives_names_groups_and_attributes() {
 #[tokio::test]
 async fn wrong_names_and_passwords_are_answered_alike() {
     let w = World::new(&[]).await;
-    for (name, password) in [("alice", ""), ("", "x"), ("  ", "x"), ("a\0", "x"), ("a\nb", "x"), (&"a".repeat(300), "x"), ("alice", &"x".repeat(2000)), ("alice", "a\0")] {
+    for (name, password) in [
+        ("alice", ""),
+        ("", "x"),
+        ("  ", "x"),
+        ("a\0", "x"),
+        ("a\nb", "x"),
+        (&"a".repeat(300), "x"),
+        ("alice", &"x".repeat(2000)),
+        ("alice", "a\0"),
+    ] {
         assert!(matches!(w.provider.try_login(name, password).await, Err(Refused::Denied(_))));
     }
     assert_eq!(w.fake.asked.load(Ordering::SeqCst), 0, "nothing of that is worth a question");
@@ -271,7 +280,10 @@ async fn wrong_names_and_passwords_are_answered_alike() {
         began.elapsed()
     };
     let (a, b, c, d) = tokio::join!(
-        timed("alice", "wrong"), timed("nobody", "wrong"), timed("*", "planted-alice"), timed("alice", "")
+        timed("alice", "wrong"),
+        timed("nobody", "wrong"),
+        timed("*", "planted-alice"),
+        timed("alice", "")
     );
     for took in [a, b, c, d] {
         assert!(took >= FLOOR && took < FLOOR * 3, "{took:?}");
@@ -385,15 +397,33 @@ async fn settings_that_are_refused() {
     };
     assert_eq!(told(&[]), "");
     for (name, value) in [
-        ("server_addr", ""), ("server_addr", "ldap://h"), ("server_addr", "h:x"), ("server_addr", "[::1"),
-        ("server_addr", ":1"), ("srv_record_name", "ldap"), ("username_format", "uid=%s"), ("sts_expiry", "1h"),
-        ("tls_skip_verify", "on"), ("server_starttls", "on"), ("server_insecure", "maybe"),
-        ("lookup_bind_dn", ""), ("lookup_bind_dn", "admin"), ("lookup_bind_password", ""),
-        ("user_dn_search_base_dn", ""), ("user_dn_search_base_dn", "x"), ("user_dn_search_filter", ""),
-        ("user_dn_search_filter", "(uid=a)"), ("user_dn_search_filter", "(uid=%s)(a=b)"),
-        ("user_dn_search_filter", "(&(uid=%s)(member=%d))"), ("user_dn_attributes", "groups"),
-        ("user_dn_attributes", "a b"), ("group_search_base_dn", ""), ("group_search_filter", ""),
-        ("group_search_filter", "(cn=x)"), ("check_interval", "0s"), ("check_interval", "2d"),
+        ("server_addr", ""),
+        ("server_addr", "ldap://h"),
+        ("server_addr", "h:x"),
+        ("server_addr", "[::1"),
+        ("server_addr", ":1"),
+        ("srv_record_name", "ldap"),
+        ("username_format", "uid=%s"),
+        ("sts_expiry", "1h"),
+        ("tls_skip_verify", "on"),
+        ("server_starttls", "on"),
+        ("server_insecure", "maybe"),
+        ("lookup_bind_dn", ""),
+        ("lookup_bind_dn", "admin"),
+        ("lookup_bind_password", ""),
+        ("user_dn_search_base_dn", ""),
+        ("user_dn_search_base_dn", "x"),
+        ("user_dn_search_filter", ""),
+        ("user_dn_search_filter", "(uid=a)"),
+        ("user_dn_search_filter", "(uid=%s)(a=b)"),
+        ("user_dn_search_filter", "(&(uid=%s)(member=%d))"),
+        ("user_dn_attributes", "groups"),
+        ("user_dn_attributes", "a b"),
+        ("group_search_base_dn", ""),
+        ("group_search_filter", ""),
+        ("group_search_filter", "(cn=x)"),
+        ("check_interval", "0s"),
+        ("check_interval", "2d"),
     ] {
         let why = told(&[(name, value)]);
         let hint = ["server_", "filter", "base", "lookup", "user_dn", "missing"];
