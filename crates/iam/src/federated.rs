@@ -77,6 +77,15 @@ impl Federated {
         self.provider.starts_with("ldap/")
     }
 
+    /// As it is stored, in tokens and access keys: both have limits, and distinguished names are long, so
+    /// that groups are not there twice.
+    pub(crate) fn stored(mut self) -> Federated {
+        if self.is_in_directory() {
+            self.attributes.retain(|(n, _)| !n.eq_ignore_ascii_case("groups"));
+        }
+        self
+    }
+
     /// Refuses what cannot be kept apart from users stored here, and what is too long.
     ///
     /// # Errors
@@ -274,10 +283,8 @@ impl Directory {
         let rights = self.named(&who.id, names, who.groups.clone());
         let mut identity = self.acting(who.id.clone(), false, rights);
         identity.kind = Kind::Session;
-        let mut known = who.clone();
+        let mut known = who.clone().stored();
         if known.is_in_directory() && !known.groups.is_empty() {
-            // Not stored twice: tokens have a limit, and distinguished names are long.
-            known.attributes.retain(|(n, _)| !n.eq_ignore_ascii_case("groups"));
             known.attributes.push(("groups".into(), known.groups.clone()));
         }
         identity.federated = Some(Arc::new(known));

@@ -123,7 +123,7 @@ impl Iam {
             expires_ms,
             bounds,
             made_with,
-            federated,
+            federated: federated.map(Federated::stored),
         };
         let plain = serde_json::to_vec(&content).expect("plain data");
         let token = STANDARD.encode(self.tokens.seal(PLACE, &plain));

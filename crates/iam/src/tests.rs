@@ -531,6 +531,13 @@ fn what_a_directory_no_longer_says_ends() {
         let groups = identity.federated.as_ref().unwrap().attributes.iter().find(|(n, _)| n == "groups");
         assert_eq!(groups.unwrap().1, ["cn=g,dc=x", "cn=h,dc=x"], "ldap:groups");
 
+        // What a session knows is stored without the groups a second time.
+        let mine = NewKey { federated: identity.federated.as_deref().cloned(), ..new("uid=a,dc=x") };
+        let (key_c, _) = iam.add_key(mine).await.unwrap();
+        let kept = iam.federated_keys("ldap/_").into_iter().find(|(n, _)| *n == key_c).unwrap().1;
+        assert_eq!(kept, who("uid=a,dc=x"));
+        iam.remove_key(&key_c).await.unwrap();
+
         // Groups of a key follow.
         assert_eq!(iam.federated_keys("ldap/_").len(), 2);
         assert!(iam.federated_keys("openid/k").is_empty());

@@ -250,7 +250,12 @@ mod tests {
             ("the authority itself", vec![ca.der().to_vec()]),
             ("another's behind the authority", vec![ca.der().to_vec(), good.clone()]),
             ("another's behind a stranger's", vec![client(&stranger, &params(&["job"])), good.clone()]),
-            ("no common name", vec![changed(&|p| drop(p.distinguished_name.remove(DnType::CommonName)))]),
+            (
+                "no common name",
+                vec![changed(&|p| {
+                    p.distinguished_name.remove(DnType::CommonName);
+                })],
+            ),
             (
                 "for servers",
                 vec![changed(&|p| p.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth])],

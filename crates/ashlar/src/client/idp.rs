@@ -12,7 +12,7 @@ use super::{
     Context,
     admin::ask_with,
     failure::{Failure, Outcome, While},
-    iam::shown,
+    iam::{order, shown},
     output::Tone,
 };
 
@@ -27,7 +27,7 @@ pub enum Command {
     Openid(Verb),
     /// LDAP servers, Active Directory
     #[command(subcommand)]
-    Ldap(Verb),
+    Ldap(LdapVerb),
     /// Client certificates
     #[command(subcommand)]
     Tls(Verb),
@@ -55,6 +55,41 @@ pub enum Verb {
     Enable(One),
     /// Use one no longer: its users' sessions and access keys do not count
     Disable(One),
+}
+
+/// What to do about LDAP.
+#[derive(Subcommand, Debug)]
+pub enum LdapVerb {
+    #[command(flatten)]
+    Settings(Verb),
+    /// Policies of its users and groups
+    #[command(subcommand)]
+    Policy(LdapPolicy),
+}
+
+/// Who gets policies.
+#[derive(Subcommand, Debug)]
+pub enum LdapPolicy {
+    /// Give policies to a user or group
+    Attach(LdapAssociation),
+    /// Take policies from a user or group
+    Detach(LdapAssociation),
+}
+
+/// To whom.
+#[derive(Args, Debug)]
+pub struct LdapAssociation {
+    /// The server's alias
+    alias: String,
+    /// The policies
+    #[arg(required = true)]
+    policies: Vec<String>,
+    /// A user's distinguished name
+    #[arg(long, short, conflicts_with = "group", required_unless_present = "group")]
+    user: Option<String>,
+    /// A group's distinguished name
+    #[arg(long, short)]
+    group: Option<String>,
 }
 
 /// Which one.
@@ -109,7 +144,8 @@ fn parts(words: &[String]) -> Outcome<(String, Map<String, Value>)> {
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let (kind, verb) = match command {
         Command::Openid(verb) => ("openid", verb),
-        Command::Ldap(verb) => ("ldap", verb),
+        Command::Ldap(LdapVerb::Settings(verb)) => ("ldap", verb),
+        Command::Ldap(LdapVerb::Policy(command)) => return policy(command, context).await,
         Command::Tls(verb) => ("tls", verb),
     };
     let path = |name: &str| format!("idp/{kind}/{name}");
@@ -136,6 +172,23 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
     let rest = if answer["name"].is_string() { format!(":\n{}", text(&answer)) } else { String::new() };
     context.output.done(|| answer, || format!("{done}{rest}"));
     Ok(())
+}
+
+async fn policy(command: LdapPolicy, context: &Context) -> Outcome {
+    let (association, verb) = match command {
+        LdapPolicy::Attach(association) => (association, "attach"),
+        LdapPolicy::Detach(association) => (association, "detach"),
+    };
+    let LdapAssociation { alias, policies, user, group } = association;
+    // The command line sees to it that there is one of them.
+    let (field, name) = match user {
+        Some(user) => ("federated_user", user),
+        None => ("federated_group", group.unwrap_or_default()),
+    };
+    let text = format!("{verb}ed {}: `{name}`.", policies.join(", "));
+    let mut body = json!({ "policies": policies });
+    body[field] = json!(name);
+    order(context, &alias, Method::POST, &format!("policies/{verb}"), Some(&body), text).await
 }
 
 /// One provider, as people read it.

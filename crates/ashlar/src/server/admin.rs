@@ -9,7 +9,7 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
-//! | users, groups, policies, keys | see `identities` |
+//! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
 //! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
@@ -253,6 +253,10 @@ impl Admin {
                 | Route::DriveReplace
                 | Route::MetricsToken
         );
+        if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
+            ask.need(ask.route.actions(), false)?;
+            return super::quotas::answer(&self.house.store, ask).await;
+        }
         if !drives_only {
             return self.identities.answer(ask).await;
         }

@@ -215,7 +215,10 @@ impl Identities {
             | Route::ProviderEdit
             | Route::ProviderRemove
             | Route::ProviderEnable
-            | Route::ProviderDisable => Err(wrong("this is not about identities")),
+            | Route::ProviderDisable
+            | Route::QuotaGet
+            | Route::QuotaPut
+            | Route::QuotaRemove => Err(wrong("this is not about identities")),
         }
     }
 

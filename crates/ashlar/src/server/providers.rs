@@ -176,7 +176,10 @@ impl Door {
         for (key, value) in order.values {
             match value.trim() {
                 "" => drop(values.remove(&key)),
-                REDACTED if ask.route == Route::ProviderEdit => {}
+                REDACTED if ask.route == Route::ProviderPut => {
+                    return Err(wrong(format!("{key} is missing: {REDACTED} stands in its place")));
+                }
+                REDACTED => {}
                 _ => drop(values.insert(key, value)),
             }
         }

@@ -74,6 +74,9 @@ routes! {
     KeyGet GET "keys/*" AdminListServiceAccounts;
     KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
     KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
+    QuotaGet GET "quotas/*" AdminGetBucketQuota;
+    QuotaPut PUT "quotas/*" AdminSetBucketQuota;
+    QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     Simulate POST "simulate" AdminGetPolicy;
     // As in MinIO: seeing the settings takes the right to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;

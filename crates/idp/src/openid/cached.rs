@@ -3,7 +3,8 @@
 //! Invariants: a provider is asked at most once in [`PAUSE_MS`], however often somebody wants to know, and
 //! by one at a time, so that forged tokens cannot make this server hammer it; what is known goes on
 //! counting for [`STALE_MS`] while the provider cannot be asked; a new answer replaces the old one as a
-//! whole, so that keys that were taken back count no longer.
+//! whole, so that keys that were taken back count no longer; a question goes on when the client whose
+//! request led to it has gone, so that clients that come and go cannot keep an answer from everybody.
 //!
 //! Must never know: what is kept.
 
@@ -30,15 +31,40 @@ struct State<T> {
 /// Something that is kept.
 pub struct Cached<T> {
     fresh_ms: i64,
-    state: Mutex<State<T>>,
-    turn: tokio::sync::Mutex<()>,
+    state: Arc<Mutex<State<T>>>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl<T> Cached<T> {
+impl<T> State<T> {
+    /// Takes an answer.
+    fn take(&mut self, now_ms: i64, answer: Result<T, String>) {
+        match answer {
+            Ok(value) => {
+                self.since_ms = now_ms;
+                self.why.clear();
+                self.value = Some(Arc::new(value));
+            }
+            Err(why) => {
+                tracing::warn!(why, "an identity provider does not answer");
+                self.why = why;
+            }
+        }
+    }
+
+    /// What is known, unless it is too old to count.
+    fn kept(&self, now_ms: i64) -> Result<Arc<T>, String> {
+        match &self.value {
+            Some(value) if now_ms - self.since_ms < STALE_MS => Ok(value.clone()),
+            _ => Err(self.why.clone()),
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Cached<T> {
     /// Nothing yet; an answer is renewed when it is older than `fresh_ms`.
     pub fn new(fresh_ms: i64) -> Cached<T> {
         let state = State { value: None, since_ms: 0, asked_ms: None, why: String::new() };
-        Cached { fresh_ms, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }
+        Cached { fresh_ms, state: Arc::new(Mutex::new(state)), turn: Arc::default() }
     }
 
     /// The value; asked for anew when it is old, or when it is not `enough`. What comes back is perhaps not
@@ -53,34 +79,26 @@ impl<T> Cached<T> {
         ask: impl FnOnce() -> F,
     ) -> Result<Arc<T>, String>
     where
-        F: Future<Output = Result<T, String>>,
+        F: Future<Output = Result<T, String>> + Send + 'static,
     {
         if let Some(value) = self.settled(now_ms, &enough) {
             return value;
         }
-        let _turn = self.turn.lock().await;
+        let turn = self.turn.clone().lock_owned().await;
         // Somebody else asked meanwhile, perhaps.
         if let Some(value) = self.settled(now_ms, &enough) {
             return value;
         }
         self.state.lock().asked_ms = Some(now_ms);
-        let answer = ask().await;
-        let mut state = self.state.lock();
-        match answer {
-            Ok(value) => {
-                state.since_ms = now_ms;
-                state.why.clear();
-                let value = Arc::new(value);
-                state.value = Some(value.clone());
-                Ok(value)
-            }
-            Err(why) => {
-                tracing::warn!(why, "an identity provider does not answer");
-                state.why = why;
-                drop(state);
-                self.kept(now_ms)
-            }
-        }
+        let (question, state) = (ask(), self.state.clone());
+        let task = tokio::spawn(async move {
+            let answer = question.await;
+            state.lock().take(now_ms, answer);
+            drop(turn);
+        });
+        // It ends: what is asked of a provider has an end in time.
+        let _ = task.await;
+        self.state.lock().kept(now_ms)
     }
 
     /// The answer if nobody is to be asked.
@@ -91,17 +109,7 @@ impl<T> Cached<T> {
             return Some(Ok(value.clone()));
         }
         let asked = state.asked_ms.is_some_and(|at| now_ms - at < PAUSE_MS);
-        drop(state);
-        asked.then(|| self.kept(now_ms))
-    }
-
-    /// What is known, unless it is too old to count.
-    fn kept(&self, now_ms: i64) -> Result<Arc<T>, String> {
-        let state = self.state.lock();
-        match &state.value {
-            Some(value) if now_ms - state.since_ms < STALE_MS => Ok(value.clone()),
-            _ => Err(state.why.clone()),
-        }
+        asked.then(|| state.kept(now_ms))
     }
 }
 
@@ -110,6 +118,27 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_goes_takes_nothing_along() {
+        let cached: Arc<Cached<usize>> = Arc::new(Cached::new(60_000));
+        let (go, wait) = tokio::sync::oneshot::channel::<()>();
+        let asking = cached.clone();
+        let client = tokio::spawn(async move {
+            let ask = || async move { wait.await.map(|()| 5).map_err(|e| e.to_string()) };
+            asking.get(0, |_| true, ask).await
+        });
+        while cached.state.lock().asked_ms.is_none() {
+            tokio::task::yield_now().await;
+        }
+        client.abort();
+        assert!(client.await.unwrap_err().is_cancelled());
+        go.send(()).unwrap();
+        while cached.state.lock().value.is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cached.get(1, |_| true, || async { Err("again".into()) }).await.map(|v| *v), Ok(5));
+    }
 
     #[tokio::test]
     async fn a_provider_is_asked_seldom_and_its_last_answer_lasts() {

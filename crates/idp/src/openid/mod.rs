@@ -102,10 +102,10 @@ impl Provider {
     }
 
     /// Reads its document and its keys.
-    pub async fn probe(&self) -> Result<(), Error> {
+    pub async fn probe(self: &Arc<Self>) -> Result<(), Error> {
         let now = (self.around.clock)();
         let document = self.document(now).await.map_err(Error::Unreachable)?;
-        self.fetch_keys(&document).await.map_err(Error::Unreachable)?;
+        self.clone().fetch_keys(document).await.map_err(Error::Unreachable)?;
         Ok(())
     }
 
@@ -149,11 +149,11 @@ impl Provider {
         }
     }
 
-    async fn document(&self, now_ms: i64) -> Result<Arc<Document>, String> {
-        self.document.get(now_ms, |_| true, || self.fetch_document()).await
+    async fn document(self: &Arc<Self>, now_ms: i64) -> Result<Arc<Document>, String> {
+        self.document.get(now_ms, |_| true, || self.clone().fetch_document()).await
     }
 
-    async fn fetch_document(&self) -> Result<Document, String> {
+    async fn fetch_document(self: Arc<Self>) -> Result<Document, String> {
         let bytes = self.get(&self.settings.config_url, None).await?;
         let document: Document = serde_json::from_slice(&bytes)
             .map_err(|e| format!("{}: the document at config_url is not understood: {e}", self.id))?;
@@ -173,23 +173,27 @@ impl Provider {
         Ok(document)
     }
 
-    async fn fetch_keys(&self, document: &Document) -> Result<Keys, String> {
+    async fn fetch_keys(self: Arc<Self>, document: Arc<Document>) -> Result<Keys, String> {
         Keys::parse(&self.get(&document.jwks_uri, None).await?).map_err(|e| format!("{}: {e}", self.id))
     }
 
     /// What a token says, once it is known to be the provider's, for this client, and in force.
-    async fn open(&self, token: &str, outside: &Outside) -> Result<Claims, Refused> {
+    async fn open(self: &Arc<Self>, token: &str, outside: &Outside) -> Result<Claims, Refused> {
         let now = (self.around.clock)();
         let document = self.document(now).await.map_err(Refused::Unavailable)?;
         let fits = |keys: &Keys| !keys.fitting(outside.key.as_deref(), outside.algorithm).is_empty();
-        let keys = self.keys.get(now, fits, || self.fetch_keys(&document)).await;
+        let keys = self.keys.get(now, fits, || self.clone().fetch_keys(document.clone())).await;
         let claims = token::verify(token, outside, &*keys.map_err(Refused::Unavailable)?)?;
         token::judge(&claims, &document.issuer, &self.settings.client_id, now.div_euclid(1000))?;
         Ok(claims)
     }
 
     /// Adds what the provider tells the holder of an access token; what the token says goes first.
-    async fn add_userinfo(&self, claims: &mut Claims, access_token: Option<&str>) -> Result<(), Refused> {
+    async fn add_userinfo(
+        self: &Arc<Self>,
+        claims: &mut Claims,
+        access_token: Option<&str>,
+    ) -> Result<(), Refused> {
         let denied = |why: &str| Refused::Denied(format!("{}: {why}", self.id));
         let access = access_token.ok_or_else(|| denied("claim_userinfo needs an access token"))?;
         if access.len() > token::LIMIT || !access.bytes().all(|b| b.is_ascii_graphic()) {
@@ -228,7 +232,6 @@ impl Provider {
             policies = claims::names(claims::find(claims, &self.settings.claim));
             // As MinIO: what does not exist now is not kept for later.
             policies.retain(|name| self.around.iam.policy(name).is_some());
-            policies.truncate(ashlar_iam::limits::POLICIES);
         }
         let who = Federated {
             provider: self.id.clone(),
@@ -245,7 +248,7 @@ impl Provider {
 
     /// Whom a token means that was seen from outside.
     async fn vouch(
-        &self,
+        self: &Arc<Self>,
         token: &str,
         outside: &Outside,
         access_token: Option<&str>,
