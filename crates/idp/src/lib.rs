@@ -151,8 +151,8 @@ impl Idp {
 /// What belongs to directories.
 impl Idp {
     /// The one spelling of a user of another directory, for what is attached to them: a login name or a
-    /// distinguished name of LDAP is looked up. `openid/...`, `certificate/...`, and everything while no LDAP
-    /// directory is configured, stay as they are.
+    /// distinguished name of LDAP is looked up; while no directory is configured, a distinguished name gets
+    /// its one spelling. `openid/...` and `certificate/...` stay as they are.
     ///
     /// # Errors
     /// `Invalid`: there is no such user; `Unreachable`: a login name cannot be looked up now.
@@ -162,7 +162,7 @@ impl Idp {
             Some(ldap) if !text.starts_with("openid/") && !text.starts_with("certificate/") => {
                 ldap.user(text).await
             }
-            _ => Ok(text.to_owned()),
+            _ => Ok(Idp::normal_dn(text)),
         }
     }
 

@@ -80,24 +80,16 @@ impl Provider {
         for base in self.settings.user_bases.iter().chain(&self.settings.group_bases) {
             self.shows(&mut c, &base.dn).await?;
         }
-        let mut lookups = 0;
         while let Some(id) = held.first_entry().map(|e| e.key().clone()) {
-            // A connection answers only so much.
-            lookups += 1;
-            if lookups % 1000 == 0 {
-                std::mem::replace(&mut c, self.lookup().await.map_err(away)?).close().await;
-            }
-            let person = self.settings.again(&mut c, &id, &held[&id].username).await.map_err(away)?;
-            let now = match &person {
-                None => None,
-                Some(found) => match self.settings.groups(&mut c, found).await {
-                    // Too many groups: as at a login, this is nobody who can be vouched for.
-                    Err(Failure::TooMuch(why)) => {
-                        tracing::warn!(user = id, why, "a user's groups cannot be taken");
-                        None
-                    }
-                    groups => Some((groups.map_err(away)?, &found.attributes)),
-                },
+            let now = match self.now(&mut c, &id, &held[&id].username).await {
+                Ok(now) => now,
+                Err(why @ Failure::Away(_)) => return Err(away(why)),
+                Err(why) => {
+                    // About this one person: nothing changes for them, others are looked up.
+                    tracing::warn!(user = id, %why, "a user cannot be looked up again");
+                    held.remove(&id);
+                    continue;
+                }
             };
             done.people += 1;
             match now {
@@ -111,7 +103,7 @@ impl Provider {
                     );
                 }
                 Some((groups, attributes)) => {
-                    if follow(iam, &id, &held[&id], &groups, attributes).await? {
+                    if follow(iam, &id, &held[&id], &groups, &attributes).await? {
                         done.changed += 1;
                     }
                 }
@@ -120,6 +112,18 @@ impl Provider {
         }
         c.close().await;
         Ok(())
+    }
+
+    /// Somebody's groups and attributes now; `None`: they are gone.
+    async fn now(
+        &self,
+        c: &mut Connection,
+        id: &str,
+        username: &str,
+    ) -> Result<Option<(Vec<String>, Facts)>, Failure> {
+        let Some(person) = self.settings.again(c, id, username).await? else { return Ok(None) };
+        let groups = self.settings.groups(c, &person).await?;
+        Ok(Some((groups, person.attributes)))
     }
 
     /// Refuses to go on with a directory that does not show us where people and groups are.

@@ -25,7 +25,7 @@ use super::message::{self, Answer, Entry, Outcome, Scope, Search};
 pub const STEP: Duration = Duration::from_secs(10);
 /// Longest message, in bytes.
 const MESSAGE: usize = 1 << 20;
-/// Most bytes that one connection answers.
+/// Most bytes that answer one question.
 const ALL: usize = 16 << 20;
 
 /// How the connection is kept private.
@@ -196,6 +196,7 @@ impl Connection {
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.received = 0;
         self.stream.write_all(bytes).await.map_err(away("sending"))?;
         self.stream.flush().await.map_err(away("sending"))
     }

@@ -376,6 +376,15 @@ async fn people_are_looked_up_again() {
     assert_eq!(w.provider.check(iam).await.unwrap(), Checked { changed: 1, ..nothing });
     assert!(open().is_err() && iam.find(&key).unwrap().policies.is_empty());
 
+    // What follows from one person alone stops nobody's check, and changes nothing for them.
+    let many = (0..=people::GROUPS)
+        .map(|i| (format!("cn=g{i},ou=groups,dc=x"), vec!["uid=alice,ou=people,dc=x".to_owned()]));
+    let before: Vec<String> = many.clone().map(|(n, _)| n).collect();
+    w.fake.state.lock().groups.extend(many);
+    assert_eq!(w.provider.check(iam).await.unwrap(), Checked::default());
+    assert!(iam.find(&key).is_some());
+    w.fake.state.lock().groups.retain(|n, _| !before.contains(n));
+
     // The person is gone.
     w.now.fetch_add(1, Ordering::SeqCst);
     let who = w.provider.login("alice", "planted-alice").await.unwrap().who;
