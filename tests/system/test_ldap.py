@@ -406,7 +406,8 @@ def test_policies_of_users_and_groups(own, ldap, cli, team, tmp_path):
     refused(less.put_object, Bucket="team", Key="home/Alice/x", Body=b"y")
     # A group, by yet another spelling; what it has, its members have in the sessions they have.
     assert ask(own, "bob", BOB)[0] == 403
-    cli("admin", "policy", "attach", "it", "readonly", "--federated-group", f"cn=READERS,OU=groups, {ROOT}")
+    # In mc's words, too.
+    cli("admin", "idp", "ldap", "policy", "attach", "it", "readonly", "--group", f"cn=READERS,OU=groups, {ROOT}")
     bob = client(own, *login(own, "bob", BOB))
     assert bob.get_object(Bucket="team", Key="a")["Body"].read() == b"1"
     refused(bob.put_object, Bucket="team", Key="a", Body=b"2")
