@@ -40,6 +40,7 @@ use ashlar_iam::{Iam, Later, Refused, Values, Vouch, Vouched};
 
 use providers::Providers;
 
+pub use ldap::Checked;
 pub use openid::{Choice, SignIn};
 pub use settings::{Environment, Error, REDACTED, Shown, Subsystem, Target, targets};
 pub use web::{Web, WebAnswer, WebAsk, Within};
@@ -144,6 +145,93 @@ impl Idp {
     pub async fn sign_in(&self, back: &SignIn) -> Result<Vouched, Refused> {
         let providers = self.providers.load_full();
         self.desk.sign_in(&providers.openid(), back, (self.around.clock)()).await
+    }
+}
+
+/// What belongs to directories.
+impl Idp {
+    /// The one spelling of a user of another directory, for what is attached to them: a login name or a
+    /// distinguished name of LDAP is looked up; while no directory is configured, a distinguished name gets
+    /// its one spelling. `openid/...` and `certificate/...` stay as they are.
+    ///
+    /// # Errors
+    /// `Invalid`: there is no such user; `Unreachable`: a login name cannot be looked up now.
+    pub async fn normal_user_dn(&self, text: &str) -> Result<String, Error> {
+        let directory = self.providers.load().ldap().into_iter().next();
+        match directory {
+            Some(ldap) if !text.starts_with("openid/") && !text.starts_with("certificate/") => {
+                ldap.user(text).await
+            }
+            _ => Ok(Idp::normal_dn(text)),
+        }
+    }
+
+    /// As [`Idp::normal_user_dn`] for a group. What is no distinguished name may be a group of another
+    /// provider, and stays as it is.
+    ///
+    /// # Errors
+    /// `Invalid`: there is no such group.
+    pub async fn normal_group_dn(&self, text: &str) -> Result<String, Error> {
+        let directory = self.providers.load().ldap().into_iter().next();
+        match directory {
+            Some(ldap) if ldap::normal(text).is_some() => ldap.group(text).await,
+            _ => Ok(text.to_owned()),
+        }
+    }
+
+    /// One spelling of a distinguished name, whether it exists or not; other text stays as it is.
+    #[must_use]
+    pub fn normal_dn(text: &str) -> String {
+        ldap::normal(text).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// Looks up everybody again for whom a directory vouched and who has access keys or sessions. `None`:
+    /// there is no directory.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub async fn check_directories(&self) -> Result<Option<Checked>, Error> {
+        let directory = self.providers.load().ldap().into_iter().next();
+        match directory {
+            Some(ldap) => ldap.check(&self.around.iam).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Does [`Idp::check_directories`] as often as is configured. Runs until it is dropped.
+    pub async fn watch_directories(self: Arc<Self>) {
+        let mut news = self.around.iam.settings_changed();
+        loop {
+            let interval = self.providers.load().ldap().first().map(|l| l.check_interval());
+            let wait = async {
+                match interval {
+                    Some(interval) => tokio::time::sleep(interval).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = wait => {}
+                changed = news.changed() => match changed {
+                    // Who reloads the settings hears of them at the same time.
+                    Ok(()) => { tokio::time::sleep(std::time::Duration::from_secs(1)).await; continue }
+                    Err(_) => return,
+                }
+            }
+            match self.check_directories().await {
+                Ok(Some(done)) if done != Checked::default() => {
+                    tracing::info!(
+                        people = done.people,
+                        gone = done.gone,
+                        changed = done.changed,
+                        "users of the directory were looked up again"
+                    );
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "users of the directory cannot be looked up again; nothing changes")
+                }
+            }
+        }
     }
 }
 

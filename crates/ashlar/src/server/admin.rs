@@ -158,7 +158,14 @@ impl Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
-        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing, providers }
+        Admin {
+            identities: Identities::new(service.clone(), providers.idp()),
+            service,
+            house,
+            token,
+            scrubbing,
+            providers,
+        }
     }
 
     /// Whether the bearer token of metrics was sent.

@@ -162,6 +162,7 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
+    tokio::spawn(idp.clone().watch_directories());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));

@@ -135,6 +135,11 @@ impl Door {
         Door { iam, idp, turn: tokio::sync::Mutex::default() }
     }
 
+    /// The providers.
+    pub fn idp(&self) -> Arc<Idp> {
+        self.idp.clone()
+    }
+
     /// Answers a request about settings.
     pub async fn answer(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
