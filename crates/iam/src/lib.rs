@@ -9,6 +9,7 @@
 //! | `users`, `groups`, `keys`, `policies` | the changes, one file per kind |
 //! | `session`, `federated` | temporary credentials: made, opened, revoked; those of other directories' users |
 //! | `settings` | configuration that is changed while the server runs |
+//! | `export` | secrets, for those who take all identities elsewhere |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
 //! | `record`, `seal`, `secret` | what is stored; how it is sealed; keys and names |
 //!
@@ -21,6 +22,7 @@
 
 mod directory;
 mod error;
+mod export;
 mod federated;
 mod groups;
 mod identity;

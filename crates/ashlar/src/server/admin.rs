@@ -9,7 +9,9 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
+//! | `POST service/stop`, `service/restart` | 202; requests in flight may end |
 //! | users, groups, policies, keys | see `identities` |
+//! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
 //! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
@@ -42,6 +44,7 @@ use super::identities::Identities;
 use super::keeper;
 use super::routes::{Peer, plain};
 use super::table::Route;
+use super::{settings, transfer};
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
@@ -56,7 +59,22 @@ pub struct Admin {
     token: String,
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
+    ending: Ending,
 }
+
+/// How an operator ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It goes on.
+    Not,
+    /// It stops.
+    Stop,
+    /// It stops and the same program starts in its place.
+    Restart,
+}
+
+/// Where it is said that the process is to end.
+pub type Ending = Arc<tokio::sync::watch::Sender<End>>;
 
 /// What an action on drives needs.
 #[derive(Deserialize, Default)]
@@ -115,6 +133,20 @@ impl Ask {
         serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
     }
 
+    /// The same sender, asking for something else.
+    pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
+        let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
+        Ask {
+            who: self.who.clone(),
+            route,
+            name: name.to_owned(),
+            query: Query::default(),
+            body,
+            ip: self.ip,
+            tls: self.tls,
+        }
+    }
+
     /// Whether who asks may do one of these. `own`: it is about the requester's own account.
     pub fn may(&self, actions: &[Action], own: bool) -> bool {
         let facts =
@@ -152,11 +184,11 @@ impl From<Fault> for Refusal {
 
 impl Admin {
     /// The door over a house.
-    pub fn new(service: Arc<Service>, house: Arc<House>) -> Admin {
+    pub fn new(service: Arc<Service>, house: Arc<House>, ending: Ending) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
-        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing }
+        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing, ending }
     }
 
     /// Whether the bearer token of metrics was sent.
@@ -209,14 +241,38 @@ impl Admin {
         })?;
         let source = Source::Hyper(incoming);
         let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let body = intake.collect(LIMIT).await?;
-        peer.watch.arm();
         let (ip, who) = (peer.address.ip(), verified.identity().clone());
-        who.used(now_ms());
-        Ok(Ask { who, route, name, query: target.query, body, ip, tls: peer.tls })
+        let mut ask = Ask { who, route, name, query: target.query, body: Bytes::new(), ip, tls: peer.tls };
+        let limit = match route {
+            Route::IamImport => {
+                // Who may not is not listened to for long.
+                ask.need(route.actions(), false)?;
+                transfer::LIMIT
+            }
+            _ => LIMIT,
+        };
+        ask.body = intake.collect(limit).await?;
+        peer.watch.arm();
+        ask.who.used(now_ms());
+        Ok(ask)
     }
 
-    async fn act(&self, ask: &Ask) -> Reply {
+    /// What requests are checked with.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// Does what was asked for, if who asks may do it.
+    pub async fn act(&self, ask: &Ask) -> Reply {
+        match ask.route {
+            Route::IamExport | Route::IamImport => return transfer::answer(&self.identities, ask).await,
+            Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
+                return settings::answer(self.service.verifier().keys.iam(), ask).await;
+            }
+            Route::ServiceStop => return self.end(ask, End::Stop),
+            Route::ServiceRestart => return self.end(ask, End::Restart),
+            _ => {}
+        }
         let drives_only = matches!(
             ask.route,
             Route::Info
@@ -255,6 +311,14 @@ impl Admin {
             // Drives; those of `identities` were answered above.
             _ => Ok((StatusCode::OK, json!({ "drives": drives(&self.house) }))),
         }
+    }
+
+    /// Ends the process in order: this answer, and whatever else is in flight, may end.
+    fn end(&self, ask: &Ask, how: End) -> Reply {
+        ask.need(ask.route.actions(), false)?;
+        tracing::warn!(target: "ashlar::admin", access_key = ask.who.access_key, ?how, "ending, as an administrator asked for");
+        self.ending.send_replace(how);
+        Ok((StatusCode::ACCEPTED, json!({ "ending": true, "restart": how == End::Restart })))
     }
 
     /// Starts a pass over everything in the background; one at a time.

@@ -144,11 +144,18 @@ impl Identities {
         Identities { service, turn: tokio::sync::Mutex::default() }
     }
 
+    /// Who there is.
+    ///
+    /// # Errors
+    /// This server knows root only.
+    pub fn iam(&self) -> Result<&Arc<Iam>, Refusal> {
+        let iam = self.service.verifier().keys.iam();
+        iam.ok_or_else(|| Error::Unavailable("this server has no users".into()).into())
+    }
+
     /// Answers a request about identities.
     pub async fn answer(&self, ask: &Ask) -> Reply {
-        let Some(iam) = self.service.verifier().keys.iam() else {
-            return Err(Error::Unavailable("this server has no users".into()).into());
-        };
+        let iam = self.iam()?;
         let _turn = self.turn.lock().await;
         ask.need(ask.route.actions(), own(iam, ask)?)?;
         match ask.route {
@@ -183,15 +190,7 @@ impl Identities {
             Route::KeyCreate => create_key(iam, ask).await,
             Route::KeyEdit | Route::KeyRemove => change_key(iam, ask).await,
             Route::Simulate => self.simulate(iam, ask),
-            Route::Info
-            | Route::HealStatus
-            | Route::HealStart
-            | Route::Drives
-            | Route::DriveScrub
-            | Route::DriveOffline
-            | Route::DriveOnline
-            | Route::DriveReplace
-            | Route::MetricsToken => Err(wrong("this is not about identities")),
+            _ => Err(wrong("this is not about identities")),
         }
     }
 
@@ -274,7 +273,7 @@ fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
 }
 
 /// Refuses those who may not everything.
-fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
+pub(super) fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
     if Reach::of(&ask.who).is_full() {
         return Ok(());
     }

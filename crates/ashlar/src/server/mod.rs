@@ -7,6 +7,8 @@
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
+//! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
+//! | `minio` | MinIO's administration API, translated to ours |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -24,12 +26,15 @@ mod keeper;
 mod listen;
 mod logs;
 mod metrics;
+mod minio;
 mod places;
 mod reach;
 mod routes;
+mod settings;
 pub mod size;
 mod table;
 mod tls;
+mod transfer;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -43,6 +48,7 @@ use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use admin::End;
 use banner::Banner;
 use house::{House, Plan, Started};
 
@@ -114,7 +120,8 @@ pub fn run(args: Args, globals: &crate::Globals) -> ExitCode {
     // Whatever still runs has had its time.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(End::Restart) => fail(&again()),
+        Ok(End::Not | End::Stop) => ExitCode::SUCCESS,
         Err(why) => fail(&why),
     }
 }
@@ -124,7 +131,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(args: Args, json: bool) -> Result<(), String> {
+async fn serve(args: Args, json: bool) -> Result<End, String> {
     let paths = expand::expand(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
@@ -157,16 +164,34 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
     }
-    let routes =
-        Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
+    let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
+    let public = args.public_metrics || public_by_environment();
+    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, ending.clone()));
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(signals(heard, stop));
+    let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     listener.serve(routes, stopping, DRAIN).await;
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
     signals.abort();
-    Ok(())
+    Ok(*ending.borrow())
+}
+
+/// Starts the same program, with the same arguments, in place of this process. Returns only if that fails.
+fn again() -> String {
+    use std::os::unix::process::CommandExt as _;
+    // The file may have been replaced: then it is the new one that is meant.
+    let program = std::env::current_exe().map(|p| match p.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => p,
+    });
+    match program {
+        Ok(program) => {
+            let error = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
+            format!("{} cannot be started again: {error}", program.display())
+        }
+        Err(error) => format!("cannot be started again: {error}"),
+    }
 }
 
 /// MinIO's way to say that metrics are public.
@@ -286,13 +311,18 @@ fn hear() -> Result<(Signal, Signal), String> {
     Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
 }
 
-/// The first signal stops in order, the second at once.
-async fn signals((mut interrupt, mut terminate): (Signal, Signal), stop: watch::Sender<bool>) {
+/// The first signal, or an administrator, stops in order; the second signal at once.
+async fn signals(
+    (mut interrupt, mut terminate): (Signal, Signal),
+    stop: watch::Sender<bool>,
+    mut ending: watch::Receiver<End>,
+) {
     let mut first = true;
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            Ok(_) = ending.wait_for(|e| *e != End::Not), if first => {}
         }
         if !first {
             std::process::exit(130);

@@ -75,9 +75,32 @@ routes! {
     KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
     KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
     Simulate POST "simulate" AdminGetPolicy;
+    IamExport GET "iam/export" AdminExportIam;
+    IamImport POST "iam/import" AdminImportIam;
+    SettingList GET "settings" AdminConfigUpdate;
+    SettingGet GET "settings/*" AdminConfigUpdate;
+    SettingPut PUT "settings/*" AdminConfigUpdate;
+    SettingRemove DELETE "settings/*" AdminConfigUpdate;
+    ServiceStop POST "service/stop" AdminServiceStop;
+    ServiceRestart POST "service/restart" AdminServiceRestart;
 }
 
 impl Route {
+    /// Whether it can be about the requester's own account, which needs no policy.
+    pub fn may_be_own(self) -> bool {
+        matches!(
+            self,
+            Route::UserGet
+                | Route::UserRevoke
+                | Route::UserPut
+                | Route::KeyList
+                | Route::KeyCreate
+                | Route::KeyGet
+                | Route::KeyEdit
+                | Route::KeyRemove
+        )
+    }
+
     /// The route of a request and the name in its path; `what` is the decoded path below
     /// `/ashlar/admin/v1/`.
     pub fn find(method: &Method, what: &str) -> Option<(Route, String)> {
