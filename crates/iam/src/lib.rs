@@ -8,6 +8,7 @@
 //! | `store` | [`Iam`]: opening, following, changing; the one writer of `iam/` in the control store |
 //! | `users`, `groups`, `keys`, `policies` | the changes, one file per kind |
 //! | `session`, `federated` | temporary credentials: made, opened, revoked; those of other directories' users |
+//! | `vouch` | what the doors ask of other directories |
 //! | `settings` | configuration that is changed while the server runs |
 //! | `export` | secrets, for those who take all identities elsewhere |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
@@ -37,6 +38,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod users;
+mod vouch;
 
 pub use directory::Root;
 pub use error::{Error, Result};
@@ -52,6 +54,7 @@ pub use session::{Assume, MAX_SESSION_S, MIN_SESSION_S, Session};
 pub use settings::{DEFAULT_TARGET, Setting, Values};
 pub use store::{Clock, Iam};
 pub use users::UserInfo;
+pub use vouch::{Later, Refused, Vouch, Vouched};
 
 /// The bounds this room keeps.
 pub mod limits {

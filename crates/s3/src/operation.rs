@@ -37,7 +37,8 @@ operations! {
     GetObjectTagging, PutObjectTagging, DeleteObjectTagging, GetObjectAcl, PutObjectAcl,
     CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
     ListParts, GetBucketPolicy, PutBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus,
-    GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, Preflight, Unknown,
+    GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, AssumeRole, AssumeRoleWithWebIdentity,
+    AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity, Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.

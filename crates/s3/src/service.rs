@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ashlar_iam::Vouch;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -48,6 +49,8 @@ pub struct Config {
     pub context: Context,
     /// The keys, and the region.
     pub verifier: Verifier,
+    /// Other directories that may vouch for somebody.
+    pub vouch: Option<Arc<dyn Vouch>>,
     /// Base domains of virtual-host style requests.
     pub domains: Vec<String>,
     /// Who may ask from a browser.
@@ -60,6 +63,7 @@ pub struct Config {
 pub struct Service {
     pub(crate) context: Arc<Context>,
     pub(crate) verifier: Verifier,
+    pub(crate) vouch: Option<Arc<dyn Vouch>>,
     pub(crate) domains: Vec<String>,
     origins: Origins,
     host_id: HeaderValue,
@@ -74,6 +78,8 @@ pub struct Arrival<'a> {
     pub peer: std::net::SocketAddr,
     /// Over TLS.
     pub tls: bool,
+    /// The client's certificates in DER, its own first, if TLS asked for them.
+    pub certificates: &'a [Vec<u8>],
     /// The scanner of the connection, if there is one.
     pub watch: Option<&'a Watch>,
 }
@@ -95,6 +101,7 @@ impl Service {
         Service {
             context: Arc::new(config.context),
             verifier: config.verifier,
+            vouch: config.vouch,
             domains: config.domains.into_iter().map(|d| d.trim_matches('.').to_ascii_lowercase()).collect(),
             origins: config.origins,
             host_id: HeaderValue::from_str(&config.host_id).unwrap_or(HeaderValue::from_static("ashlar")),
@@ -153,9 +160,9 @@ impl Service {
         // The headers go to the operation; this is what is needed of them afterwards.
         let expects = parts.headers.contains_key(header::EXPECT);
         let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
-        let outcome = self.serve(&mut parts, source, framing, &arrival, &mut seen).await;
-        let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
         let id = self.request_id();
+        let outcome = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id).await;
+        let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
         let (mut response, cause) = match outcome {
             Ok(answer) => (into_response(answer), None),
             Err(fault) => {
@@ -192,6 +199,7 @@ impl Service {
         framing: Framing,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
         let head = match self.head(parts, framing) {
             Ok(head) => head,
@@ -206,7 +214,7 @@ impl Service {
             return self.origins.preflight(&parts.headers);
         }
         if sts::is_sts(parts, &head.target) {
-            return Box::pin(self.sts(parts, source, &head.target, arrival)).await;
+            return Box::pin(self.sts(parts, source, &head.target, arrival, seen, id)).await;
         }
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;
@@ -226,7 +234,7 @@ impl Service {
         call.verified.identity().used((self.context.clock)());
         seen.verified = true;
         if ops::is_long(op) {
-            return self.patiently(op, call, parts, seen).await;
+            return self.patiently(op, call, parts, seen, id).await;
         }
         let outcome = match ops::run(&self.context, op, &mut call).await {
             Err(fault) => Err(call.hide(&self.context, fault).await),
@@ -246,8 +254,9 @@ impl Service {
         mut call: Call,
         parts: &Parts,
         seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
-        let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), self.request_id());
+        let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), id.to_owned());
         let resource = parts.uri.path().to_owned();
         let mut work = Box::pin(async move {
             let outcome = match ops::run(&context, op, &mut call).await {

@@ -8,7 +8,7 @@
 //! | `POST groups/NAME/members` | `{"add": [], "remove": []}` |
 //! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
 //! | `PUT policies/NAME` | the policy |
-//! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}` or `"group"` |
+//! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}`; or `group`, `federated_user`, `federated_group` |
 //! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
 //! | `POST keys` | [`KeyOrder`] |
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
@@ -62,6 +62,10 @@ struct Association {
     policies: Vec<String>,
     user: Option<String>,
     group: Option<String>,
+    /// Someone of another directory: a distinguished name, or `openid/PROVIDER/SUBJECT`.
+    federated_user: Option<String>,
+    /// A group of another directory.
+    federated_group: Option<String>,
 }
 
 /// A new access key. What is left out is made, or does not restrict it.
@@ -125,9 +129,12 @@ fn done(value: Value) -> Reply {
     Ok((StatusCode::OK, value))
 }
 
-/// Whether it can make keys that last: it is not bounded, and does not end.
+/// Whether it can make keys that last: it is not bounded, and does not end; the sessions of those whom
+/// another directory vouches for are all they have.
 fn lasts(who: &Identity) -> bool {
-    who.kind != Kind::Session && who.bounds.is_empty() && who.expires_ms.is_none()
+    let own = who.kind != Kind::Session && who.expires_ms.is_none();
+    let vouched = who.kind == Kind::Session && who.federated.is_some();
+    who.bounds.is_empty() && (own || vouched)
 }
 
 /// A policy as text; a string is taken for one.
@@ -421,17 +428,19 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
 
 async fn associate(iam: &Iam, ask: &Ask) -> Reply {
     let order: Association = ask.document()?;
-    let to = match (&order.user, &order.group) {
-        (Some(user), None) => Entity::User(user),
-        (None, Some(group)) => Entity::Group(group),
-        _ => return Err(wrong("name either a user or a group")),
+    let to = match (&order.user, &order.group, &order.federated_user, &order.federated_group) {
+        (Some(user), None, None, None) => Entity::User(user),
+        (None, Some(group), None, None) => Entity::Group(group),
+        (None, None, Some(user), None) => Entity::FederatedUser(user),
+        (None, None, None, Some(group)) => Entity::FederatedGroup(group),
+        _ => return Err(wrong("name either a user or a group, of this deployment or of another directory")),
     };
     if order.policies.is_empty() {
         return Err(wrong("name at least one policy"));
     }
     let me = match to {
-        Entity::User(user) => user == ask.who.user,
-        Entity::Group(group) => ask.who.groups.iter().any(|g| g == group),
+        Entity::User(user) | Entity::FederatedUser(user) => user == ask.who.user,
+        Entity::Group(group) | Entity::FederatedGroup(group) => ask.who.groups.iter().any(|g| g == group),
     };
     if me {
         only_full(ask, "Changing the policies that one has oneself")?;
@@ -447,7 +456,8 @@ async fn associate(iam: &Iam, ask: &Ask) -> Reply {
         let state = if ask.route == Route::PolicyAttach { "attached already" } else { "not attached" };
         return Err(wrong(format!("nothing to do: {} {state}", names(&order.policies))));
     }
-    done(json!({ "changed": changed, "user": order.user, "group": order.group }))
+    done(json!({ "changed": changed, "user": order.user, "group": order.group,
+        "federated_user": order.federated_user, "federated_group": order.federated_group }))
 }
 
 async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
@@ -455,6 +465,7 @@ async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
     let parent = order.user.unwrap_or_else(|| ask.who.user.clone());
     may_keep(iam, ask, &parent)?;
     let new = NewKey {
+        federated: ask.who.federated.as_deref().filter(|f| f.id == parent).cloned(),
         parent,
         access_key: order.access_key,
         secret: order.secret.map(Secret::new),

@@ -201,23 +201,29 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
 async fn connection(stream: TcpStream, peer: SocketAddr, doors: &Arc<Doors>) {
     let _ = stream.set_nodelay(true);
     match &doors.tls {
-        None => serve(stream, peer, false, doors).await,
+        None => serve(stream, peer, None, doors).await,
         Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, peer, true, doors).await,
+            Ok(Ok(stream)) => {
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                let chain = chain.iter().map(|c| c.to_vec()).collect();
+                serve(stream, peer, Some(chain), doors).await;
+            }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
         },
     }
 }
 
-async fn serve<S>(stream: S, peer: SocketAddr, tls: bool, doors: &Arc<Doors>)
+/// Answers a connection; `tls`: the client's certificates.
+async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, doors: &Arc<Doors>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let watch = Watch::default();
     let life = Life::new();
     let io = TokioIo::new(Watched::new(stream, watch.clone(), life.clone()));
-    let peer = Arc::new(Peer { address: peer, tls, watch });
+    let peer =
+        Arc::new(Peer { address: peer, tls: tls.is_some(), certificates: tls.unwrap_or_default(), watch });
     let service = service_fn(|request| {
         let (routes, peer, running) = (doors.routes.clone(), peer.clone(), life.begin());
         async move {

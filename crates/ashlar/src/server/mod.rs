@@ -44,6 +44,7 @@ use std::time::Duration;
 
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
+use ashlar_idp::{Environment, Idp};
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -154,7 +155,9 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     guard_weak(&started.root, &addresses)?;
     announce(&house, &started, &listener, &args.region, json);
     let iam = identities(&house, &started.root).await?;
-    let service = Arc::new(service(&house, iam.clone(), &args));
+    let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
+    let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
+    tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
@@ -260,7 +263,7 @@ async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
-fn service(house: &House, iam: Arc<Iam>, args: &Args) -> Service {
+fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, args: &Args) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
     let hex = |bytes: [u8; 32]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -273,6 +276,7 @@ fn service(house: &House, iam: Arc<Iam>, args: &Args) -> Service {
             clock: clock::now_ms,
         },
         verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
+        vouch: Some(idp),
         domains: args.domain.clone(),
         origins: if args.cors_origin.is_empty() {
             Origins::default()

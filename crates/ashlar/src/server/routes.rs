@@ -26,6 +26,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// It speaks TLS.
     pub tls: bool,
+    /// The client's certificates in DER, its own first; none unless TLS asked for them.
+    pub certificates: Vec<Vec<u8>>,
     /// The scanner of its requests.
     pub watch: Watch,
 }
@@ -83,7 +85,12 @@ impl Routes {
         }
         let began = Instant::now();
         let running = self.foreground.enter();
-        let arrival = Arrival { peer: peer.address, tls: peer.tls, watch: Some(&peer.watch) };
+        let arrival = Arrival {
+            peer: peer.address,
+            tls: peer.tls,
+            certificates: &peer.certificates,
+            watch: Some(&peer.watch),
+        };
         let response = self.service.handle(request, arrival).await;
         self.foreground.note(began.elapsed());
         drop(running);

@@ -369,6 +369,13 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::GetPublicAccessBlock => bucket_policy::get_block(cx, call),
         Op::PutPublicAccessBlock => Box::pin(bucket_policy::put_block(cx, call)).await,
         Op::DeletePublicAccessBlock => Box::pin(bucket_policy::delete_block(cx, call)).await,
-        Op::PostObject | Op::Preflight | Op::Unknown => Err(Fault::internal("not an operation of this kind")),
+        Op::PostObject
+        | Op::Preflight
+        | Op::Unknown
+        | Op::AssumeRole
+        | Op::GetCallerIdentity
+        | Op::AssumeRoleWithWebIdentity
+        | Op::AssumeRoleWithLDAPIdentity
+        | Op::AssumeRoleWithCertificate => Err(Fault::internal("not an operation of this kind")),
     }
 }

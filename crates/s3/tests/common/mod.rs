@@ -4,9 +4,11 @@
 
 mod answer;
 mod request;
+mod users;
 
 pub use answer::{Resp, raw, read_response};
 pub use request::{Mode, Req, encode, hmac1, hmac256, http_date, sha256_hex, stamp, unix};
+pub use users::users;
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -62,6 +64,7 @@ impl Server {
                         keys: Keys::new(Credential { access_key: KEY.into(), secret: Secret::new(SECRET) }),
                         region: REGION.into(),
                     },
+                    vouch: None,
                     domains: vec!["s3.test".into()],
                     origins: Origins::default(),
                     host_id: "host".into(),
@@ -79,7 +82,8 @@ impl Server {
                         let answer = service_fn(|request| {
                             let (service, watch) = (service.clone(), watch.clone());
                             async move {
-                                let arrival = Arrival { peer, tls: false, watch: Some(&watch) };
+                                let arrival =
+                                    Arrival { peer, tls: false, certificates: &[], watch: Some(&watch) };
                                 Ok::<_, std::convert::Infallible>(service.handle(request, arrival).await)
                             }
                         });

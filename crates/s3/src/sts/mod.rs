@@ -1,16 +1,21 @@
-//! Temporary credentials on the S3 port: `AssumeRole` and `GetCallerIdentity` of AWS's security token
-//! service, as `POST /` with a form, signed for the service `sts`.
+//! Temporary credentials on the S3 port: AWS's security token service, as `POST /` with a form.
+//!
+//! `AssumeRole` and `GetCallerIdentity` are signed for the service `sts`; those of `federated` carry
+//! their own proof, and their parameters may stand in the query, as MinIO's documents have them.
 //!
 //! A role is not a thing of its own here: whoever asks gets credentials that do at most what they do
 //! themselves, bounded further by the policy they send. `RoleArn` and `RoleSessionName`, which clients
 //! insist on sending, choose nothing.
 //!
-//! Invariants: nothing is answered without a signature over the whole document; at most [`LIMIT`] bytes
+//! Invariants: nothing is answered without a signature over the whole document, or a proof that another
+//! directory takes; at most [`LIMIT`] bytes
 //! are held for one; the token and the secret are in the answer and nowhere else.
 //!
 //! Must never know: buckets, keys.
 
-use ashlar_iam::{ACCOUNT, Assume, Error, Identity};
+mod federated;
+
+use ashlar_iam::{ACCOUNT, Assume, Error, Identity, Session};
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
@@ -21,13 +26,14 @@ use crate::body::Body;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::intake::{Intake, Source};
+use crate::operation::Operation;
 use crate::ops::Answer;
-use crate::service::{Arrival, Service};
+use crate::service::{Arrival, Seen, Service};
 use crate::target::{Query, Target};
 use crate::xml::Xml;
 
-/// Longest document. A session's policy has 2 KiB.
-const LIMIT: usize = 32 * 1024;
+/// Longest document. A session's policy has 2 KiB, a web identity's token may have 20.
+const LIMIT: usize = 64 * 1024;
 /// Seconds that a session lasts unless something else is asked for.
 const DURATION_S: i64 = 3600;
 /// The only version of the interface.
@@ -68,10 +74,9 @@ impl From<Error> for Refused {
 /// Whether a request is for the security token service.
 pub(crate) fn is_sts(parts: &Parts, target: &Target) -> bool {
     let form = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
-    parts.method == Method::POST
-        && target.path == "/"
-        && target.bucket.is_none()
-        && form.is_some_and(|t| t.starts_with("application/x-www-form-urlencoded"))
+    let form = form.is_some_and(|t| t.starts_with("application/x-www-form-urlencoded"));
+    let query = target.query.get("Action").is_some_and(|a| federated::Kind::find(a).is_some());
+    parts.method == Method::POST && target.path == "/" && target.bucket.is_none() && (form || query)
 }
 
 impl Service {
@@ -82,19 +87,21 @@ impl Service {
         source: Source,
         target: &Target,
         arrival: &Arrival<'_>,
+        seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
-        let id = self.request_id();
         // A body that could not be read to its end leaves the connection in no state to go on.
         let mut intake = Intake::unchecked(source, &parts.headers).map_err(|(fault, _)| fault.closing())?;
         let body = intake.collect(LIMIT).await.map_err(Fault::closing)?;
-        match self.sts_answer(parts, &body, target, arrival, &id) {
+        seen.received = body.len() as u64;
+        match self.sts_answer(parts, &body, target, arrival, seen, id).await {
             Ok(xml) => Ok(Answer::document(xml)),
             Err(Refused(status, code, message)) => {
                 let mut xml = Xml::new();
                 xml.open_with("ErrorResponse", NAMESPACE).open("Error");
                 xml.plain("Type", if status.is_server_error() { "Receiver" } else { "Sender" });
                 xml.plain("Code", code).leaf("Message", &message).close();
-                xml.plain("RequestId", &id).close();
+                xml.plain("RequestId", id).close();
                 let mut answer = Answer::new(status);
                 answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
                 answer.body = Body::whole(xml.finish());
@@ -103,35 +110,41 @@ impl Service {
         }
     }
 
-    fn sts_answer(
+    async fn sts_answer(
         &self,
         parts: &Parts,
         body: &[u8],
         target: &Target,
         arrival: &Arrival<'_>,
+        seen: &mut Seen,
         id: &str,
     ) -> Result<Xml, Refused> {
         let now = (self.context.clock)();
+        if let Some((kind, form)) = federated::form(target, body)? {
+            seen.op = kind.operation();
+            return self.assume_federated(kind, &form, arrival, now, id).await;
+        }
         let signed = Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
         let verified: Verified = self.verifier.verify_sts(&signed, body, now.div_euclid(1000))?;
         let who = verified.identity();
         who.used(now);
-        let bad = |why: String| Refused(StatusCode::BAD_REQUEST, "ValidationError", why);
-        let text = std::str::from_utf8(body).map_err(|_| bad("the form is not UTF-8".into()))?;
-        let form = Query::parse(text)?;
-        if let Some(name) = form.duplicate() {
-            return Err(bad(format!("{name} is given twice")));
-        }
-        if form.get("Version").is_some_and(|v| v != VERSION) {
-            return Err(bad(format!("the Version is {VERSION}")));
-        }
+        seen.verified = true;
+        let form = parsed(body)?;
         match form.get("Action").unwrap_or_default() {
-            "GetCallerIdentity" => Ok(caller(who, id)),
-            "AssumeRole" => self.assume_role(who, &form, arrival, now, id),
+            "GetCallerIdentity" => {
+                seen.op = Operation::GetCallerIdentity;
+                Ok(caller(who, id))
+            }
+            "AssumeRole" => {
+                seen.op = Operation::AssumeRole;
+                self.assume_role(who, &form, arrival, now, id)
+            }
             other => Err(Refused(
                 StatusCode::NOT_IMPLEMENTED,
                 "NotImplemented",
-                format!("\"{other}\" does not exist here: AssumeRole and GetCallerIdentity do."),
+                format!(
+                    "\"{other}\" does not exist here: AssumeRole, AssumeRoleWithWebIdentity, AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate and GetCallerIdentity do."
+                ),
             )),
         }
     }
@@ -145,33 +158,65 @@ impl Service {
         id: &str,
     ) -> Result<Xml, Refused> {
         let iam = self.verifier.keys.iam().ok_or_else(|| Fault::not_implemented("AssumeRole"))?;
-        let facts =
-            Facts { now_ms, source_ip: Some(arrival.peer.ip()), secure: arrival.tls, ..Facts::default() };
-        let principal = who.principal();
-        let question = Question::new(Action::StsAssumeRole, "", "", &principal, &facts);
-        // Everybody may for themselves, unless denied.
-        if !decide(&question, &who.authority(BucketRules::default(), true)).allowed {
-            return Err(Fault::new(Code::ACCESS_DENIED).into());
-        }
-        let duration_s = match form.filled("DurationSeconds") {
-            None => DURATION_S,
-            Some(text) => text.parse().map_err(|_| {
-                Refused(StatusCode::BAD_REQUEST, "ValidationError", "DurationSeconds is no number".into())
-            })?,
-        };
-        let ask = Assume { duration_s, policy: form.filled("Policy").map(str::to_owned) };
-        let session = iam.assume(who, &ask)?;
+        not_denied(who, Action::StsAssumeRole, arrival, now_ms)?;
+        let session = iam.assume(who, &wanted(form)?)?;
         let name = form.filled("RoleSessionName").unwrap_or(&who.user);
         let mut xml = Xml::new();
         xml.open_with("AssumeRoleResponse", NAMESPACE).open("AssumeRoleResult");
         xml.open("AssumedRoleUser").leaf("Arn", &who.arn);
         xml.leaf("AssumedRoleId", &format!("{}:{name}", who.user)).close();
-        xml.open("Credentials").leaf("AccessKeyId", &session.access_key);
-        xml.leaf("SecretAccessKey", session.secret.expose()).leaf("SessionToken", &session.token);
-        xml.plain("Expiration", date::format_iso_secs(session.expires_ms.div_euclid(1000))).close();
+        credentials(&mut xml, &session);
         xml.close();
         Ok(finish(xml, id))
     }
+}
+
+fn invalid(why: String) -> Refused {
+    Refused(StatusCode::BAD_REQUEST, "ValidationError", why)
+}
+
+/// The parameters of a form.
+fn parsed(body: &[u8]) -> Result<Query, Refused> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the form is not UTF-8".into()))?;
+    let form = Query::parse(text)?;
+    check(&form)?;
+    Ok(form)
+}
+
+fn check(form: &Query) -> Result<(), Refused> {
+    if let Some(name) = form.duplicate() {
+        return Err(invalid(format!("{name} is given twice")));
+    }
+    if form.get("Version").is_some_and(|v| v != VERSION) {
+        return Err(invalid(format!("the Version is {VERSION}")));
+    }
+    Ok(())
+}
+
+/// Everybody may for themselves, unless denied.
+fn not_denied(who: &Identity, action: Action, arrival: &Arrival<'_>, now_ms: i64) -> Result<(), Refused> {
+    let facts = Facts { now_ms, source_ip: Some(arrival.peer.ip()), secure: arrival.tls, ..Facts::default() };
+    let principal = who.principal();
+    let question = Question::new(action, "", "", &principal, &facts);
+    if decide(&question, &who.authority(BucketRules::default(), true)).allowed {
+        return Ok(());
+    }
+    Err(Fault::new(Code::ACCESS_DENIED).into())
+}
+
+/// What session a form asks for.
+fn wanted(form: &Query) -> Result<Assume, Refused> {
+    let duration_s = match form.filled("DurationSeconds") {
+        None => DURATION_S,
+        Some(text) => text.parse().map_err(|_| invalid("DurationSeconds is no number".into()))?,
+    };
+    Ok(Assume { duration_s, policy: form.filled("Policy").map(str::to_owned) })
+}
+
+fn credentials(xml: &mut Xml, session: &Session) {
+    xml.open("Credentials").leaf("AccessKeyId", &session.access_key);
+    xml.leaf("SecretAccessKey", session.secret.expose()).leaf("SessionToken", &session.token);
+    xml.plain("Expiration", date::format_iso_secs(session.expires_ms.div_euclid(1000))).close();
 }
 
 fn caller(who: &Identity, id: &str) -> Xml {

@@ -1,0 +1,168 @@
+//! Sessions for those whom another directory vouches for: `AssumeRoleWithWebIdentity`,
+//! `AssumeRoleWithLDAPIdentity`, `AssumeRoleWithCertificate`, and MinIO's older name
+//! `AssumeRoleWithClientGrants` for the first.
+//!
+//! Invariants: these requests need no signature, so nothing is said before the proof was taken; whoever
+//! is refused learns neither why nor which names exist, the log does; somebody who may nothing gets no
+//! credentials; parameters come from the form or from the query, never from both.
+//!
+//! Must never know: how a directory is asked.
+
+use ashlar_policy::Action;
+use http::StatusCode;
+
+use super::{NAMESPACE, Refused, check, credentials, finish, invalid, not_denied, parsed, wanted};
+use crate::fault::Fault;
+use crate::operation::Operation;
+use crate::service::{Arrival, Service};
+use crate::target::{Query, Target};
+use crate::xml::Xml;
+
+/// By what somebody is vouched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    WebIdentity,
+    ClientGrants,
+    Ldap,
+    Certificate,
+}
+
+impl Kind {
+    pub fn find(action: &str) -> Option<Kind> {
+        let all = [Kind::WebIdentity, Kind::ClientGrants, Kind::Ldap, Kind::Certificate];
+        all.into_iter().find(|k| k.name() == action)
+    }
+
+    /// The `Action`.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::WebIdentity => "AssumeRoleWithWebIdentity",
+            Kind::ClientGrants => "AssumeRoleWithClientGrants",
+            Kind::Ldap => "AssumeRoleWithLDAPIdentity",
+            Kind::Certificate => "AssumeRoleWithCertificate",
+        }
+    }
+
+    /// The elements of the answer.
+    fn elements(self) -> [&'static str; 2] {
+        match self {
+            Kind::WebIdentity => ["AssumeRoleWithWebIdentityResponse", "AssumeRoleWithWebIdentityResult"],
+            Kind::ClientGrants => ["AssumeRoleWithClientGrantsResponse", "AssumeRoleWithClientGrantsResult"],
+            Kind::Ldap => ["AssumeRoleWithLDAPIdentityResponse", "AssumeRoleWithLDAPIdentityResult"],
+            Kind::Certificate => ["AssumeRoleWithCertificateResponse", "AssumeRoleWithCertificateResult"],
+        }
+    }
+
+    pub fn operation(self) -> Operation {
+        match self {
+            Kind::WebIdentity | Kind::ClientGrants => Operation::AssumeRoleWithWebIdentity,
+            Kind::Ldap => Operation::AssumeRoleWithLDAPIdentity,
+            Kind::Certificate => Operation::AssumeRoleWithCertificate,
+        }
+    }
+
+    fn action(self) -> Action {
+        match self {
+            Kind::WebIdentity | Kind::ClientGrants => Action::StsAssumeRoleWithWebIdentity,
+            Kind::Ldap => Action::StsAssumeRoleWithLdapIdentity,
+            Kind::Certificate => Action::StsAssumeRoleWithCertificate,
+        }
+    }
+}
+
+/// The parameters, if this is a request of these kinds.
+pub(super) fn form(target: &Target, body: &[u8]) -> Result<Option<(Kind, Query)>, Refused> {
+    if let Some(kind) = target.query.get("Action").and_then(Kind::find) {
+        if !body.is_empty() {
+            return Err(invalid("the parameters are in the query and in a form; use one of them".into()));
+        }
+        check(&target.query)?;
+        return Ok(Some((kind, target.query.clone())));
+    }
+    let names_one = |text: &str| {
+        let action = text.split('&').find_map(|p| p.strip_prefix("Action="));
+        action.is_some_and(|a| Kind::find(a).is_some())
+    };
+    if !std::str::from_utf8(body).is_ok_and(names_one) {
+        return Ok(None);
+    }
+    let form = parsed(body)?;
+    let kind = form.get("Action").and_then(Kind::find);
+    Ok(kind.map(|kind| (kind, form)))
+}
+
+impl From<ashlar_iam::Refused> for Refused {
+    fn from(why: ashlar_iam::Refused) -> Refused {
+        use ashlar_iam::Refused as Why;
+        let bad = StatusCode::BAD_REQUEST;
+        match why {
+            Why::Unconfigured => {
+                Refused(bad, "InvalidParameterValue", "No such identity provider is configured.".into())
+            }
+            Why::Denied(_) => Refused(
+                StatusCode::FORBIDDEN,
+                "AccessDenied",
+                "The identity provider does not vouch for this. The server's log says why.".into(),
+            ),
+            Why::Expired => Refused(bad, "ExpiredTokenException", "The token has expired.".into()),
+            Why::Unavailable(_) => Refused(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "IDPCommunicationError",
+                "The identity provider cannot be reached. Try again.".into(),
+            ),
+            Why::Busy => {
+                Refused(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many ask at once.".into())
+            }
+        }
+    }
+}
+
+impl Service {
+    pub(super) async fn assume_federated(
+        &self,
+        kind: Kind,
+        form: &Query,
+        arrival: &Arrival<'_>,
+        now_ms: i64,
+        id: &str,
+    ) -> Result<Xml, Refused> {
+        let iam = self.verifier.keys.iam().ok_or_else(|| Fault::not_implemented(kind.name()))?;
+        let vouch = self.vouch.as_ref().ok_or(ashlar_iam::Refused::Unconfigured)?;
+        let ask = wanted(form)?;
+        let given =
+            |name: &'static str| form.filled(name).ok_or_else(|| invalid(format!("{name} is missing")));
+        let role = form.filled("RoleArn");
+        let proof = match kind {
+            Kind::WebIdentity => vouch.web_identity(given("WebIdentityToken")?, role),
+            Kind::ClientGrants => vouch.web_identity(given("Token")?, role),
+            Kind::Ldap => vouch.ldap(given("LDAPUsername")?, given("LDAPPassword")?),
+            Kind::Certificate => vouch.certificate(arrival.certificates),
+        };
+        let vouched = proof.await.inspect_err(|why| {
+            tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), peer = %arrival.peer, %why, "not vouched for");
+        })?;
+        let identity = iam.federated(&vouched.who);
+        let Some(identity) = identity.filter(|i| !i.policies.is_empty()) else {
+            let why = format!("No policy is attached to {}, nor to its groups.", vouched.who.id);
+            return Err(Refused(StatusCode::FORBIDDEN, "AccessDenied", why));
+        };
+        not_denied(&identity, kind.action(), arrival, now_ms)?;
+        let session = iam.assume_federated(vouched.who.clone(), &ask, vouched.until_ms)?;
+        tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), user = vouched.who.id, access_key = session.access_key, peer = %arrival.peer, "session made");
+        let mut xml = Xml::new();
+        let [answer, result] = kind.elements();
+        xml.open_with(answer, NAMESPACE).open(result);
+        let name = form.filled("RoleSessionName").unwrap_or(&vouched.subject);
+        xml.open("AssumedRoleUser").leaf("Arn", &identity.arn);
+        xml.leaf("AssumedRoleId", &format!("{}:{name}", vouched.who.id)).close();
+        credentials(&mut xml, &session);
+        if kind == Kind::WebIdentity {
+            xml.leaf("SubjectFromWebIdentityToken", &vouched.subject);
+            xml.leaf("Audience", &vouched.audience).leaf("Provider", &vouched.issuer);
+        } else if kind == Kind::ClientGrants {
+            xml.leaf("SubjectFromToken", &vouched.subject);
+        }
+        xml.close();
+        Ok(finish(xml, id))
+    }
+}
