@@ -9,6 +9,7 @@
 //! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
 //! | `PUT policies/NAME` | the policy |
 //! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}`; or `group`, `federated_user`, `federated_group` |
+//! | `GET mappings` | policies of users and groups of other directories |
 //! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
 //! | `POST keys` | [`KeyOrder`] |
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
@@ -185,6 +186,13 @@ impl Identities {
             }
             Route::PolicyGet => done(policy(iam, &ask.name).ok_or_else(|| missing("policy", &ask.name))?),
             Route::PolicyPut | Route::PolicyRemove => change_policy(iam, ask).await,
+            Route::MappingList => {
+                let all = iam.mappings();
+                let all = all.iter().map(|m| {
+                    json!({ "name": m.name, "group": m.group, "policies": m.policies, "changed_ms": m.changed_ms })
+                });
+                done(json!({ "mappings": all.collect::<Vec<_>>() }))
+            }
             Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask).await,
             Route::KeyList => {
                 let of = ask.query.filled("user").unwrap_or(&ask.who.user);

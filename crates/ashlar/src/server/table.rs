@@ -69,6 +69,7 @@ routes! {
     PolicyGet GET "policies/*" AdminGetPolicy;
     PolicyPut PUT "policies/*" AdminCreatePolicy;
     PolicyRemove DELETE "policies/*" AdminDeletePolicy;
+    MappingList GET "mappings" AdminListUserPolicies AdminGetPolicy;
     KeyList GET "keys" AdminListServiceAccounts;
     KeyCreate POST "keys" AdminCreateServiceAccount;
     KeyGet GET "keys/*" AdminListServiceAccounts;

@@ -187,8 +187,8 @@ async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) ->
     for (kind, of, mappings) in [
         ("user_policies", "user", &all.user_policies),
         ("group_policies", "group", &all.group_policies),
-        ("federated_user_policies", "", &all.federated_user_policies),
-        ("federated_group_policies", "", &all.federated_group_policies),
+        ("federated_user_policies", "federated_user", &all.federated_user_policies),
+        ("federated_group_policies", "federated_group", &all.federated_group_policies),
     ] {
         for (name, policies) in mappings {
             note(kind, name, policies, door.attach(of, name, policies).await);
@@ -262,14 +262,15 @@ impl Door<'_> {
         }
     }
 
-    /// Attaches what is not attached; `of` is empty for those of other directories.
+    /// Attaches what is not attached to a `user`, `group`, `federated_user` or `federated_group`.
     async fn attach(&self, of: &str, name: &str, policies: &[String]) -> Done {
         let has = match of {
             "user" => self.iam.user(name).map(|u| u.policies),
             "group" => self.iam.group(name).map(|g| g.policies),
             _ => {
-                let why = "policies of users and groups of other directories are not imported; attach them by hand";
-                return Ok(Outcome::Skipped(why.into()));
+                let group = of == "federated_group";
+                let mut all = self.iam.mappings().into_iter();
+                all.find(|m| m.group == group && m.name == name).map(|m| m.policies)
             }
         };
         let news: Vec<&String> =

@@ -151,27 +151,32 @@ pub async fn list(door: &Minio, c: &Called) -> Said {
     say::document(&json!({ "accounts": all }))
 }
 
-/// The keys of several users, by user.
-pub async fn bulk(door: &Minio, c: &Called) -> Said {
+/// The keys of several users, by user. `of`: the query's name for them; `userDNs` are those of a directory.
+pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
     let kind = c.query("listType");
     let keys = match kind {
         "svcacc-only" | "all" => true,
         "users-only" | "sts-only" => false,
         other => return Err(invalid(format!("\"{other}\" is no listType"))),
     };
-    let (all, mut users) = (c.query("all") == "true", c.all("users"));
+    let (all, mut users) = (c.query("all") == "true", c.all(of));
     if all && !users.is_empty() {
         return Err(invalid("name users, or ask for all, not both"));
     }
     let mut found: Vec<Value> = Vec::new();
     if all {
-        let ours = door.ask(c, Route::UserList, "", Value::Null).await?;
+        let ours = match of {
+            "users" => door.ask(c, Route::UserList, "", Value::Null).await?,
+            _ => Value::Null,
+        };
         users = ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
         let ours = door.ask_for(c, Route::KeyList, "all=true").await?;
         found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
-        let root = found.iter().map(|k| string(k, "user").to_owned()).filter(|u| !users.contains(u));
-        let root: std::collections::BTreeSet<String> = root.collect();
-        users.extend(root);
+        // Root, who is no user, and users of directories, whose names are distinguished names.
+        let others = found.iter().map(|k| string(k, "user").to_owned()).filter(|u| !users.contains(u));
+        let others = others.filter(|u| u.contains('=') == (of == "userDNs"));
+        let others: std::collections::BTreeSet<String> = others.collect();
+        users.extend(others);
     } else {
         if users.is_empty() {
             users.push(c.ask.who.user.clone());

@@ -86,15 +86,17 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
     say::done()
 }
 
-pub async fn associate(door: &Minio, c: &Called) -> Said {
+/// `of`: `federated_` for those of other directories.
+pub async fn associate(door: &Minio, c: &Called, of: &str) -> Said {
     let order: Association = c.document()?;
-    let to = match (order.user.as_str(), order.group.as_str()) {
-        (user, "") if !user.is_empty() => json!({ "policies": order.policies, "user": user }),
-        ("", group) if !group.is_empty() => json!({ "policies": order.policies, "group": group }),
+    let (kind, name) = match (order.user.as_str(), order.group.as_str()) {
+        (user, "") if !user.is_empty() => (format!("{of}user"), user),
+        ("", group) if !group.is_empty() => (format!("{of}group"), group),
         _ => return Err(invalid("name either a user or a group")),
     };
+    let to = json!({ "policies": order.policies, (kind): name });
     let (route, said) = match c.call {
-        Call::PolicyAttach => (Route::PolicyAttach, "policiesAttached"),
+        Call::PolicyAttach | Call::PolicyAttachLdap => (Route::PolicyAttach, "policiesAttached"),
         _ => (Route::PolicyDetach, "policiesDetached"),
     };
     let ours = door.ask(c, route, "", to).await?;
@@ -136,6 +138,39 @@ pub async fn entities(door: &Minio, c: &Called) -> Said {
         .into_iter()
         .map(|(p, (users, groups))| json!({ "policy": p, "users": users, "groups": groups }))
         .collect();
+    for (name, list) in [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)] {
+        if !list.is_empty() {
+            out[name] = json!(list);
+        }
+    }
+    say::document(&out)
+}
+
+/// Who of other directories has which policies here.
+pub async fn entities_ldap(door: &Minio, c: &Called) -> Said {
+    let ours = door.ask(c, Route::MappingList, "", Value::Null).await?;
+    let all = ours["mappings"].as_array().cloned().unwrap_or_default();
+    let (users, groups, policies) = (c.all("user"), c.all("group"), c.all("policy"));
+    let is_group = |m: &Value| m["group"].as_bool().unwrap_or(false);
+    let of = |group: bool, kind: &str, named: &[String]| -> Vec<Value> {
+        let fits = |m: &&Value| is_group(m) == group && named.iter().any(|n| n == string(m, "name"));
+        all.iter().filter(fits).map(|m| json!({ (kind): m["name"], "policies": m["policies"] })).collect()
+    };
+    let (by_user, by_group) = (of(false, "user", &users), of(true, "group", &groups));
+    let everything = users.is_empty() && groups.is_empty() && policies.is_empty();
+    let mut by_policy: BTreeMap<&str, [Vec<&str>; 2]> = BTreeMap::new();
+    for m in &all {
+        for p in strings(&m["policies"]) {
+            if everything || policies.iter().any(|n| n == p) {
+                by_policy.entry(p).or_default()[usize::from(is_group(m))].push(string(m, "name"));
+            }
+        }
+    }
+    let by_policy: Vec<Value> = by_policy
+        .into_iter()
+        .map(|(p, [users, groups])| json!({ "policy": p, "users": users, "groups": groups }))
+        .collect();
+    let mut out = json!({ "timestamp": say::time(now_ms()) });
     for (name, list) in [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)] {
         if !list.is_empty() {
             out[name] = json!(list);

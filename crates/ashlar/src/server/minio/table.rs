@@ -69,6 +69,9 @@ calls! {
     PolicyAttach POST "idp/builtin/policy/attach" [] PolicyAttach;
     PolicyDetach POST "idp/builtin/policy/detach" [] PolicyDetach;
     PolicyEntities GET "idp/builtin/policy-entities" [] UserList GroupList;
+    PolicyAttachLdap POST "idp/ldap/policy/attach" [] PolicyAttach;
+    PolicyDetachLdap POST "idp/ldap/policy/detach" [] PolicyDetach;
+    PolicyEntitiesLdap GET "idp/ldap/policy-entities" [] MappingList;
     KeyAdd PUT "add-service-account" [] KeyCreate;
     KeyUpdate POST "update-service-account" ["accessKey"] KeyEdit;
     KeyInfo GET "info-service-account" ["accessKey"] KeyGet;
@@ -76,6 +79,7 @@ calls! {
     KeyInfoTemporary GET "temporary-account-info" ["accessKey"] KeyGet;
     KeyList GET "list-service-accounts" [] KeyList;
     KeyListBulk GET "list-access-keys-bulk" ["listType"] KeyList;
+    KeyListLdap GET "idp/ldap/list-access-keys-bulk" ["listType"] KeyList;
     KeyRemove DELETE "delete-service-account" ["accessKey"] KeyRemove;
     Info GET "info" [] Info;
     Service POST "service" ["action"] ServiceStop ServiceRestart;
@@ -125,6 +129,8 @@ impl Call {
             Call::UserAdd
                 | Call::PolicyAttach
                 | Call::PolicyDetach
+                | Call::PolicyAttachLdap
+                | Call::PolicyDetachLdap
                 | Call::KeyAdd
                 | Call::KeyUpdate
                 | Call::ConfigSet
@@ -143,12 +149,16 @@ impl Call {
                 | Call::PolicyAttach
                 | Call::PolicyDetach
                 | Call::PolicyEntities
+                | Call::PolicyAttachLdap
+                | Call::PolicyDetachLdap
+                | Call::PolicyEntitiesLdap
                 | Call::KeyAdd
                 | Call::KeyInfo
                 | Call::KeyInfoAny
                 | Call::KeyInfoTemporary
                 | Call::KeyList
                 | Call::KeyListBulk
+                | Call::KeyListLdap
                 | Call::ConfigGet
                 | Call::ConfigExport
                 | Call::IdpInfo
