@@ -60,6 +60,7 @@ pub struct Admin {
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
     ending: Ending,
+    check: settings::Check,
 }
 
 /// How an operator ends the process.
@@ -184,11 +185,11 @@ impl From<Fault> for Refusal {
 
 impl Admin {
     /// The door over a house.
-    pub fn new(service: Arc<Service>, house: Arc<House>, ending: Ending) -> Admin {
+    pub fn new(service: Arc<Service>, house: Arc<House>, ending: Ending, check: settings::Check) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
-        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing, ending }
+        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing, ending, check }
     }
 
     /// Whether the bearer token of metrics was sent.
@@ -267,7 +268,7 @@ impl Admin {
         match ask.route {
             Route::IamExport | Route::IamImport => return transfer::answer(&self.identities, ask).await,
             Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
-                return settings::answer(self.service.verifier().keys.iam(), ask).await;
+                return settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await;
             }
             Route::ServiceStop => return self.end(ask, End::Stop),
             Route::ServiceRestart => return self.end(ask, End::Restart),

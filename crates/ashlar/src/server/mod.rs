@@ -157,6 +157,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let iam = identities(&house, &started.root).await?;
     let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
     let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
+    let check = checks(idp.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
@@ -169,7 +170,8 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     }
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
     let public = args.public_metrics || public_by_environment();
-    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, ending.clone()));
+    let admin = admin::Admin::new(service.clone(), house.clone(), ending.clone(), check);
+    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     listener.serve(routes, stopping, DRAIN).await;
@@ -251,6 +253,15 @@ async fn identities(house: &House, root: &ashlar_s3::Credential) -> Result<Arc<I
     let old = std::env::var("ASHLAR_ROOT_PASSWORD_OLD").ok().map(ashlar_s3::Secret::new);
     let iam = Iam::open(house.control.clone(), root.clone(), old.as_ref(), Arc::new(clock::now_ms)).await;
     iam.map(Arc::new).map_err(|e| e.to_string())
+}
+
+/// Asks the room of a subsystem about its settings.
+fn checks(idp: Arc<Idp>) -> settings::Check {
+    Arc::new(move |subsystem, target, values| match idp.check(subsystem, target, values) {
+        // Names are checked for all of them; no room has more to say about this one.
+        Ok(()) | Err(ashlar_idp::Error::Unknown(_)) => Ok(()),
+        Err(no) => Err(no.to_string()),
+    })
 }
 
 /// Stores now and then when access keys were last used.

@@ -16,7 +16,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::admin::{Admin, Ending};
+use super::admin::Admin;
 use super::house::House;
 use super::minio::Minio;
 
@@ -47,8 +47,8 @@ const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
     /// Puts them together.
-    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool, ending: Ending) -> Routes {
-        let admin = Arc::new(Admin::new(service.clone(), house.clone(), ending));
+    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool, admin: Admin) -> Routes {
+        let admin = Arc::new(admin);
         let minio = Minio::new(admin.clone());
         Routes { foreground: house.sets.foreground(), service, house, admin, minio, public_metrics }
     }

@@ -11,7 +11,8 @@
 //!
 //! Invariants: what changes who is let in, or what is noted down about them, is changed only by root or by
 //! who may everything; a secret value is never shown: [`HIDDEN`] stands for it, and sent back it means
-//! that the value stays; a name that its subsystem does not know is refused.
+//! that the value stays; a name that its subsystem does not know is refused, and what the subsystem could
+//! not use is not stored.
 //!
 //! Must never know: what a value does.
 
@@ -26,6 +27,9 @@ use serde_json::{Value, json};
 use super::admin::{Ask, Refusal, Reply, wrong};
 use super::identities::only_full;
 use super::table::Route;
+
+/// Asks a subsystem whether it could use these values for a target; the text says why not.
+pub type Check = Arc<dyn Fn(&str, &str, &Values) -> Result<(), String> + Send + Sync>;
 
 /// Stands for a secret that is set.
 pub const HIDDEN: &str = "*hidden*";
@@ -169,7 +173,7 @@ struct Order {
 }
 
 /// Answers a request about settings.
-pub async fn answer(iam: Option<&Arc<Iam>>, ask: &Ask) -> Reply {
+pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
     let Some(iam) = iam else {
         return Err(Error::Unavailable("this server has no settings".into()).into());
     };
@@ -196,6 +200,7 @@ pub async fn answer(iam: Option<&Arc<Iam>>, ask: &Ask) -> Reply {
             only_full(ask, "Changing settings")?;
             let order: Order = ask.document()?;
             let values = merged(known, before.map(|b| b.values.clone()).unwrap_or_default(), order.values)?;
+            check(subsystem, target, &values).map_err(wrong)?;
             iam.put_setting(subsystem, target, &values).await?;
         }
         Route::SettingRemove => {

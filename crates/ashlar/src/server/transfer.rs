@@ -227,8 +227,10 @@ impl Door<'_> {
 
     async fn group(&self, name: &str, group: &Group) -> Done {
         self.go(Route::GroupMembers, name, json!({ "add": group.members })).await?;
-        if !group.enabled {
-            self.go(Route::GroupDisable, name, Value::Null).await?;
+        let enabled = self.iam.group(name).is_some_and(|g| g.enabled);
+        if enabled != group.enabled {
+            let route = if group.enabled { Route::GroupEnable } else { Route::GroupDisable };
+            self.go(route, name, Value::Null).await?;
         }
         Ok(Outcome::Added)
     }

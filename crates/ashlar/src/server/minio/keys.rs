@@ -134,6 +134,8 @@ pub fn info_temporary(c: &Called) -> Said {
 
 fn listed(k: &Value) -> Value {
     let mut out = described(k);
+    // `mc` takes for granted that there is a time; 1970 means none to it.
+    out["expiration"] = json!(say::time(k["expires_ms"].as_i64().unwrap_or(0)));
     out["accessKey"] = k["access_key"].clone();
     out
 }
@@ -164,13 +166,18 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
         return Err(invalid("name users, or ask for all, not both"));
     }
     let mut found: Vec<Value> = Vec::new();
+    // `mc` asks for the requester's own keys when it hears exactly this.
+    let plainly = |no: Refusal| match no.code {
+        "AccessDenied" => Refusal { why: "Access Denied.".into(), ..no },
+        _ => no,
+    };
     if all {
         let ours = match of {
-            "users" => door.ask(c, Route::UserList, "", Value::Null).await?,
+            "users" => door.ask(c, Route::UserList, "", Value::Null).await.map_err(plainly)?,
             _ => Value::Null,
         };
         users = ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
-        let ours = door.ask_for(c, Route::KeyList, "all=true").await?;
+        let ours = door.ask_for(c, Route::KeyList, "all=true").await.map_err(plainly)?;
         found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
         // Root, who is no user, and users of directories, whose names are distinguished names.
         let others = found.iter().map(|k| string(k, "user").to_owned()).filter(|u| !users.contains(u));
