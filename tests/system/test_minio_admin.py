@@ -292,7 +292,7 @@ def test_a_directory_is_configured_and_its_password_never_shown(mc):
     mc("idp", "ldap", "add", "it", *given)
     assert mc("idp", "ldap", "ls", "it")[0] == [{"type": "ldap", "name": "_", "enabled": False}]
     shown = json.dumps(mc("idp", "ldap", "info", "it")) + mc("admin", "config", "export", "it", raw=True)
-    assert "cn=reader,dc=example" in shown and PLANTED[2] not in shown and "*hidden*" in shown
+    assert "cn=reader,dc=example" in shown and PLANTED[2] not in shown and "*redacted*" in shown
     mc("idp", "ldap", "add", "it", *given, fails="XMinioAdminConfigIDPCfgNameAlreadyExists")
     mc("idp", "ldap", "update", "it", "comment=changed")
     assert {"key": "comment", "value": "changed", "isCfg": True, "isEnv": False} in mc("idp", "ldap", "info", "it")[0]["info"]

@@ -86,8 +86,12 @@ impl<'a> Sealed<'a> {
     /// It is too short, or sealed in a way that is not known.
     pub fn parse(bytes: &'a [u8]) -> Result<Sealed<'a>, Broken> {
         let (head, fragments) = bytes.split_at_checked(HEAD).ok_or(Broken)?;
-        let mut sealed =
-            Sealed { salt: [0; SALT], kind: Kind::of(head[SALT]).ok_or(Broken)?, nonce: [0; NONCE], fragments };
+        let mut sealed = Sealed {
+            salt: [0; SALT],
+            kind: Kind::of(head[SALT]).ok_or(Broken)?,
+            nonce: [0; NONCE],
+            fragments,
+        };
         sealed.salt.copy_from_slice(&head[..SALT]);
         sealed.nonce.copy_from_slice(&head[SALT + 1..]);
         // The last fragment has at least its tag, and there is always one.
@@ -121,7 +125,11 @@ impl<'a> Sealed<'a> {
             out.extend_from_slice(piece);
             let text = key
                 .aead
-                .open_in_place(numbered(&self.nonce, i + 1)?, Aad::from(bound.with(i + 1 == count)), &mut out[begin..])
+                .open_in_place(
+                    numbered(&self.nonce, i + 1)?,
+                    Aad::from(bound.with(i + 1 == count)),
+                    &mut out[begin..],
+                )
                 .map_err(|_| Broken)?
                 .len();
             out.truncate(begin + text);
@@ -141,7 +149,8 @@ impl Key {
         let mut bytes = [0; 32];
         match kind {
             Kind::Aes | Kind::ChaCha => {
-                let params = Params::new((MEMORY >> 10) as u32, 1, 4, Some(32)).expect("parameters of Argon2");
+                let params =
+                    Params::new((MEMORY >> 10) as u32, 1, 4, Some(32)).expect("parameters of Argon2");
                 Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
                     .hash_password_into(secret, &salt, &mut bytes)
                     .expect("secret and salt have lengths that Argon2 takes");
@@ -244,17 +253,65 @@ mod tests {
     #[test]
     fn the_same_bytes_as_a_client() {
         const SHORT: [(Kind, &str); 3] = [
-            (Kind::Aes, "4984a0cef3a6d5273e2fdc2cf498bfdfb5faa519299780535929c67cefc53facca7b953bbb4078dcf7107c9cc4a4c30f03c3aa241314a339923d9a4d07fb"),
-            (Kind::ChaCha, "ddcb2f80f39786f7840cbba2c3b17d35f56418ee89e1ee085c1c39d480d70d9aec75157cdd33b43c0295bf2a994b73de45c1a713e2dccaf5110931f28437"),
-            (Kind::Fips, "70669e52e20953d2d2a98d52a6a3d0f1ec3b84294a3ce0de1455e58ec52bdd6bd3635c85dd7bd2be065632ff4dc138664a293ddedc0fdc73f491c4ae976f"),
+            (
+                Kind::Aes,
+                "4984a0cef3a6d5273e2fdc2cf498bfdfb5faa519299780535929c67cefc53facca7b953bbb4078dcf7107c9cc4a4c30f03c3aa241314a339923d9a4d07fb",
+            ),
+            (
+                Kind::ChaCha,
+                "ddcb2f80f39786f7840cbba2c3b17d35f56418ee89e1ee085c1c39d480d70d9aec75157cdd33b43c0295bf2a994b73de45c1a713e2dccaf5110931f28437",
+            ),
+            (
+                Kind::Fips,
+                "70669e52e20953d2d2a98d52a6a3d0f1ec3b84294a3ce0de1455e58ec52bdd6bd3635c85dd7bd2be065632ff4dc138664a293ddedc0fdc73f491c4ae976f",
+            ),
         ];
-        const EMPTY: [&str; 3] = ["234c0ecb7995a1d85433da4c21f5e3e9", "1fe30a817e09471c34a773c5d364ac90", "ec57ed34695b20037319a6be4d4a739d"];
+        const EMPTY: [&str; 3] = [
+            "234c0ecb7995a1d85433da4c21f5e3e9",
+            "1fe30a817e09471c34a773c5d364ac90",
+            "ec57ed34695b20037319a6be4d4a739d",
+        ];
         const LONG: [(usize, [&str; 3]); 5] = [
-            (16383, ["d5b348e19418589d38a8f0a00efd1ee7e42d564dbabd4112637b0add9b64561c", "1b2cb9f304570870ba6a9ca4c68dd385479b04c89a9184d7d0b0e355cf546bfa", "539f8fbd1c645c4a42a8e032e7cbae4c48167a3bb76e42dc739bcf1dee7371f4"]),
-            (16384, ["e17ba075ededace28d199406635f259a0201458d304970b866d755313da2d99b", "698a18b52ad302f697b9f38247b48876f10267b9a5e5b35fb67178290a8b717b", "6e1fadc76a873a58a9df874d6c8f1fc26de78a52f829a0119fa6e8e6a6cd8e5f"]),
-            (16385, ["1297fd3407bc04132c1ca79ea74ced2abbdf9ca9b966197d82df0678afa0ceed", "5afc844bd311ebce5d875f74f7006c13365e3415bc3031cc0bf6ac081e34b33a", "68760eed0ce42f442c8979c16ef54ad2586590cc3ed46068aeb2803240bc0809"]),
-            (32768, ["1d99606e34ef89f768b268954efb8a8906a105025da7f908f2b040fa355865bc", "e6ea83089c841f92612db5f72f488fa34c85dd57733f10a6332f007bdbda6e83", "902152a4b28baaf8e95261e6dd2783f1be7fedcbadabdb1ce781a5cf6b870564"]),
-            (40000, ["8f265cfeaff82792d30e0619764aeb147eedbff9682a5219295a87db0e76624f", "018d5f112d272f066096cc53b6120c352b094820d3f7e94bc90cc8cd2ab78b49", "198d16939340a461f70bbc78c71b574b7e7d07a6eeaca246c281a5b2f3c3cc8c"]),
+            (
+                16383,
+                [
+                    "d5b348e19418589d38a8f0a00efd1ee7e42d564dbabd4112637b0add9b64561c",
+                    "1b2cb9f304570870ba6a9ca4c68dd385479b04c89a9184d7d0b0e355cf546bfa",
+                    "539f8fbd1c645c4a42a8e032e7cbae4c48167a3bb76e42dc739bcf1dee7371f4",
+                ],
+            ),
+            (
+                16384,
+                [
+                    "e17ba075ededace28d199406635f259a0201458d304970b866d755313da2d99b",
+                    "698a18b52ad302f697b9f38247b48876f10267b9a5e5b35fb67178290a8b717b",
+                    "6e1fadc76a873a58a9df874d6c8f1fc26de78a52f829a0119fa6e8e6a6cd8e5f",
+                ],
+            ),
+            (
+                16385,
+                [
+                    "1297fd3407bc04132c1ca79ea74ced2abbdf9ca9b966197d82df0678afa0ceed",
+                    "5afc844bd311ebce5d875f74f7006c13365e3415bc3031cc0bf6ac081e34b33a",
+                    "68760eed0ce42f442c8979c16ef54ad2586590cc3ed46068aeb2803240bc0809",
+                ],
+            ),
+            (
+                32768,
+                [
+                    "1d99606e34ef89f768b268954efb8a8906a105025da7f908f2b040fa355865bc",
+                    "e6ea83089c841f92612db5f72f488fa34c85dd57733f10a6332f007bdbda6e83",
+                    "902152a4b28baaf8e95261e6dd2783f1be7fedcbadabdb1ce781a5cf6b870564",
+                ],
+            ),
+            (
+                40000,
+                [
+                    "8f265cfeaff82792d30e0619764aeb147eedbff9682a5219295a87db0e76624f",
+                    "018d5f112d272f066096cc53b6120c352b094820d3f7e94bc90cc8cd2ab78b49",
+                    "198d16939340a461f70bbc78c71b574b7e7d07a6eeaca246c281a5b2f3c3cc8c",
+                ],
+            ),
         ];
         let head = "07".repeat(32);
         for (i, (kind, short)) in SHORT.into_iter().enumerate() {
@@ -286,7 +343,12 @@ mod tests {
         let long = key.seal([5; 8], &text(3 * FRAGMENT));
         assert_eq!(open(&long).unwrap(), text(3 * FRAGMENT));
         assert_eq!(open(&long[..HEAD + 2 * whole]), Err(Broken), "the end is missing");
-        let swapped = [&long[..HEAD], &long[HEAD + whole..HEAD + 2 * whole], &long[HEAD..HEAD + whole], &long[HEAD + 2 * whole..]];
+        let swapped = [
+            &long[..HEAD],
+            &long[HEAD + whole..HEAD + 2 * whole],
+            &long[HEAD..HEAD + whole],
+            &long[HEAD + 2 * whole..],
+        ];
         assert_eq!(open(&swapped.concat()), Err(Broken), "in another order");
         assert_eq!(open(&[&long[..], &long[HEAD + 2 * whole..]].concat()), Err(Broken), "longer");
     }

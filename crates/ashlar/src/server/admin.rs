@@ -189,7 +189,15 @@ impl Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
-        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing, ending, check }
+        Admin {
+            identities: Identities::new(service.clone()),
+            service,
+            house,
+            token,
+            scrubbing,
+            ending,
+            check,
+        }
     }
 
     /// Whether the bearer token of metrics was sent.

@@ -186,10 +186,11 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
 fn again() -> String {
     use std::os::unix::process::CommandExt as _;
     // The file may have been replaced: then it is the new one that is meant.
-    let program = std::env::current_exe().map(|p| match p.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
-        Some(path) => PathBuf::from(path),
-        None => p,
-    });
+    let program =
+        std::env::current_exe().map(|p| match p.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
+            Some(path) => PathBuf::from(path),
+            None => p,
+        });
     match program {
         Ok(program) => {
             let error = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
@@ -257,10 +258,15 @@ async fn identities(house: &House, root: &ashlar_s3::Credential) -> Result<Arc<I
 
 /// Asks the room of a subsystem about its settings.
 fn checks(idp: Arc<Idp>) -> settings::Check {
-    Arc::new(move |subsystem, target, values| match idp.check(subsystem, target, values) {
-        // Names are checked for all of them; no room has more to say about this one.
-        Ok(()) | Err(ashlar_idp::Error::Unknown(_)) => Ok(()),
-        Err(no) => Err(no.to_string()),
+    Arc::new(move |subsystem, target, values| {
+        let idp = idp.clone();
+        Box::pin(async move {
+            match idp.check(&subsystem, &target, &values) {
+                // Names are checked for all of them; no room has more to say about this one.
+                Ok(()) | Err(ashlar_idp::Error::Unknown(_)) => Ok(()),
+                Err(no) => Err(no.to_string()),
+            }
+        })
     })
 }
 

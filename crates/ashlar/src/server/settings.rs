@@ -17,6 +17,7 @@
 //! Must never know: what a value does.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use ashlar_iam::{DEFAULT_TARGET, Error, Iam, Setting, Values};
@@ -29,10 +30,13 @@ use super::identities::only_full;
 use super::table::Route;
 
 /// Asks a subsystem whether it could use these values for a target; the text says why not.
-pub type Check = Arc<dyn Fn(&str, &str, &Values) -> Result<(), String> + Send + Sync>;
+pub type Check = Arc<dyn Fn(String, String, Values) -> Later + Send + Sync>;
+
+/// The answer, when the provider was asked.
+pub type Later = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Stands for a secret that is set.
-pub const HIDDEN: &str = "*hidden*";
+pub const HIDDEN: &str = "*redacted*";
 
 /// A name that a subsystem has.
 pub struct Name {
@@ -91,6 +95,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             name("keycloak_admin_url", "Keycloak's administration address"),
             name("user_readable_claim", "the claim with a name for people"),
             name("user_id_claim", "the claim that identifies a user"),
+            name("jwks_url", "of MinIO's earlier releases"),
             COMMENT,
         ],
     },
@@ -107,12 +112,20 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             name("user_dn_search_base_dn", "where users are, with semicolons"),
             name("user_dn_search_filter", "which of them is meant; %s is the name"),
             name("user_dn_attributes", "attributes of users that policies may speak of, with commas"),
-            name("group_search_filter", "which groups a user is in; %s is the name, %d the distinguished name"),
+            name(
+                "group_search_filter",
+                "which groups a user is in; %s is the name, %d the distinguished name",
+            ),
             name("group_search_base_dn", "where groups are, with semicolons"),
             name("tls_skip_verify", "\"on\": whatever certificate the directory has"),
             name("server_insecure", "\"on\": without TLS"),
             name("server_starttls", "\"on\": TLS after StartTLS"),
             COMMENT,
+            name("username_format", "of MinIO's earlier releases"),
+            name("sts_expiry", "of MinIO's earlier releases"),
+            name("tls_ca", "file with the certificates that the directory's is signed by"),
+            name("group_search_nested", "\"on\": groups of groups count too"),
+            name("check_interval", "how often it is asked whether users are still there"),
         ],
     },
     Subsystem {
@@ -120,37 +133,6 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         help: "users with a certificate",
         several: false,
         names: &[ENABLE, name("skip_verify", "\"on\": whoever signed the certificate"), COMMENT],
-    },
-    Subsystem {
-        name: "audit_webhook",
-        help: "what was done, sent to an address",
-        several: true,
-        names: &[
-            ENABLE,
-            name("endpoint", "where to send it"),
-            secret("auth_token", "what stands in the Authorization header"),
-            name("client_cert", "file with a certificate to send it with"),
-            name("client_key", "file with its key"),
-            name("batch_size", "records in one request"),
-            name("queue_size", "records that wait in memory"),
-            name("queue_dir", "folder for records that wait longer"),
-            name("max_retry", "how often it is tried"),
-            name("retry_interval", "time between"),
-            name("http_timeout", "longest request"),
-            COMMENT,
-        ],
-    },
-    Subsystem {
-        name: "audit_file",
-        help: "what was done, written to a file",
-        several: false,
-        names: &[
-            ENABLE,
-            name("path", "the file"),
-            name("max_size", "bytes until another is begun"),
-            name("max_files", "files that are kept"),
-            COMMENT,
-        ],
     },
 ];
 
@@ -193,20 +175,22 @@ pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
         return Err(wrong(format!("{subsystem} exists once: its target is {DEFAULT_TARGET}")));
     }
     let before = iam.setting(subsystem, target);
-    let missing =
-        || Refusal::from(Error::Missing { what: "setting", name: format!("{subsystem}:{target}") });
+    let missing = || Refusal::from(Error::Missing { what: "setting", name: format!("{subsystem}:{target}") });
     match ask.route {
         Route::SettingPut => {
             only_full(ask, "Changing settings")?;
             let order: Order = ask.document()?;
             let values = merged(known, before.map(|b| b.values.clone()).unwrap_or_default(), order.values)?;
-            check(subsystem, target, &values).map_err(wrong)?;
+            check(subsystem.to_owned(), target.to_owned(), values.clone()).await.map_err(wrong)?;
             iam.put_setting(subsystem, target, &values).await?;
         }
         Route::SettingRemove => {
             only_full(ask, "Changing settings")?;
             iam.remove_setting(subsystem, target).await?;
-            return Ok((StatusCode::OK, json!({ "subsystem": subsystem, "target": target, "removed": true })));
+            return Ok((
+                StatusCode::OK,
+                json!({ "subsystem": subsystem, "target": target, "removed": true }),
+            ));
         }
         _ => {}
     }
@@ -248,8 +232,11 @@ fn shown(subsystem: &str, target: &str, setting: &Setting) -> Value {
     let known = Subsystem::find(subsystem);
     // What a subsystem no longer knows may have been a secret.
     let hidden = |n: &str| known.and_then(|s| s.known(n)).is_none_or(|n| n.secret);
-    let values: BTreeMap<&str, &str> =
-        setting.values.iter().map(|(n, v)| (n.as_str(), if hidden(n) { HIDDEN } else { v.as_str() })).collect();
+    let values: BTreeMap<&str, &str> = setting
+        .values
+        .iter()
+        .map(|(n, v)| (n.as_str(), if hidden(n) { HIDDEN } else { v.as_str() }))
+        .collect();
     json!({ "subsystem": subsystem, "target": target, "values": values, "changed_ms": setting.changed_ms })
 }
 
@@ -271,7 +258,8 @@ mod tests {
     fn a_change_keeps_the_rest_and_never_stores_what_stands_for_a_secret() {
         let s = Subsystem::find("identity_openid").unwrap();
         let before = values(&[("client_secret", "x"), ("client_id", "c"), ("vendor", "v")]);
-        let change = values(&[("client_secret", HIDDEN), ("client_id", "d"), ("vendor", ""), ("enable", "off")]);
+        let change =
+            values(&[("client_secret", HIDDEN), ("client_id", "d"), ("vendor", ""), ("enable", "off")]);
         let after = merged(s, before, change).unwrap();
         assert_eq!(after, values(&[("client_secret", "x"), ("client_id", "d"), ("enable", "off")]));
         assert!(merged(s, Values::new(), values(&[("client_secret", HIDDEN)])).unwrap().is_empty());
@@ -281,7 +269,8 @@ mod tests {
         let setting = Setting { values: after, changed_ms: 1 };
         let text = shown("identity_openid", "_", &setting).to_string();
         assert!(text.contains(HIDDEN) && !text.contains("\"x\""), "{text}");
-        let text = shown("gone", "_", &Setting { values: values(&[("a", "secret")]), changed_ms: 1 }).to_string();
+        let text =
+            shown("gone", "_", &Setting { values: values(&[("a", "secret")]), changed_ms: 1 }).to_string();
         assert!(!text.contains("secret"), "{text}");
     }
 }

@@ -240,12 +240,17 @@ impl Door<'_> {
             return Ok(Outcome::Skipped("it has ended".into()));
         }
         if key.user != self.iam.root().access_key && self.iam.user(&key.user).is_none() {
-            let why = format!("there is no user \"{}\" here; keys of another system's root are made anew", key.user);
+            let why = format!(
+                "there is no user \"{}\" here; keys of another system's root are made anew",
+                key.user
+            );
             return Ok(Outcome::Skipped(why));
         }
         let policy = key.policy.clone().unwrap_or_else(|| json!(""));
         match self.iam.key(name) {
-            Some(before) if before.parent != key.user => Err(Error::Exists { what: "access key", name: name.to_owned() }.into()),
+            Some(before) if before.parent != key.user => {
+                Err(Error::Exists { what: "access key", name: name.to_owned() }.into())
+            }
             Some(_) => {
                 let document = json!({ "secret": key.secret, "policy": policy, "enabled": key.enabled,
                     "expires_ms": key.expires_ms.unwrap_or(0), "name": key.name, "description": key.description });

@@ -81,7 +81,8 @@ type Mappings = BTreeMap<String, AMapping>;
 /// # Errors
 /// It is none, or one of its files is not understood.
 pub fn read(bytes: &[u8]) -> Result<Document, Refusal> {
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| invalid(format!("this is no ZIP file: {e}")))?;
+    let mut archive =
+        ZipArchive::new(Cursor::new(bytes)).map_err(|e| invalid(format!("this is no ZIP file: {e}")))?;
     if archive.len() > FILES {
         return Err(invalid(format!("the archive has {} files, more than {FILES}", archive.len())));
     }
@@ -104,11 +105,12 @@ pub fn read(bytes: &[u8]) -> Result<Document, Refusal> {
     let (federated_group_policies, group_policies) =
         group_policies.into_iter().partition(|(name, _)| of_directory(name));
     let on = |status: &str| !matches!(status, "disabled" | "off");
-    let users = users.into_iter().map(|(n, u)| (n, User { secret: u.secret_key, enabled: on(&u.status) })).collect();
+    let users =
+        users.into_iter().map(|(n, u)| (n, User { secret: u.secret_key, enabled: on(&u.status) })).collect();
     let keys = keys.into_iter().map(|(n, k)| Ok((n, key(k)?))).collect::<Result<_, Refusal>>()?;
-    let groups = groups.into_iter().map(|(n, g)| {
-        (n, Group { enabled: on(&g.status), members: g.members.unwrap_or_default() })
-    });
+    let groups = groups
+        .into_iter()
+        .map(|(n, g)| (n, Group { enabled: on(&g.status), members: g.members.unwrap_or_default() }));
     Ok(Document {
         policies,
         users,
@@ -199,7 +201,8 @@ pub fn write(all: &Document) -> Result<Vec<u8>, Refusal> {
         why: format!("the archive cannot be written: {e}"),
     };
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).unix_permissions(0o600);
+    let options =
+        SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).unix_permissions(0o600);
     for (name, value) in files {
         zip.start_file(format!("{FOLDER}/{name}.json"), options).map_err(|e| failed(&e))?;
         zip.write_all(value.to_string().as_bytes()).map_err(|e| failed(&e))?;

@@ -16,7 +16,10 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
     let online = drives.iter().filter(ok).count();
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
     let capacity = &ours["capacity"];
-    let used = capacity["usable"].as_u64().unwrap_or(0).saturating_sub(capacity["usable_free"].as_u64().unwrap_or(0));
+    let used = capacity["usable"]
+        .as_u64()
+        .unwrap_or(0)
+        .saturating_sub(capacity["usable_free"].as_u64().unwrap_or(0));
     let deployment = uuid(string(&ours, "deployment"));
     // MinIO's clients take `totalDrivesPerSet` less the parity for the drives that hold data.
     say::document(&json!({
@@ -63,7 +66,9 @@ pub async fn service(door: &Minio, c: &Called) -> Said {
         "stop" => Route::ServiceStop,
         "restart" => Route::ServiceRestart,
         "freeze" | "unfreeze" => return Err(not_here(&format!("The service action \"{action}\""))),
-        other => return Err(invalid(format!("\"{other}\" is no service action; there are stop and restart"))),
+        other => {
+            return Err(invalid(format!("\"{other}\" is no service action; there are stop and restart")));
+        }
     };
     let dry = c.query("dry-run") == "true";
     if dry {

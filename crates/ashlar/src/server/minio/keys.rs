@@ -87,7 +87,8 @@ pub async fn update(door: &Minio, c: &Called) -> Said {
 
 fn described(k: &Value) -> Value {
     let status = if k["enabled"].as_bool().unwrap_or(false) { "on" } else { "off" };
-    let mut out = json!({ "parentUser": k["user"], "accountStatus": status, "impliedPolicy": k["policy"].is_null() });
+    let mut out =
+        json!({ "parentUser": k["user"], "accountStatus": status, "impliedPolicy": k["policy"].is_null() });
     for name in ["name", "description"] {
         if !string(k, name).is_empty() {
             out[name] = k[name].clone();
@@ -176,7 +177,8 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
             "users" => door.ask(c, Route::UserList, "", Value::Null).await.map_err(plainly)?,
             _ => Value::Null,
         };
-        users = ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
+        users =
+            ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
         let ours = door.ask_for(c, Route::KeyList, "all=true").await.map_err(plainly)?;
         found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
         // Root, who is no user, and users of directories, whose names are distinguished names.

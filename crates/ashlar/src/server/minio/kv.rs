@@ -99,7 +99,10 @@ fn value<'a>(subsystem: &Subsystem, text: &'a str) -> Result<(String, &'a str), 
         if !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
             return Err(Refusal {
                 code: "XMinioConfigError",
-                ..invalid(format!("{} has no setting \"{name}\"; put quotes around a value with spaces", subsystem.name))
+                ..invalid(format!(
+                    "{} has no setting \"{name}\"; put quotes around a value with spaces",
+                    subsystem.name
+                ))
             });
         }
     }
@@ -157,20 +160,37 @@ mod tests {
     fn lines_are_read_as_clients_write_them() {
         let read = line(r#"identity_openid:kc client_id=ash scopes="openid,profile x" display_name=The one config_url=http://a/b?c=d enable="#).unwrap();
         assert_eq!((read.subsystem, read.target.as_str()), ("identity_openid", "kc"));
-        let want = [("client_id", "ash"), ("scopes", "openid,profile x"), ("display_name", "The one"), ("config_url", "http://a/b?c=d"), ("enable", "")];
+        let want = [
+            ("client_id", "ash"),
+            ("scopes", "openid,profile x"),
+            ("display_name", "The one"),
+            ("config_url", "http://a/b?c=d"),
+            ("enable", ""),
+        ];
         assert_eq!(read.values, pairs(&want));
-        let read = line("identity_ldap user_dn_search_filter=(&(objectclass=person)(uid=%s)) server_addr=h:636").unwrap();
+        let read =
+            line("identity_ldap user_dn_search_filter=(&(objectclass=person)(uid=%s)) server_addr=h:636")
+                .unwrap();
         assert_eq!(read.target, "_");
         assert_eq!(read.values[0].1, "(&(objectclass=person)(uid=%s))");
         assert!(line("identity_tls").unwrap().values.is_empty());
-        for bad in ["nosuch a=b", "", "identity_openid a=b", "identity_openid client_id=x foo=bar", "identity_openid client_id", "identity_tls enable=on enable=off"] {
+        for bad in [
+            "nosuch a=b",
+            "",
+            "identity_openid a=b",
+            "identity_openid client_id=x foo=bar",
+            "identity_openid client_id",
+            "identity_tls enable=on enable=off",
+        ] {
             assert!(line(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn what_is_written_is_read_back() {
-        for value in ["plain", "two words", "\"quoted\"", "back\\slash and \"more\"", "", "client_id=x y", "a=b"] {
+        for value in
+            ["plain", "two words", "\"quoted\"", "back\\slash and \"more\"", "", "client_id=x y", "a=b"]
+        {
             let setting = json!({ "subsystem": "identity_openid", "target": "kc", "values": { "client_id": value, "scopes": "x" } });
             let read = line(&written(&setting)).unwrap();
             assert_eq!(read.values, pairs(&[("client_id", value), ("scopes", "x")]), "{}", written(&setting));

@@ -79,7 +79,12 @@ impl Called {
 
     /// All values of a name in the query.
     fn all(&self, name: &str) -> Vec<String> {
-        self.ask.query.iter().filter(|(n, v)| *n == name && !v.is_empty()).map(|(_, v)| v.to_owned()).collect()
+        self.ask
+            .query
+            .iter()
+            .filter(|(n, v)| *n == name && !v.is_empty())
+            .map(|(_, v)| v.to_owned())
+            .collect()
     }
 
     /// The document.
@@ -130,11 +135,17 @@ impl Minio {
     }
 
     /// Checks the signature, finds the call, checks that it is permitted, then reads and opens the document.
-    async fn admit(&self, request: Request<Incoming>, peer: &Peer, who: &mut String) -> Result<Called, Refusal> {
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        who: &mut String,
+    ) -> Result<Called, Refusal> {
         let (parts, incoming) = request.into_parts();
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
-        let signed = Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
+        let signed =
+            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
         let verifier = self.admin.service().verifier();
         let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
         if verified.identity().kind == Kind::Anonymous {
@@ -146,8 +157,15 @@ impl Minio {
         let host = host.to_owned();
         let identity = verified.identity().clone();
         let (ip, tls, query) = (peer.address.ip(), peer.tls, target.query);
-        let mut ask =
-            Ask { who: identity, route: call.routes()[0], name: String::new(), query, body: Bytes::new(), ip, tls };
+        let mut ask = Ask {
+            who: identity,
+            route: call.routes()[0],
+            name: String::new(),
+            query,
+            body: Bytes::new(),
+            ip,
+            tls,
+        };
         permitted(call, &ask)?;
         if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {
             return Err(invalid(format!("the query lacks \"{name}\"")));
@@ -196,7 +214,9 @@ impl Minio {
             Call::PolicyRemove => policies::remove(self, c).await,
             Call::PolicySet => policies::set(self, c).await,
             Call::PolicyAttach | Call::PolicyDetach => policies::associate(self, c, "").await,
-            Call::PolicyAttachLdap | Call::PolicyDetachLdap => policies::associate(self, c, "federated_").await,
+            Call::PolicyAttachLdap | Call::PolicyDetachLdap => {
+                policies::associate(self, c, "federated_").await
+            }
             Call::PolicyEntitiesLdap => policies::entities_ldap(self, c).await,
             Call::PolicyEntities => policies::entities(self, c).await,
             Call::KeyAdd => keys::add(self, c).await,
@@ -289,10 +309,13 @@ mod tests {
         let code = |path: &str| named(&Method::GET, path).map(|(c, _)| c).map_err(|no| no.status.as_u16());
         assert_eq!(code("/minio/admin/v3/info"), Ok(Call::Info));
         assert_eq!(code("/minio/admin/v3/idp-config/openid/kc"), Ok(Call::IdpInfo));
-        for path in ["/minio/admin/v4/info", "/minio/admin/v1/info", "/minio/admin/", "/minio/admin/v33/info"] {
+        for path in ["/minio/admin/v4/info", "/minio/admin/v1/info", "/minio/admin/", "/minio/admin/v33/info"]
+        {
             assert_eq!(code(path), Err(426), "{path}");
         }
-        for path in ["/minio/admin/v3", "/minio/admin/v3/", "/minio/admin/v3/top/locks", "/minio/admin/v3/add-user"] {
+        for path in
+            ["/minio/admin/v3", "/minio/admin/v3/", "/minio/admin/v3/top/locks", "/minio/admin/v3/add-user"]
+        {
             assert_eq!(code(path), Err(501), "{path}");
         }
     }

@@ -74,7 +74,8 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
     let name = c.query("userOrGroup");
     let has = door.ask(c, route, name, Value::Null).await?;
     let has: BTreeSet<&str> = strings(&has["policies"]).into_iter().collect();
-    let want: BTreeSet<&str> = c.query("policyName").split(',').map(str::trim).filter(|p| !p.is_empty()).collect();
+    let want: BTreeSet<&str> =
+        c.query("policyName").split(',').map(str::trim).filter(|p| !p.is_empty()).collect();
     for (route, policies) in [
         (Route::PolicyAttach, want.difference(&has).collect::<Vec<_>>()),
         (Route::PolicyDetach, has.difference(&want).collect::<Vec<_>>()),
@@ -122,15 +123,20 @@ pub async fn entities(door: &Minio, c: &Called) -> Said {
         json!({ "user": u["name"], "policies": u["policies"], "memberOfMappings": groups })
     });
     let by_user: Vec<Value> = by_user.collect();
-    let by_group: Vec<Value> = of_groups.iter().filter(|n| groups.contains_key(*n)).map(|n| group_of(n)).collect();
+    let by_group: Vec<Value> =
+        of_groups.iter().filter(|n| groups.contains_key(*n)).map(|n| group_of(n)).collect();
     let all = of_users.is_empty() && of_groups.is_empty() && of_policies.is_empty();
     let mut by_policy: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
     if all || !of_policies.is_empty() {
         for u in users.values() {
-            strings(&u["policies"]).into_iter().for_each(|p| by_policy.entry(p).or_default().0.push(string(u, "name")));
+            strings(&u["policies"])
+                .into_iter()
+                .for_each(|p| by_policy.entry(p).or_default().0.push(string(u, "name")));
         }
         for g in groups.values() {
-            strings(&g["policies"]).into_iter().for_each(|p| by_policy.entry(p).or_default().1.push(string(g, "name")));
+            strings(&g["policies"])
+                .into_iter()
+                .for_each(|p| by_policy.entry(p).or_default().1.push(string(g, "name")));
         }
         by_policy.retain(|p, _| all || of_policies.iter().any(|n| n == p));
     }
@@ -138,7 +144,9 @@ pub async fn entities(door: &Minio, c: &Called) -> Said {
         .into_iter()
         .map(|(p, (users, groups))| json!({ "policy": p, "users": users, "groups": groups }))
         .collect();
-    for (name, list) in [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)] {
+    for (name, list) in
+        [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)]
+    {
         if !list.is_empty() {
             out[name] = json!(list);
         }
@@ -171,7 +179,9 @@ pub async fn entities_ldap(door: &Minio, c: &Called) -> Said {
         .map(|(p, [users, groups])| json!({ "policy": p, "users": users, "groups": groups }))
         .collect();
     let mut out = json!({ "timestamp": say::time(now_ms()) });
-    for (name, list) in [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)] {
+    for (name, list) in
+        [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)]
+    {
         if !list.is_empty() {
             out[name] = json!(list);
         }

@@ -34,12 +34,22 @@ pub type Said = Result<Answer, Refusal>;
 
 /// A JSON document.
 pub fn document(value: &Value) -> Said {
-    Ok(Answer { status: StatusCode::OK, body: value.to_string().into(), kind: "application/json", applied: false })
+    Ok(Answer {
+        status: StatusCode::OK,
+        body: value.to_string().into(),
+        kind: "application/json",
+        applied: false,
+    })
 }
 
 /// Text.
 pub fn text(text: String) -> Said {
-    Ok(Answer { status: StatusCode::OK, body: text.into(), kind: "text/plain; charset=utf-8", applied: false })
+    Ok(Answer {
+        status: StatusCode::OK,
+        body: text.into(),
+        kind: "text/plain; charset=utf-8",
+        applied: false,
+    })
 }
 
 /// Nothing but that it was done.
@@ -99,8 +109,12 @@ fn translated(no: &Refusal) -> (StatusCode, &'static str) {
         ("DeleteConflict", _) => (bad, "XMinioIAMPolicyInUse"),
         ("EntityAlreadyExists", _) => (no.status, "XMinioInvalidIAMCredentials"),
         ("MalformedPolicyDocument", _) => (bad, "XMinioMalformedIAMPolicy"),
-        ("InvalidRequest", _) if no.why.starts_with("a secret key has") => (bad, "XMinioAdminInvalidSecretKey"),
-        ("InvalidRequest", _) if no.why.starts_with("nothing to do") => (bad, "XMinioAdminPolicyChangeAlreadyApplied"),
+        ("InvalidRequest", _) if no.why.starts_with("a secret key has") => {
+            (bad, "XMinioAdminInvalidSecretKey")
+        }
+        ("InvalidRequest", _) if no.why.starts_with("nothing to do") => {
+            (bad, "XMinioAdminPolicyChangeAlreadyApplied")
+        }
         ("InvalidRequest", _) => (bad, "XMinioAdminInvalidArgument"),
         (code, _) => (no.status, code),
     }

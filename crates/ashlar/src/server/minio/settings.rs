@@ -20,7 +20,8 @@ async fn all(door: &Minio, c: &Called) -> Result<Vec<Value>, Refusal> {
 }
 
 async fn put(door: &Minio, c: &Called, line: Line) -> Result<(), Refusal> {
-    let values: serde_json::Map<String, Value> = line.values.into_iter().map(|(n, v)| (n, json!(v))).collect();
+    let values: serde_json::Map<String, Value> =
+        line.values.into_iter().map(|(n, v)| (n, json!(v))).collect();
     let name = format!("{}/{}", line.subsystem, line.target);
     door.ask(c, Route::SettingPut, &name, json!({ "values": values })).await.map(drop)
 }
@@ -30,7 +31,8 @@ pub async fn get(door: &Minio, c: &Called) -> Said {
     let (subsystem, target) = kv::subject(key)?;
     let named = key.contains(':');
     let set = all(door, c).await?;
-    let fits = |s: &&Value| string(s, "subsystem") == subsystem.name && (!named || string(s, "target") == target);
+    let fits =
+        |s: &&Value| string(s, "subsystem") == subsystem.name && (!named || string(s, "target") == target);
     let lines: Vec<String> = set.iter().filter(fits).map(kv::written).collect();
     match lines.is_empty() {
         true if named => Err(nothing(subsystem.name, &target)),
@@ -87,11 +89,11 @@ pub async fn help(door: &Minio, c: &Called) -> Said {
     all(door, c).await?;
     let (wanted, key) = (c.query("subSys"), c.query("key"));
     if wanted.is_empty() {
-        let entry = |s: &Subsystem| {
-            json!({ "key": s.name, "description": s.help, "optional": true, "type": "", "multipleTargets": s.several })
-        };
+        let entry = |s: &Subsystem| json!({ "key": s.name, "description": s.help, "optional": true, "type": "", "multipleTargets": s.several });
         let keys: Vec<Value> = SUBSYSTEMS.iter().map(entry).collect();
-        return say::document(&json!({ "subSys": "", "description": "", "multipleTargets": false, "keysHelp": keys }));
+        return say::document(
+            &json!({ "subSys": "", "description": "", "multipleTargets": false, "keysHelp": keys }),
+        );
     }
     let (s, _) = kv::subject(wanted)?;
     let names = s.names.iter().filter(|n| key.is_empty() || n.name == key);
@@ -99,9 +101,14 @@ pub async fn help(door: &Minio, c: &Called) -> Said {
         .map(|n| json!({ "key": n.name, "description": n.help, "optional": true, "type": "string", "multipleTargets": false }))
         .collect();
     if keys.is_empty() {
-        return Err(Refusal { code: "XMinioConfigError", ..invalid(format!("{} has no setting \"{key}\"", s.name)) });
+        return Err(Refusal {
+            code: "XMinioConfigError",
+            ..invalid(format!("{} has no setting \"{key}\"", s.name))
+        });
     }
-    say::document(&json!({ "subSys": s.name, "description": s.help, "multipleTargets": s.several, "keysHelp": keys }))
+    say::document(
+        &json!({ "subSys": s.name, "description": s.help, "multipleTargets": s.several, "keysHelp": keys }),
+    )
 }
 
 /// What is set as lines, what is not as comments. Secrets are hidden; imported here, they stay.
@@ -109,7 +116,8 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
     let set = all(door, c).await?;
     let mut out = String::new();
     for s in SUBSYSTEMS {
-        let of: Vec<String> = set.iter().filter(|v| string(v, "subsystem") == s.name).map(kv::written).collect();
+        let of: Vec<String> =
+            set.iter().filter(|v| string(v, "subsystem") == s.name).map(kv::written).collect();
         match of.is_empty() {
             true => out.push_str(&format!("# {} {}\n", s.name, empty(s))),
             false => out.push_str(&(of.join("\n") + "\n")),
@@ -152,7 +160,8 @@ pub async fn idp_put(door: &Minio, c: &Called) -> Said {
     let known = Subsystem::find(subsystem).ok_or_else(|| not_here(subsystem))?;
     let text = c.text()?.trim();
     // Some clients repeat the subsystem before the values.
-    let text = text.strip_prefix(subsystem).map_or(text, |t| t.trim_start_matches(|c: char| !c.is_whitespace()));
+    let text =
+        text.strip_prefix(subsystem).map_or(text, |t| t.trim_start_matches(|c: char| !c.is_whitespace()));
     let values = kv::values(known, text)?;
     let exists = find(door, c, subsystem, target).await?.is_some();
     let code = match (c.call, exists) {

@@ -197,7 +197,9 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &format!("x/{path}")), None);
             assert!(!call.routes().is_empty() && call.limit() >= 64 << 10);
         }
-        for path in ["", "idp-config", "idp-config/openid/", "revoke-tokens/", "info/", "idp/builtin/policy/x"] {
+        for path in
+            ["", "idp-config", "idp-config/openid/", "revoke-tokens/", "info/", "idp/builtin/policy/x"]
+        {
             assert_eq!(Call::find(&Method::GET, path), None, "{path}");
             assert_eq!(Call::find(&Method::POST, path), None, "{path}");
         }

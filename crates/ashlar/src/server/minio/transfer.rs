@@ -13,7 +13,12 @@ use crate::server::transfer::{Document, LIMIT};
 pub async fn export(door: &Minio, c: &Called) -> Said {
     let ours = door.ask(c, Route::IamExport, "", Value::Null).await?;
     let all: Document = serde_json::from_value(ours).map_err(|e| invalid(e.to_string()))?;
-    Ok(Answer { status: http::StatusCode::OK, body: archive::write(&all)?, kind: "application/zip", applied: false })
+    Ok(Answer {
+        status: http::StatusCode::OK,
+        body: archive::write(&all)?,
+        kind: "application/zip",
+        applied: false,
+    })
 }
 
 pub async fn import(door: &Minio, c: &Called) -> Said {
@@ -66,7 +71,14 @@ mod tests {
     #[test]
     fn a_report_is_what_clients_read() {
         let r = |kind: &str, name: &str, outcome: &str| json!({ "kind": kind, "name": name, "policies": ["p"], "outcome": outcome, "why": "w" });
-        let out = report(&[r("user", "a", "added"), r("user", "b", "added"), r("user", "c", "failed"), r("user_policies", "a", "added"), r("key", "k", "skipped"), r("group_policies", "g", "failed")]);
+        let out = report(&[
+            r("user", "a", "added"),
+            r("user", "b", "added"),
+            r("user", "c", "failed"),
+            r("user_policies", "a", "added"),
+            r("key", "k", "skipped"),
+            r("group_policies", "g", "failed"),
+        ]);
         let want = json!({
             "added": { "users": ["a", "b"], "userPolicies": [{ "a": ["p"] }] },
             "skipped": { "serviceAccounts": ["k"] },

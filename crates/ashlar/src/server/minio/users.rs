@@ -83,7 +83,10 @@ pub async fn add(door: &Minio, c: &Called) -> Said {
         return Err(not_here("A policy given with a new user (attach it afterwards)"));
     }
     if new.secret_key.is_empty() {
-        return Err(Refusal { code: "XMinioAdminNoSecretKey", ..invalid("the user's secret key is missing") });
+        return Err(Refusal {
+            code: "XMinioAdminNoSecretKey",
+            ..invalid("the user's secret key is missing")
+        });
     }
     let enabled = if new.status.is_empty() { true } else { is_enabled(&new.status)? };
     let document = json!({ "secret": new.secret_key, "enabled": enabled });
@@ -135,7 +138,8 @@ pub async fn group(door: &Minio, c: &Called) -> Said {
 
 pub async fn groups(door: &Minio, c: &Called) -> Said {
     let ours = door.ask(c, Route::GroupList, "", Value::Null).await?;
-    let names: Vec<&str> = ours["groups"].as_array().into_iter().flatten().map(|g| string(g, "name")).collect();
+    let names: Vec<&str> =
+        ours["groups"].as_array().into_iter().flatten().map(|g| string(g, "name")).collect();
     say::document(&json!(names))
 }
 

@@ -102,7 +102,12 @@ impl Vault {
     ///
     /// # Errors
     /// Too many wait.
-    pub async fn seal(&self, who: &Arc<Identity>, key: Option<Key>, text: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+    pub async fn seal(
+        &self,
+        who: &Arc<Identity>,
+        key: Option<Key>,
+        text: Vec<u8>,
+    ) -> Result<Vec<u8>, Refusal> {
         if let Some(key) = key {
             return Ok(key.seal(random(), &text));
         }
