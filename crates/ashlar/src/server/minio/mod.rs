@@ -30,15 +30,17 @@ mod users;
 mod vault;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ashlar_iam::Kind;
-use ashlar_s3::auth::Request as Signed;
+use ashlar_s3::auth::{Request as Signed, Verified};
 use ashlar_s3::intake::Intake;
 use ashlar_s3::madmin::Key;
 use ashlar_s3::target::Target;
 use ashlar_s3::{Body, Code, Fault, Source};
 use bytes::Bytes;
 use http::header::HeaderValue;
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
@@ -51,6 +53,11 @@ use super::table::Route;
 use say::{Answer, Said, invalid, not_here};
 use table::{BASE, Call, VERSION};
 use vault::Vault;
+
+/// Bytes of a document that are read and dropped after a refusal.
+const DRAIN: u64 = 1 << 20;
+/// How long that may take.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 /// The door.
 pub struct Minio {
@@ -134,7 +141,7 @@ impl Minio {
         response
     }
 
-    /// Checks the signature, finds the call, checks that it is permitted, then reads and opens the document.
+    /// Checks the head, then reads and opens the document.
     async fn admit(
         &self,
         request: Request<Incoming>,
@@ -142,45 +149,58 @@ impl Minio {
         who: &mut String,
     ) -> Result<Called, Refusal> {
         let (parts, incoming) = request.into_parts();
+        let expects = parts.headers.contains_key(http::header::EXPECT);
+        let mut source = Source::Hyper(incoming);
+        let (mut called, mut verified) = match self.check(&parts, peer, who) {
+            Ok(checked) => checked,
+            Err(no) => {
+                // So that a client that is still sending gets to read why.
+                if !expects {
+                    source.drain(DRAIN, DRAIN_TIME).await;
+                }
+                return Err(no);
+            }
+        };
+        let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
+        let body = intake.collect(called.call.limit()).await?;
+        peer.watch.arm();
+        called.ask.who.used(now_ms());
+        if called.call.sealed() {
+            let (text, key) = self.vault.open(&called.ask.who, body).await?;
+            (called.ask.body, called.key) = (text, Some(key));
+        } else {
+            called.ask.body = body;
+        }
+        Ok(called)
+    }
+
+    /// Checks the signature, finds the call, checks that it is permitted and names what it needs.
+    fn check(&self, parts: &Parts, peer: &Peer, who: &mut String) -> Result<(Called, Verified), Refusal> {
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
         let signed =
             Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
-        let verifier = self.admin.service().verifier();
-        let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
+        let verified = self.admin.service().verifier().verify(&signed, now_ms().div_euclid(1000))?;
         if verified.identity().kind == Kind::Anonymous {
             return Err(Fault::new(Code::ACCESS_DENIED).into());
         }
         who.push_str(verified.access_key());
         let (call, names) = named(&parts.method, &target.path)?;
         let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
-        let host = host.to_owned();
-        let identity = verified.identity().clone();
-        let (ip, tls, query) = (peer.address.ip(), peer.tls, target.query);
-        let mut ask = Ask {
-            who: identity,
+        let ask = Ask {
+            who: verified.identity().clone(),
             route: call.routes()[0],
             name: String::new(),
-            query,
+            query: target.query,
             body: Bytes::new(),
-            ip,
-            tls,
+            ip: peer.address.ip(),
+            tls: peer.tls,
         };
         permitted(call, &ask)?;
         if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {
             return Err(invalid(format!("the query lacks \"{name}\"")));
         }
-        let source = Source::Hyper(incoming);
-        let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        ask.body = intake.collect(call.limit()).await?;
-        peer.watch.arm();
-        ask.who.used(now_ms());
-        let mut key = None;
-        if call.sealed() {
-            let (text, with) = self.vault.open(&ask.who, std::mem::take(&mut ask.body)).await?;
-            (ask.body, key) = (text, Some(with));
-        }
-        Ok(Called { call, names, ask, host, key })
+        Ok((Called { call, names, ask, host: host.to_owned(), key: None }, verified))
     }
 
     async fn act(&self, mut called: Called) -> Said {
