@@ -331,6 +331,19 @@ def test_a_directory_is_configured_and_its_password_never_shown(mc):
     mc("idp", "openid", "info", "it", "nosuch", fails="XMinioAdminNoSuchConfigTarget")
 
 
+def test_quotas(own, mc):
+    root = s3(own, *ROOT)
+    root.create_bucket(Bucket="limited")
+    mc("quota", "set", "it/limited", "--size", "1MiB")
+    assert mc("quota", "info", "it/limited")[0]["quota"] == 1 << 20
+    assert code_of(root.put_object, Bucket="limited", Key="a", Body=bytes(2 << 20))
+    mc("quota", "clear", "it/limited")
+    assert mc("quota", "info", "it/limited")[0].get("quota", 0) == 0
+    assert code_of(root.put_object, Bucket="limited", Key="a", Body=bytes(2 << 20)) is None
+    mc("quota", "set", "it/nosuch", "--size", "1MiB", fails="NoSuchBucket")
+    mc("quota", "info", "it/nosuch", fails="NoSuchBucket")
+
+
 def test_an_export_of_minio_becomes_users_that_sign(own, mc, tmp_path):
     said = mc("admin", "cluster", "iam", "import", "it", EXPORT)[0]
     assert said["added"]["users"] == ["anna", "bert", "carl", "dora"]

@@ -9,6 +9,7 @@
 mod bench;
 mod client;
 mod server;
+mod size;
 
 use std::process::ExitCode;
 

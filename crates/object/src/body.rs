@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::backend::{Staged, Writer};
 use crate::put::{PutSpec, Sums};
 use crate::store::Inner;
+use crate::usage::Room;
 use crate::{Error, MAX_PUT, Result};
 
 /// Bytes of one body that may wait for MD5; then the body waits.
@@ -37,6 +38,8 @@ pub(crate) struct Intake {
     /// What the writer left, once it has ended.
     staged: Option<Staged>,
     sums: Option<Sums>,
+    /// Room under the bucket's limit, kept until the change is committed.
+    _room: Room,
 }
 
 impl Intake {
@@ -45,6 +48,7 @@ impl Intake {
         if spec.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
+        let room = inner.usage.reserve(owner.bucket(), spec.size)?;
         let writer = match spec.size {
             0 => None,
             size => Some(inner.backend.write(owner, size).await?),
@@ -57,7 +61,7 @@ impl Intake {
             Md5::Lane(inner.md5.stream())
         };
         let hasher = spec.checksum.map(Hasher::new);
-        Ok(Intake { size: spec.size, got: 0, md5, hasher, writer, staged: None, sums: None })
+        Ok(Intake { size: spec.size, got: 0, md5, hasher, writer, staged: None, sums: None, _room: room })
     }
 
     pub(crate) async fn write(&mut self, inner: &Inner, data: Bytes) -> Result<()> {

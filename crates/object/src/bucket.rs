@@ -53,6 +53,8 @@ pub struct CreateBucket {
     pub object_lock: bool,
     /// Where the bucket says it is; empty for the default region.
     pub region: String,
+    /// Documents that it has from the first moment, by kind.
+    pub documents: BTreeMap<String, Arc<str>>,
 }
 
 /// A bucket as of one revision of the registry; a cheap, shared snapshot.
@@ -266,7 +268,7 @@ impl Store {
             object_lock: spec.object_lock,
             region: spec.region.clone(),
             tags: Pairs::new(),
-            documents: BTreeMap::new(),
+            documents: spec.documents.clone(),
         };
         let key = format!("{PREFIX}{name}");
         let txn = Txn {
@@ -324,6 +326,7 @@ impl Store {
         match registry.control.txn(txn).await {
             Ok(_) => {
                 registry.live.write().remove(name);
+                self.inner.usage.forget(id);
                 live.gate.mark(DEAD);
                 Ok(())
             }

@@ -36,6 +36,7 @@ use crate::put::Committed;
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, digest_of, number_algorithm, stored};
 use crate::upload::{AT_ONCE, Completed, CompletedPart, Names, upload_of};
+use crate::usage::Difference;
 use crate::versions;
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store};
 
@@ -89,6 +90,7 @@ impl Store {
                     .await?
             }
         };
+        let _room = self.inner.usage.reserve(names.object.bucket(), version.size)?;
         let version = match self.inner.put_on_key(&names, &version).await? {
             Outcome::Done(v) => v,
             Outcome::Refused(e) => return Err(e),
@@ -254,7 +256,13 @@ impl Inner {
             Decision::Write { body, summary, moved: false, out: true }
         });
         match done.await {
-            Ok(done) => Ok(done),
+            Ok(done) => {
+                if done && self.usage.counts(key.bucket()) {
+                    let old = versions::of(from.map(|r| &r.body));
+                    self.usage.note(key.bucket(), key.key(), Difference::between(old, list));
+                }
+                Ok(done)
+            }
             Err(Failed::Set(Error::Busy)) => Ok(false),
             Err(e) => Err(e.into()),
         }

@@ -43,6 +43,14 @@ pub enum Error {
         /// Milliseconds since 1970.
         modified_ms: i64,
     },
+    /// The bucket would hold more than its limit (400 XMinioAdminBucketQuotaExceeded, as in MinIO).
+    #[error("the bucket holds {used} bytes and may hold {limit}")]
+    QuotaExceeded {
+        /// Bytes that it holds.
+        used: u64,
+        /// Bytes that it may hold.
+        limit: u64,
+    },
     /// No such upload, or it was aborted or completed (404 NoSuchUpload).
     #[error("no such upload")]
     NoSuchUpload,

@@ -46,6 +46,7 @@ mod tags;
 mod tests;
 mod types;
 mod upload;
+mod usage;
 mod versions;
 
 pub use ashlar_checksum::{Algorithm, Digest};
@@ -68,6 +69,7 @@ pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
 pub use upload::{Completed, CompletedPart, UploadSpec};
+pub use usage::{QUOTA, Usage};
 
 /// Longest key, in bytes of UTF-8.
 pub const MAX_KEY: usize = 1024;

@@ -59,6 +59,8 @@ pub struct Entry {
     pub checksum: Option<(Algorithm, bool)>,
     /// Storage class as stored in the metadata (`x-amz-storage-class`), empty for STANDARD.
     pub storage_class: String,
+    /// Canonical id of the owner; empty for the bucket's.
+    pub owner: String,
 }
 
 /// Which versions to list.
@@ -189,6 +191,7 @@ impl Store {
                     modified_ms: s.modified_ms,
                     checksum: s.checksum,
                     storage_class: s.class,
+                    owner: s.owner,
                 }),
             }
         }
@@ -420,5 +423,6 @@ fn entry(key: &str, v: &Version) -> Entry {
         modified_ms: v.modified_ms,
         checksum: v.checksum.as_ref().and_then(|c| number_algorithm(c.algorithm).map(|a| (a, c.composite))),
         storage_class: storage_class(&v.meta).to_owned(),
+        owner: summary::owner(v).to_owned(),
     }
 }

@@ -14,6 +14,7 @@ use crate::backend::{Backend, Decision, Failed, Staged};
 use crate::bucket::{Bucket, Live, Registry};
 use crate::memory::Memory;
 use crate::types::UploadId;
+use crate::usage::{Difference, Usages};
 use crate::{Error, MAX_KEY, MIN_PART, Result, versions};
 
 /// Settings of a store.
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub clock: Arc<dyn Clock>,
     pub md5: Md5Lanes,
     pub min_part: u64,
+    pub usage: Usages,
     locks: Mutex<UploadLocks>,
 }
 
@@ -82,8 +84,10 @@ impl Store {
             clock: options.clock,
             md5,
             min_part: options.min_part,
+            usage: Usages::default(),
             locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
         };
+        inner.take_limits();
         Ok(Store { inner: Arc::new(inner) })
     }
 
@@ -149,6 +153,8 @@ impl Inner {
         let mut settled: Vec<UploadId> = Vec::new();
         loop {
             let mut unsettled = None;
+            let counts = self.usage.counts(key.bucket());
+            let mut difference = Difference::default();
             let result = self
                 .backend
                 .update(key, staged, |old| {
@@ -161,6 +167,9 @@ impl Inner {
                             if unsettled.is_some() {
                                 return Decision::Refuse(Error::Busy);
                             }
+                            if counts {
+                                difference = Difference::between(list, &new);
+                            }
                             let (body, summary) = versions::body(new);
                             Decision::Write { body, summary, moved: false, out }
                         }
@@ -168,7 +177,12 @@ impl Inner {
                 })
                 .await;
             match (result, unsettled) {
-                (Ok(out), _) => return Ok(out),
+                (Ok(out), _) => {
+                    if counts {
+                        self.usage.note(key.bucket(), key.key(), difference);
+                    }
+                    return Ok(out);
+                }
                 (Err(Failed::Refused(_)), Some(upload)) => {
                     self.settle(key, upload).await?;
                     settled.push(upload);

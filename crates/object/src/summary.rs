@@ -8,7 +8,7 @@
 //! | | md5 16 | checksum u8 | md5 16 |
 //! | | parts count u16 | class bytes | modified i64 |
 //! | | modified i64 | | checksum u8, value bytes |
-//! | | checksum u8, class bytes | | |
+//! | | checksum u8, class bytes, owner bytes if it has one | | |
 //!
 //! Checksum u8: algorithm as in the record, 0 none, plus 128 for composite. Class: the storage class,
 //! empty for STANDARD. A tombstone has no summary at all. Invariant: the summary is a function of the
@@ -24,6 +24,8 @@ use crate::types::{ETag, number_algorithm, storage_class};
 const FORMAT: u8 = 1;
 /// Longest storage class kept; longer ones are shown as STANDARD by lists.
 const MAX_CLASS: usize = 64;
+/// Longest owner kept; those of longer names are shown as the bucket's.
+const MAX_OWNER: usize = 96;
 
 /// What lists show of the current version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(crate) struct ObjectSummary {
     pub modified_ms: i64,
     pub checksum: Option<(Algorithm, bool)>,
     pub class: String,
+    /// Canonical id; empty: the bucket's owner.
+    pub owner: String,
 }
 
 /// What lists show of an upload.
@@ -80,7 +84,16 @@ pub(crate) fn of_version(v: &Version) -> Bytes {
     w.i64(v.modified_ms);
     w.u8(v.checksum.as_ref().map_or(0, |c| checksum_byte(c.algorithm, c.composite)));
     put_class(&mut w, &v.meta);
+    let owner = owner(v);
+    if !owner.is_empty() && owner.len() <= MAX_OWNER {
+        w.bytes(owner.as_bytes());
+    }
     Bytes::from(w.into_vec())
+}
+
+/// The owner in the access control list of a version: its first line; empty for the bucket's owner.
+pub(crate) fn owner(v: &Version) -> &str {
+    v.acl.lines().next().unwrap_or_default()
 }
 
 /// The summary of an upload.
@@ -134,8 +147,17 @@ pub(crate) fn version(bytes: &[u8]) -> Option<ObjectSummary> {
     let modified_ms = r.i64().ok()?;
     let checksum = read_checksum(r.u8().ok()?);
     let class = r.string().ok()?;
+    let owner = if r.end().is_ok() { String::new() } else { r.string().ok()? };
     r.end().ok()?;
-    Some(ObjectSummary { delete_marker, size, etag: ETag { md5, parts }, modified_ms, checksum, class })
+    Some(ObjectSummary {
+        delete_marker,
+        size,
+        etag: ETag { md5, parts },
+        modified_ms,
+        checksum,
+        class,
+        owner,
+    })
 }
 
 /// The inverse of [`of_upload`]; `None` for anything else.

@@ -33,7 +33,7 @@ macro_rules! codes {
 
 codes! {
     ACCESS_DENIED 403 "AccessDenied" "Access Denied. Sign the request with an access key whose policies allow it.";
-    ACL_NOT_SUPPORTED 400 "AccessControlListNotSupported" "The bucket does not allow ACLs: every object is private. Leave x-amz-acl out, or use private or bucket-owner-full-control.";
+    ACL_NOT_SUPPORTED 400 "AccessControlListNotSupported" "The bucket does not allow ACLs: its ownership is BucketOwnerEnforced. Leave ACLs out, or change the ownership with PutBucketOwnershipControls.";
     AUTH_HEADER_MALFORMED 400 "AuthorizationHeaderMalformed" "The authorization header that you provided is not valid.";
     AUTH_QUERY_PARAMETERS 400 "AuthorizationQueryParametersError" "The query parameters for authorization that you provided are not valid.";
     BAD_DIGEST 400 "BadDigest" "The Content-MD5 you specified did not match what we received.";
@@ -52,6 +52,7 @@ codes! {
     INTERNAL 500 "InternalError" "We encountered an internal error. Please try again.";
     INVALID_ACCESS_KEY 403 "InvalidAccessKeyId" "The AWS Access Key Id you provided does not exist in our records.";
     INVALID_ARGUMENT 400 "InvalidArgument" "Invalid Argument";
+    INVALID_BUCKET_ACL 400 "InvalidBucketAclWithObjectOwnership" "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
     INVALID_BUCKET_NAME 400 "InvalidBucketName" "The specified bucket is not valid. Use 3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit.";
     INVALID_BUCKET_STATE 409 "InvalidBucketState" "The request is not valid with the current state of the bucket.";
     INVALID_DIGEST 400 "InvalidDigest" "The Content-MD5 you specified is not valid: it must be the base64 of 16 bytes.";
@@ -71,6 +72,7 @@ codes! {
     INVALID_TOKEN 400 "InvalidToken" "The provided token is malformed or otherwise not valid. It may have been revoked, or belong to another access key: ask for new temporary credentials.";
     INVALID_URI 400 "InvalidURI" "Couldn't parse the specified URI.";
     KEY_TOO_LONG 400 "KeyTooLongError" "Your key is too long: at most 1024 bytes of UTF-8.";
+    MALFORMED_ACL 400 "MalformedACLError" "The XML you provided was not well-formed or did not validate against our published schema.";
     MALFORMED_POST 400 "MalformedPOSTRequest" "The body of your POST request is not well-formed multipart/form-data.";
     MALFORMED_TRAILER 400 "MalformedTrailerError" "The request contained trailing data that was not well-formed or did not conform to our published schema.";
     MALFORMED_XML 400 "MalformedXML" "The XML you provided was not well-formed or did not validate against our published schema.";
@@ -89,6 +91,7 @@ codes! {
     NOT_MODIFIED 304 "NotModified" "Not Modified";
     NOT_SIGNED_UP 403 "NotSignedUp" "Your account is not signed up.";
     PRECONDITION_FAILED 412 "PreconditionFailed" "At least one of the pre-conditions you specified did not hold";
+    QUOTA_EXCEEDED 400 "XMinioAdminBucketQuotaExceeded" "Bucket quota exceeded";
     REQUEST_NOT_VALID_YET 403 "AccessDenied" "Request is not valid yet: its date lies in the future. Check the clock of the signer.";
     REQUEST_TIME_SKEWED 403 "RequestTimeTooSkewed" "The difference between the request time and the current time is too large. Set the clock of the client.";
     REQUEST_TIMEOUT 400 "RequestTimeout" "Your socket connection to the server was not read from or written to within the timeout period. Idle or too slow connections are closed.";
@@ -98,6 +101,7 @@ codes! {
     TOO_MANY_TAGS 400 "BadRequest" "Object tags cannot be greater than 10";
     UNAVAILABLE 503 "ServiceUnavailable" "Too few drives answer to be sure of the outcome. Bring drives back (see `ashlar info`), then try again.";
     UNEXPECTED_CONTENT 400 "UnexpectedContent" "This request does not support content";
+    UNRESOLVABLE_GRANT 400 "UnresolvableGrantByEmailAddress" "Grantees cannot be given by e-mail address. Use a canonical id or a group.";
     URI_TOO_LONG 414 "URITooLong" "The request target is too long.";
 }
 

@@ -188,19 +188,10 @@ pub fn refuse_unsupported(headers: &HeaderMap, owner: &str) -> Outcome<()> {
             _ if rest.starts_with("server-side-encryption") => "Server-side encryption",
             _ if rest.starts_with("copy-source-server-side-encryption") => "Server-side encryption",
             _ if rest.starts_with("object-lock-") || rest == "bucket-object-lock-enabled" => "Object lock",
-            _ if rest.starts_with("grant-") => return Err(Fault::new(Code::ACL_NOT_SUPPORTED)),
             "website-redirect-location" => "Website redirection",
             "write-offset-bytes" => "Appending to objects",
             "rename-source" => "Renaming objects",
             "if-match-last-modified-time" | "if-match-size" => "Conditions of directory buckets",
-            "acl" => match ascii(headers, n) {
-                Some("" | "private" | "bucket-owner-full-control" | "bucket-owner-read") => continue,
-                _ => return Err(Fault::new(Code::ACL_NOT_SUPPORTED)),
-            },
-            "object-ownership" => match ascii(headers, n) {
-                Some("BucketOwnerEnforced") => continue,
-                _ => "Object ownership other than BucketOwnerEnforced",
-            },
             "storage-class" => {
                 class(headers)?;
                 continue;

@@ -30,6 +30,7 @@
 //! reads CDATA as nothing, and answers 400 where AWS ignores a header. What would have been left of
 //! it is a dozen small documents.
 
+mod acl;
 mod admit;
 pub mod auth;
 pub mod body;

@@ -37,12 +37,13 @@ operations! {
     GetObjectTagging, PutObjectTagging, DeleteObjectTagging, GetObjectAcl, PutObjectAcl,
     CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
     ListParts, GetBucketPolicy, PutBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus,
-    GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, AssumeRole, AssumeRoleWithWebIdentity,
+    GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, GetBucketOwnershipControls,
+    PutBucketOwnershipControls, DeleteBucketOwnershipControls, AssumeRole, AssumeRoleWithWebIdentity,
     AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity, Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 27] = [
+const BUCKET_MISSING: [(&str, &str); 26] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
@@ -60,7 +61,6 @@ const BUCKET_MISSING: [(&str, &str); 27] = [
     ("metrics", "Bucket metrics configuration (?metrics)"),
     ("notification", "Bucket notification (?notification)"),
     ("object-lock", "Object lock (?object-lock)"),
-    ("ownershipControls", "Ownership controls (?ownershipControls)"),
     ("replication", "Bucket replication (?replication)"),
     ("replication-check", "Bucket replication (?replication-check)"),
     ("replication-metrics", "Bucket replication (?replication-metrics)"),
@@ -88,7 +88,8 @@ const OBJECT_MISSING: [(&str, &str); 11] = [
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 42] = [
+const KNOWN: [&str; 43] = [
+    "ownershipControls",
     "policy",
     "policyStatus",
     "publicAccessBlock",
@@ -153,6 +154,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("policy") => Op::GetBucketPolicy,
         (&Method::GET, 1) if has("policyStatus") => Op::GetBucketPolicyStatus,
         (&Method::GET, 1) if has("publicAccessBlock") => Op::GetPublicAccessBlock,
+        (&Method::GET, 1) if has("ownershipControls") => Op::GetBucketOwnershipControls,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
         (&Method::GET, 1) => match query.get("list-type") {
@@ -168,9 +170,11 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("acl") => Op::PutBucketAcl,
         (&Method::PUT, 1) if has("policy") => Op::PutBucketPolicy,
         (&Method::PUT, 1) if has("publicAccessBlock") => Op::PutPublicAccessBlock,
+        (&Method::PUT, 1) if has("ownershipControls") => Op::PutBucketOwnershipControls,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
         (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
         (&Method::DELETE, 1) if has("publicAccessBlock") => Op::DeletePublicAccessBlock,
+        (&Method::DELETE, 1) if has("ownershipControls") => Op::DeleteBucketOwnershipControls,
         (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
         (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
         (&Method::POST, 1) if has("delete") => Op::DeleteObjects,
@@ -213,6 +217,7 @@ fn object_only(target: &Target) -> bool {
         "delete",
         "list-type",
         "location",
+        "ownershipControls",
         "partNumber",
         "policy",
         "policyStatus",

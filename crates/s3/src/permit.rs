@@ -15,12 +15,14 @@ use ashlar_iam::Kind;
 use ashlar_object::BucketId;
 use ashlar_object::{Bucket, Pairs, VersionId, parse_version};
 use ashlar_policy::{
-    Action, BucketRules, Context as Facts, Level, Lookup, Policy, PublicAccessBlock, Request, Values, decide,
+    Action, BucketRules, Check, Context as Facts, Level, Lookup, Of, Ownership, Policy, PublicAccessBlock,
+    Request, Requester, Values, decide,
 };
 use http::HeaderMap;
 use parking_lot::RwLock;
 use smallvec::{SmallVec, smallvec};
 
+use crate::acl;
 use crate::auth::{Scheme, Verified};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
@@ -44,13 +46,14 @@ pub struct Need<'a> {
     pub version: Option<&'a str>,
 }
 
-/// A bucket's policy and public access block, as compiled from its documents.
+/// A bucket's policy, public access block and ownership, as compiled from its documents.
 struct Rules {
     /// What they were made from: the same allocation, the same text.
-    made_from: [Option<Arc<str>>; 2],
+    made_from: [Option<Arc<str>>; 3],
     /// `Err`: it cannot be read.
     policy: Result<Option<Policy>, ()>,
     block: PublicAccessBlock,
+    ownership: Ownership,
 }
 
 /// What decisions share.
@@ -70,8 +73,8 @@ pub struct Origin {
 
 impl Gate {
     fn rules(&self, bucket: &Bucket) -> Option<Arc<Rules>> {
-        let documents =
-            [bucket_policy::POLICY, bucket_policy::BLOCK].map(|d| bucket.documents.get(d).cloned());
+        let documents = [bucket_policy::POLICY, bucket_policy::BLOCK, acl::OWNERSHIP]
+            .map(|d| bucket.documents.get(d).cloned());
         if documents.iter().all(Option::is_none) {
             return None;
         }
@@ -95,7 +98,8 @@ impl Gate {
             // What cannot be read blocks everything.
             Some(block) => block.unwrap_or(PublicAccessBlock::ALL),
         };
-        let rules = Arc::new(Rules { made_from: documents, policy, block });
+        let rules =
+            Arc::new(Rules { made_from: documents, policy, block, ownership: acl::ownership(bucket) });
         let mut all = self.rules.write();
         if all.len() >= COMPILED {
             all.clear();
@@ -137,9 +141,9 @@ impl Asker<'_> {
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
             return who.kind != Kind::Anonymous;
         }
-        let (policy, block) = match rules.as_deref() {
-            None => (None, PublicAccessBlock::default()),
-            Some(Rules { policy: Ok(policy), block, .. }) => (policy.as_ref(), *block),
+        let (policy, block, ownership) = match rules.as_deref() {
+            None => (None, PublicAccessBlock::default(), Ownership::default()),
+            Some(Rules { policy: Ok(policy), block, ownership, .. }) => (policy.as_ref(), *block, *ownership),
             // Root can still repair it.
             Some(Rules { policy: Err(()), .. }) => return who.is_unbounded_root(),
         };
@@ -149,8 +153,52 @@ impl Asker<'_> {
             true => self.tags_of(cx, need).await,
             false => None,
         };
-        let bucket = BucketRules { policy, block, acl: false };
-        self.decide(cx, need, bucket, tags.as_ref())
+        let mut rules = BucketRules { policy, block, acl: false };
+        if self.decide(cx, need, rules, tags.as_ref()) {
+            return true;
+        }
+        // Lists are looked at only where they can change something: they cost a read.
+        let Some(bucket) = bucket.filter(|_| ownership != Ownership::BucketOwnerEnforced) else {
+            return false;
+        };
+        rules.acl = self.listed(cx, need, &bucket, ownership, block).await;
+        rules.acl && self.decide(cx, need, rules, tags.as_ref())
+    }
+
+    /// Whether an access control list grants it.
+    async fn listed(
+        &self,
+        cx: &Context,
+        need: &Need<'_>,
+        bucket: &Bucket,
+        ownership: Ownership,
+        block: PublicAccessBlock,
+    ) -> bool {
+        let who = self.verified.identity();
+        let Some((of, _)) = ashlar_policy::needs(need.action) else { return false };
+        if who.kind == Kind::Anonymous {
+            return false;
+        }
+        let requester = Requester::Id(acl::canonical_id(cx, who));
+        let mut check =
+            Check { action: need.action, requester, ownership, block, bucket: None, object: None };
+        let list;
+        match of {
+            Of::Bucket => {
+                list = acl::stored(cx, bucket.documents.get(acl::ACL).map_or("", |t| t));
+                check.bucket = Some(&list);
+            }
+            Of::Object => {
+                let version = match need.version.map(parse_version) {
+                    Some(None) => return false,
+                    version => version.flatten(),
+                };
+                let Ok(object) = cx.store.get(need.bucket, need.key, version).await else { return false };
+                list = acl::stored(cx, &object.version().acl);
+                check.object = Some(&list);
+            }
+        }
+        ashlar_policy::allows(&check)
     }
 
     fn decide(&self, cx: &Context, need: &Need<'_>, bucket: BucketRules<'_>, tags: Option<&Pairs>) -> bool {
@@ -303,6 +351,8 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
         Op::GetBucketPolicyStatus => A::GetBucketPolicyStatus,
         Op::GetPublicAccessBlock => A::GetBucketPublicAccessBlock,
         Op::PutPublicAccessBlock | Op::DeletePublicAccessBlock => A::PutBucketPublicAccessBlock,
+        Op::GetBucketOwnershipControls => A::GetBucketOwnershipControls,
+        Op::PutBucketOwnershipControls | Op::DeleteBucketOwnershipControls => A::PutBucketOwnershipControls,
         Op::ListObjectVersions => A::ListBucketVersions,
         Op::ListMultipartUploads => A::ListBucketMultipartUploads,
         Op::GetObject | Op::HeadObject if versioned => A::GetObjectVersion,
@@ -340,10 +390,24 @@ fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
     if makes && header("x-amz-tagging").is_some() {
         all.push(Action::PutObjectTagging);
     }
-    if makes && header("x-amz-acl").is_some_and(|acl| acl != "private") {
+    if makes && asks_for_acl(&call.headers) {
         all.push(Action::PutObjectAcl);
     }
+    if op == Operation::CreateBucket {
+        if asks_for_acl(&call.headers) {
+            all.push(Action::PutBucketAcl);
+        }
+        if header("x-amz-object-ownership").is_some() {
+            all.push(Action::PutBucketOwnershipControls);
+        }
+    }
     all
+}
+
+/// Whether the headers ask for another access control list than the private one.
+pub(crate) fn asks_for_acl(request: &HeaderMap) -> bool {
+    let canned = headers::ascii(request, "x-amz-acl").is_some_and(|acl| !acl.is_empty() && acl != "private");
+    canned || request.keys().any(|name| name.as_str().starts_with("x-amz-grant-"))
 }
 
 /// Reading an object, or one version of it.

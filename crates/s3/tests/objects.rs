@@ -66,7 +66,6 @@ fn what_is_missing_is_named() {
     s.put("/b-1/k", b"x").expect(200);
     for name in [
         "lifecycle",
-        "ownershipControls",
         "encryption",
         "replication",
         "website",

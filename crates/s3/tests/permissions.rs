@@ -2,72 +2,9 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use ashlar_iam::{Assume, Entity, Iam, NewKey, Secret};
-use ashlar_s3::Keys;
 use ashlar_s3::operation::Operation;
 use common::*;
-
-const USERS_SECRET: &str = "secret-of-the-user";
-
-struct World {
-    server: Server,
-    iam: Arc<Iam>,
-    runtime: tokio::runtime::Runtime,
-}
-
-impl World {
-    /// A server with the buckets `b-1` (versioned) and `b-2`, the key `k` in both.
-    fn new() -> World {
-        let (iam, runtime) = users();
-        let for_server = iam.clone();
-        let server = Server::with(move |config| config.verifier.keys = Keys::over(for_server));
-        let world = World { server, iam, runtime };
-        for bucket in ["b-1", "b-2"] {
-            world.server.make_bucket(bucket);
-        }
-        let on = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
-        world.root("PUT", "/b-1").q("versioning", "").body(on).send().expect(200);
-        for bucket in ["b-1", "b-2"] {
-            world.server.put(&format!("/{bucket}/k"), b"hello").expect(200);
-        }
-        world
-    }
-
-    fn root(&self, method: &str, path: &str) -> Req {
-        self.server.req(method, path)
-    }
-
-    /// A user with one policy of its own that has these statements.
-    fn user(&self, name: &str, statements: &str) {
-        let document = format!("{{\"Version\":\"2012-10-17\",\"Statement\":[{statements}]}}");
-        self.runtime.block_on(async {
-            self.iam.put_user(name, &Secret::new(USERS_SECRET), true).await.unwrap();
-            let old: Vec<String> = self.iam.user(name).unwrap().policies.into_iter().collect();
-            self.iam.detach(Entity::User(name), &old).await.unwrap();
-            if !statements.is_empty() {
-                let policy = format!("of-{name}");
-                self.iam
-                    .put_policy(&policy, document.as_bytes())
-                    .await
-                    .unwrap_or_else(|e| panic!("{document}: {e}"));
-                self.iam.attach(Entity::User(name), &[policy]).await.unwrap();
-            }
-        });
-    }
-
-    fn by(&self, user: &str, method: &str, path: &str) -> Req {
-        self.root(method, path).set(|r| {
-            r.key = user.into();
-            r.secret = USERS_SECRET.into();
-        })
-    }
-}
-
-fn allow(actions: &str, resource: &str) -> String {
-    format!(r#"{{"Effect":"Allow","Action":[{actions}],"Resource":["{resource}"]}}"#)
-}
 
 #[test]
 fn a_user_may_what_its_policies_say() {
@@ -319,6 +256,7 @@ const OBJECT: &str = "arn:aws:s3:::b-1/k";
 const VERSIONING: &str = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
 const TAGS: &str = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
 const POLICY: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::000000000000:user/zoe"},"Action":"s3:GetObject","Resource":"arn:aws:s3:::b-1/*"}]}"#;
+const OWNERSHIP: &str = "<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>";
 const BLOCK: &str = "<PublicAccessBlockConfiguration/>";
 const V: (&str, &str) = ("versionId", "null");
 
@@ -343,6 +281,10 @@ const ROUTES: &[Row] = &[
     ("GetPublicAccessBlock", "GET", "/b-1", &[("publicAccessBlock", "")], &[], "", &[("s3:GetBucketPublicAccessBlock", BUCKET)]),
     ("PutPublicAccessBlock", "PUT", "/b-1", &[("publicAccessBlock", "")], &[], BLOCK, &[("s3:PutBucketPublicAccessBlock", BUCKET)]),
     ("DeletePublicAccessBlock", "DELETE", "/b-1", &[("publicAccessBlock", "")], &[], "", &[("s3:PutBucketPublicAccessBlock", BUCKET)]),
+    ("GetBucketOwnershipControls", "GET", "/b-1", &[("ownershipControls", "")], &[], "", &[("s3:GetBucketOwnershipControls", BUCKET)]),
+    ("PutBucketOwnershipControls", "PUT", "/b-1", &[("ownershipControls", "")], &[], OWNERSHIP, &[("s3:PutBucketOwnershipControls", BUCKET)]),
+    ("DeleteBucketOwnershipControls", "DELETE", "/b-1", &[("ownershipControls", "")], &[], "", &[("s3:PutBucketOwnershipControls", BUCKET)]),
+    ("CreateBucket", "PUT", "/b-3", &[], &[("x-amz-acl", "public-read"), ("x-amz-object-ownership", "ObjectWriter")], "", &[("s3:CreateBucket", "arn:aws:s3:::b-3"), ("s3:PutBucketAcl", "arn:aws:s3:::b-3"), ("s3:PutBucketOwnershipControls", "arn:aws:s3:::b-3")]),
     ("ListObjects", "GET", "/b-1", &[], &[], "", &[("s3:ListBucket", BUCKET)]),
     ("ListObjectsV2", "GET", "/b-1", &[("list-type", "2")], &[], "", &[("s3:ListBucket", BUCKET)]),
     ("ListObjectVersions", "GET", "/b-1", &[("versions", "")], &[], "", &[("s3:ListBucketVersions", BUCKET)]),

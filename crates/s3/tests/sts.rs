@@ -58,14 +58,14 @@ impl Vouch for Believer {
     }
 }
 
-struct World {
+struct Vouching {
     server: Server,
     iam: Arc<Iam>,
     runtime: tokio::runtime::Runtime,
 }
 
-impl World {
-    fn new(vouch: bool) -> World {
+impl Vouching {
+    fn new(vouch: bool) -> Vouching {
         let (iam, runtime) = users();
         iam.trust([("openid/k".into(), Vec::new()), ("ldap/main".into(), Vec::new())].into());
         let for_server = iam.clone();
@@ -75,7 +75,7 @@ impl World {
         });
         server.make_bucket("b-1");
         server.put("/b-1/k", b"hello").expect(200);
-        let world = World { server, iam, runtime };
+        let world = Vouching { server, iam, runtime };
         world.wait(world.iam.put_policy("read", READ)).unwrap();
         world.wait(world.iam.put_policy("deny", DENY)).unwrap();
         world
@@ -117,7 +117,7 @@ impl World {
 
 #[test]
 fn who_is_vouched_for_and_has_a_policy_gets_a_session() {
-    let w = World::new(true);
+    let w = Vouching::new(true);
     let web = |token: &str| {
         w.form(&[
             ("Action", "AssumeRoleWithWebIdentity"),
@@ -178,7 +178,7 @@ fn who_is_vouched_for_and_has_a_policy_gets_a_session() {
 
 #[test]
 fn who_is_not_learns_nothing() {
-    let w = World::new(true);
+    let w = Vouching::new(true);
     w.attach(Entity::FederatedUser("openid/k/alice"), "read");
     let web = |token: &str, more: &[(&str, &str)]| {
         let fields =
@@ -204,14 +204,14 @@ fn who_is_not_learns_nothing() {
     // A second Action does not choose another path.
     w.form(&[("Action", "AssumeRole"), ("Action", "AssumeRoleWithWebIdentity"), ("WebIdentityToken", "a")])
         .refused(403, "AccessDenied");
-    let none = World::new(false);
+    let none = Vouching::new(false);
     let fields = [("Action", "AssumeRoleWithWebIdentity"), ("WebIdentityToken", "alice")];
     none.form(&fields).refused(400, "InvalidParameterValue");
 }
 
 #[test]
 fn one_request_has_one_id() {
-    let w = World::new(true);
+    let w = Vouching::new(true);
     let a = w.form(&[("Action", "AssumeRoleWithWebIdentity"), ("WebIdentityToken", "forged")]);
     assert_eq!(a.tag("RequestId").as_deref(), a.header("x-amz-request-id"));
     let b = w.server.get("/b-1/none");
@@ -220,7 +220,7 @@ fn one_request_has_one_id() {
 
 #[test]
 fn a_user_made_here_is_never_taken_for_somebody_elsewhere() {
-    let w = World::new(true);
+    let w = Vouching::new(true);
     w.wait(w.iam.put_user("carol", &Secret::new("secret-of-carol"), true)).unwrap();
     w.attach(Entity::User("carol"), "readwrite");
     let a = w.form(&[

@@ -23,6 +23,7 @@ pub mod output;
 mod place;
 mod plan;
 mod progress;
+mod quota;
 mod rm;
 mod stat;
 mod transfer;
@@ -62,6 +63,9 @@ pub enum Command {
     /// Versioning and tags of buckets
     #[command(subcommand)]
     Bucket(bucket::Command),
+    /// How much a bucket may hold
+    #[command(subcommand)]
+    Quota(quota::Command),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -117,6 +121,7 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Rb(options) => bucket::remove(&options, context).await,
         Command::Mirror(options) => mirror::run(&options, context).await,
         Command::Bucket(command) => bucket::run(command, context).await,
+        Command::Quota(command) => quota::run(command, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,

@@ -10,7 +10,7 @@
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `POST service/stop`, `service/restart` | 202; requests in flight may end |
-//! | users, groups, policies, keys | see `identities` |
+//! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
@@ -294,6 +294,10 @@ impl Admin {
                 | Route::DriveReplace
                 | Route::MetricsToken
         );
+        if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
+            ask.need(ask.route.actions(), false)?;
+            return super::quotas::answer(&self.house.store, ask).await;
+        }
         if !drives_only {
             return self.identities.answer(ask).await;
         }

@@ -2,13 +2,14 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `expand`, `size`, `credentials`, `places` | the configuration, parsed once |
+//! | `expand`, `credentials`, `places` | the configuration, parsed once |
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
 //! | `minio` | MinIO's administration API, translated to ours |
+//! | `quotas` | limits of buckets |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -28,10 +29,10 @@ mod logs;
 mod metrics;
 mod minio;
 mod places;
+mod quotas;
 mod reach;
 mod routes;
 mod settings;
-pub mod size;
 mod table;
 mod tls;
 mod transfer;
@@ -49,6 +50,7 @@ use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::size;
 use admin::End;
 use banner::Banner;
 use house::{House, Plan, Started};
@@ -59,6 +61,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(30);
 /// How often leftovers of multipart uploads are collected.
 const SWEEP: Duration = Duration::from_secs(300);
+/// How often buckets with a limit are counted anew.
+const COUNT: Duration = Duration::from_secs(3600);
 /// How often it is stored when access keys were last used.
 const USES: Duration = Duration::from_secs(600);
 /// Least memory that makes sense.
@@ -164,6 +168,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
     tokio::spawn(sweep(house.clone()));
+    tokio::spawn(count(house.clone()));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
@@ -312,6 +317,20 @@ async fn sweep(house: Arc<House>) {
             Err(error) => tracing::debug!(%error, "leftovers not collected"),
         }
         tokio::time::sleep(SWEEP).await;
+    }
+}
+
+/// Counts buckets with a limit, at the start and now and then: what happens between is added.
+async fn count(house: Arc<House>) {
+    loop {
+        let wait = match house.store.count_limited().await {
+            Ok(()) => COUNT,
+            Err(error) => {
+                tracing::warn!(%error, "a bucket with a limit could not be counted; tried again soon");
+                Duration::from_secs(10)
+            }
+        };
+        tokio::time::sleep(wait).await;
     }
 }
 

@@ -75,6 +75,9 @@ routes! {
     KeyGet GET "keys/*" AdminListServiceAccounts;
     KeyEdit PATCH "keys/*" AdminUpdateServiceAccount;
     KeyRemove DELETE "keys/*" AdminRemoveServiceAccount;
+    QuotaGet GET "quotas/*" AdminGetBucketQuota;
+    QuotaPut PUT "quotas/*" AdminSetBucketQuota;
+    QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     Simulate POST "simulate" AdminGetPolicy;
     IamExport GET "iam/export" AdminExportIam;
     IamImport POST "iam/import" AdminImportIam;

@@ -8,6 +8,7 @@
 //! | `upload` | multipart: the table of errors, checksums, retries, interleavings (T14) |
 //! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
 //! | `flaws` | F7, F8, F12 of PROTOCOL.md 4: clocks, slow clients, folders |
+//! | `usage` | limits of buckets hold, and what is counted is there |
 //! | `basic` | what S3 promises of single operations |
 
 mod basic;
@@ -17,6 +18,7 @@ mod race;
 mod random;
 mod s3model;
 mod upload;
+mod usage;
 
 use std::path::PathBuf;
 use std::sync::Arc;

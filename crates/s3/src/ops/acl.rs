@@ -1,108 +1,148 @@
-//! Access control lists: everything is private, and that is what is said.
+//! Access control lists and ownership controls of buckets, lists of objects.
 //!
-//! Reading gives the private default, as AWS answers for a bucket whose owner is enforced; writing
-//! anything else than that default is refused.
+//! Invariants: a list is changed only where the bucket's ownership has lists; ownership is not switched
+//! to `BucketOwnerEnforced` while the bucket's own list gives anything to others, as in AWS.
 
-use super::bucket::owner;
+use std::sync::Arc;
+
+use ashlar_object::Bucket;
+use ashlar_policy::{Acl, Canned, Ownership};
+
 use super::{Answer, Call, Context, limit};
+use crate::acl::{self, ACL, Asked, OWNERSHIP};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
 use crate::xml::{Doc, Xml};
 
-const XSI: &str = "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"CanonicalUser\"";
+fn bucket_of(cx: &Context, call: &Call) -> Outcome<Arc<Bucket>> {
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))
+}
 
-fn private(cx: &Context) -> Answer {
-    let mut xml = Xml::new();
-    xml.root("AccessControlPolicy");
-    owner(cx, &mut xml, "Owner");
-    xml.open("AccessControlList").open("Grant");
-    xml.open_with("Grantee", XSI).leaf("ID", &cx.owner_id).leaf("DisplayName", &cx.owner_name).close();
-    xml.leaf("Permission", "FULL_CONTROL").close().close().close();
-    Answer::document(xml)
+/// The list of a bucket that counts: with lists switched off, that of the owner alone.
+fn of_bucket(cx: &Context, bucket: &Bucket) -> Acl {
+    if acl::ownership(bucket) == Ownership::BucketOwnerEnforced {
+        return Canned::Private.expand(&cx.owner_id, None);
+    }
+    acl::stored(cx, bucket.documents.get(ACL).map_or("", |t| t))
 }
 
 /// `GetBucketAcl`.
 pub fn get_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    Ok(private(cx))
+    let bucket = bucket_of(cx, call)?;
+    Ok(Answer::document(acl::print(cx, &of_bucket(cx, &bucket))))
 }
 
 /// `GetObjectAcl`.
 pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let bucket = bucket_of(cx, call)?;
     let version = call.version()?;
     let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
-    let mut answer = private(cx);
+    let enforced = acl::ownership(&bucket) == Ownership::BucketOwnerEnforced;
+    let list = acl::stored(cx, if enforced { "" } else { &object.version().acl });
+    let mut answer = Answer::document(acl::print(cx, &list));
     answer.version(object.version_id());
     Ok(answer)
 }
 
 /// `PutBucketAcl`.
 pub async fn put_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    accept_private(cx, call).await?;
+    let bucket = bucket_of(cx, call)?;
+    let list = wanted(cx, call, &bucket, &of_bucket(cx, &bucket), false).await?;
+    let text = acl::encode(cx, &list);
+    let text = Some(text.as_str()).filter(|t| !t.is_empty());
+    if text.is_some() || bucket.documents.contains_key(ACL) {
+        cx.store.set_bucket_document(&call.bucket, ACL, text).await.map_err(|e| call.fault(e))?;
+    }
     Ok(Answer::ok())
 }
 
 /// `PutObjectAcl`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let bucket = bucket_of(cx, call)?;
     let version = call.version()?;
     let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
-    accept_private(cx, call).await?;
+    let enforced = acl::ownership(&bucket) == Ownership::BucketOwnerEnforced;
+    let before = acl::stored(cx, if enforced { "" } else { &object.version().acl });
+    let list = wanted(cx, call, &bucket, &before, true).await?;
     let mut answer = Answer::ok();
-    answer.version(object.version_id());
+    if enforced {
+        // What is taken says what holds anyway.
+        answer.version(object.version_id());
+        return Ok(answer);
+    }
+    let text = acl::encode(cx, &list);
+    let shown = cx.store.set_acl(&call.bucket, &call.key, version, text).await.map_err(|e| call.fault(e))?;
+    answer.version(shown);
     Ok(answer)
 }
 
-/// Takes only what changes nothing: a private canned ACL, or full control for the owner alone.
-async fn accept_private(cx: &Context, call: &mut Call) -> Outcome<()> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+/// The list that a request brings, in headers or in a document.
+async fn wanted(cx: &Context, call: &mut Call, bucket: &Bucket, before: &Acl, object: bool) -> Outcome<Acl> {
+    let asked = Asked::read(&call.headers)?;
     let body = call.document(limit::CONFIGURATION).await?;
-    if body.iter().all(u8::is_ascii_whitespace) {
-        if call.headers.contains_key("x-amz-acl") {
-            return Ok(());
-        }
-        return Err(Fault::new(Code::MISSING_REQUEST_BODY));
+    let blank = body.iter().all(u8::is_ascii_whitespace);
+    match (asked.is_empty(), blank) {
+        (false, true) => asked.replacing(cx, bucket, before, object),
+        (true, false) => acl::checked(cx, bucket, acl::parse(&body, &before.owner)?),
+        (true, true) => Err(Fault::new(Code::MISSING_REQUEST_BODY)),
+        (false, false) => Err(Fault::with(
+            Code::UNEXPECTED_CONTENT,
+            "The access control list is given in headers and in a document; use one of them.",
+        )),
     }
-    let mut doc = Doc::open(&body, "AccessControlPolicy")?;
-    let mut grants = 0;
-    let mut only_owner = true;
+}
+
+/// `GetBucketOwnershipControls`. A bucket where nothing was set has the default, and that is what is said.
+pub fn get_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let bucket = bucket_of(cx, call)?;
+    let mut xml = Xml::new();
+    xml.root("OwnershipControls").open("Rule");
+    xml.leaf("ObjectOwnership", acl::ownership(&bucket).name()).close().close();
+    Ok(Answer::document(xml))
+}
+
+/// `PutBucketOwnershipControls`.
+pub async fn put_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let bucket = bucket_of(cx, call)?;
+    let body = call.document(limit::CONFIGURATION).await?;
+    let mut doc = Doc::open(&body, "OwnershipControls")?;
+    let mut found = None;
     while let Some(name) = doc.child()? {
-        match name.as_str() {
-            "Owner" => doc.skip()?,
-            "AccessControlList" => {
-                while let Some(name) = doc.child()? {
-                    if name != "Grant" {
-                        return doc.unexpected(&name);
-                    }
-                    grants += 1;
-                    only_owner &= grant_is_owners(cx, &mut doc)?;
-                }
+        if name != "Rule" || found.is_some() {
+            return doc.unexpected(&name);
+        }
+        while let Some(name) = doc.child()? {
+            if name != "ObjectOwnership" {
+                return doc.unexpected(&name);
             }
-            other => return doc.unexpected(other),
+            found = Ownership::find(&doc.text()?);
+            if found.is_none() {
+                return Err(Fault::new(Code::MALFORMED_XML));
+            }
         }
     }
     doc.finish()?;
-    if grants == 1 && only_owner { Ok(()) } else { Err(Fault::new(Code::ACL_NOT_SUPPORTED)) }
+    let ownership = found.ok_or_else(|| Fault::new(Code::MALFORMED_XML))?;
+    set_ownership(cx, call, &bucket, Some(ownership)).await?;
+    Ok(Answer::ok())
 }
 
-fn grant_is_owners(cx: &Context, doc: &mut Doc<'_>) -> Outcome<bool> {
-    let (mut id, mut full) = (None, false);
-    while let Some(name) = doc.child()? {
-        match name.as_str() {
-            "Permission" => full = doc.text()? == "FULL_CONTROL",
-            "Grantee" => {
-                while let Some(name) = doc.child()? {
-                    if name == "ID" {
-                        id = Some(doc.text()?);
-                    } else {
-                        doc.skip()?;
-                    }
-                }
-            }
-            other => return doc.unexpected(other),
-        }
+/// `DeleteBucketOwnershipControls`: the default counts again.
+pub async fn delete_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    let bucket = bucket_of(cx, call)?;
+    set_ownership(cx, call, &bucket, None).await?;
+    Ok(Answer::no_content())
+}
+
+async fn set_ownership(cx: &Context, call: &Call, bucket: &Bucket, to: Option<Ownership>) -> Outcome<()> {
+    let enforced = to.unwrap_or_default() == Ownership::BucketOwnerEnforced;
+    if enforced && of_bucket(cx, bucket) != Canned::Private.expand(&cx.owner_id, None) {
+        return Err(Fault::new(Code::INVALID_BUCKET_ACL));
     }
-    Ok(full && id.as_deref() == Some(cx.owner_id.as_str()))
+    if to.is_none() && !bucket.documents.contains_key(OWNERSHIP) {
+        return Ok(());
+    }
+    let text = to.map(Ownership::name);
+    cx.store.set_bucket_document(&call.bucket, OWNERSHIP, text).await.map_err(|e| call.fault(e))
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use ashlar_object::{Bucket, CreateBucket, Versioning};
-use ashlar_policy::Action;
+use ashlar_policy::{Action, Ownership};
 use http::header::{self, HeaderName};
 
 use super::{Answer, Call, Context, limit};
+use crate::acl::{self, Asked};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::refuse_unsupported;
+use crate::headers::{self, refuse_unsupported};
 use crate::permit::Need;
 use crate::target::is_bucket_name;
 use crate::xml::{Doc, Xml};
@@ -84,6 +85,13 @@ async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<Arc<Bucket>>> {
     if out.is_empty() { Err(Fault::new(Code::ACCESS_DENIED)) } else { Ok(out) }
 }
 
+/// Prints who owns an object: the owner of everything, unless it has one of its own.
+pub fn object_owner(cx: &Context, xml: &mut Xml, id: &str) {
+    xml.open("Owner");
+    acl::print_id(cx, xml, if id.is_empty() { &cx.owner_id } else { id });
+    xml.close();
+}
+
 /// Prints the owner of everything.
 pub fn owner(cx: &Context, xml: &mut Xml, element: &'static str) {
     xml.open(element).leaf("ID", &cx.owner_id).leaf("DisplayName", &cx.owner_name).close();
@@ -105,11 +113,31 @@ pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             return Err(Fault::new(Code::INVALID_LOCATION).element("LocationConstraint", location));
         }
     }
-    let spec = CreateBucket { object_lock: false, region: cx.region.clone() };
+    let (ownership, list) = new_lists(cx, call)?;
+    let mut documents = std::collections::BTreeMap::new();
+    if ownership != Ownership::default() {
+        documents.insert(acl::OWNERSHIP.to_owned(), ownership.name().into());
+    }
+    if !list.is_empty() {
+        documents.insert(acl::ACL.to_owned(), list.into());
+    }
+    let spec = CreateBucket { object_lock: false, region: cx.region.clone(), documents };
     cx.store.create_bucket(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.set(header::LOCATION, format!("/{}", call.bucket));
     Ok(answer)
+}
+
+/// Ownership and access control list of a new bucket, from the headers.
+fn new_lists(cx: &Context, call: &Call) -> Outcome<(Ownership, String)> {
+    let ownership = match headers::ascii(&call.headers, "x-amz-object-ownership") {
+        None | Some("") => Ownership::default(),
+        Some(name) => Ownership::find(name).ok_or_else(|| {
+            Fault::argument("x-amz-object-ownership", &name.chars().take(64).collect::<String>(), "")
+        })?,
+    };
+    let list = Asked::read(&call.headers)?.for_new_bucket(cx, ownership)?;
+    Ok((ownership, acl::encode(cx, &list)))
 }
 
 fn parse_location(body: &[u8]) -> Outcome<String> {

@@ -67,7 +67,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let from = source(call)?;
     let class = headers::class(&call.headers)?;
     let meta = if replaces(call, "x-amz-metadata-directive")? {
-        Some(super::put::version_spec(call)?.0.meta)
+        Some(super::put::version_spec(cx, call)?.0.meta)
     } else {
         None
     };
@@ -81,7 +81,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         changes: call.headers.contains_key("x-amz-storage-class") || tags.is_some() || checksum.is_some(),
         meta,
         tags,
-        acl: String::new(),
+        acl: crate::acl::for_new_object(cx, &call.bucket, call.verified.identity(), &call.headers)?,
         checksum,
         class,
         conditions: headers::conditions(&call.headers, "")?,

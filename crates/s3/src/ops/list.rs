@@ -8,7 +8,7 @@ use ashlar_object::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::bucket::owner;
+use super::bucket::{object_owner, owner};
 use super::{Answer, Call, Context};
 use crate::date;
 use crate::fault::{Fault, Outcome};
@@ -68,7 +68,7 @@ fn contents(cx: &Context, xml: &mut Xml, names: Names, entry: &Entry, with_owner
     names.leaf(xml, "Key", &entry.key);
     described(xml, entry);
     if with_owner {
-        owner(cx, xml, "Owner");
+        object_owner(cx, xml, &entry.owner);
     }
     storage_class(xml, &entry.storage_class);
     xml.close();
@@ -245,7 +245,7 @@ fn version(cx: &Context, xml: &mut Xml, names: Names, listed: &VersionEntry) {
         owner(cx, xml, "Owner");
     } else {
         described(xml, &listed.entry);
-        owner(cx, xml, "Owner");
+        object_owner(cx, xml, &listed.entry.owner);
         storage_class(xml, &listed.entry.storage_class);
     }
     xml.close();

@@ -294,6 +294,9 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
             .element("ProposedSize", size.to_string())
             .element("MinSizeAllowed", ashlar_object::MIN_PART.to_string())
             .element("PartNumber", number.to_string()),
+        Error::QuotaExceeded { used, limit } => Fault::new(Code::QUOTA_EXCEEDED)
+            .element("Used", used.to_string())
+            .element("Quota", limit.to_string()),
         Error::EntityTooLarge => {
             Fault::new(Code::ENTITY_TOO_LARGE).element("MaxSizeAllowed", ashlar_object::MAX_PUT.to_string())
         }
@@ -369,6 +372,9 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::GetPublicAccessBlock => bucket_policy::get_block(cx, call),
         Op::PutPublicAccessBlock => Box::pin(bucket_policy::put_block(cx, call)).await,
         Op::DeletePublicAccessBlock => Box::pin(bucket_policy::delete_block(cx, call)).await,
+        Op::GetBucketOwnershipControls => acl::get_ownership(cx, call),
+        Op::PutBucketOwnershipControls => Box::pin(acl::put_ownership(cx, call)).await,
+        Op::DeleteBucketOwnershipControls => Box::pin(acl::delete_ownership(cx, call)).await,
         Op::PostObject
         | Op::Preflight
         | Op::Unknown

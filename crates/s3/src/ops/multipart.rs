@@ -15,7 +15,7 @@ use crate::{date, fault};
 /// `CreateMultipartUpload`.
 pub async fn create(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let (version, class) = version_spec(call)?;
+    let (version, class) = version_spec(cx, call)?;
     let checksum = declared_checksum(call)?;
     let spec = UploadSpec { version, checksum, class };
     let id = cx.store.create_upload(&call.bucket, &call.key, spec).await.map_err(|e| call.fault(e))?;

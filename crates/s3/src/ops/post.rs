@@ -96,7 +96,8 @@ pub async fn post_object(
     let sums = put.end().await.map_err(of_store)?;
     form.finish().await?;
     check_sum(stated, sums.checksum.as_ref())?;
-    let spec = VersionSpec { meta, tags, acl: String::new() };
+    let acl = crate::acl::for_new_object(cx, bucket, verified.identity(), &request)?;
+    let spec = VersionSpec { meta, tags, acl };
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);
@@ -108,6 +109,9 @@ async fn permit(cx: &Context, asker: &Asker<'_>, bucket: &str, key: &str, form: 
     let mut actions = vec![Action::PutObject];
     if form.fields.get("tagging").is_some() {
         actions.push(Action::PutObjectTagging);
+    }
+    if crate::permit::asks_for_acl(asker.headers) {
+        actions.push(Action::PutObjectAcl);
     }
     for action in actions {
         if !asker.may(cx, &Need { action, bucket, key, version: None }).await {

@@ -45,21 +45,22 @@ impl Promise {
 }
 
 /// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
-pub fn version_spec(call: &Call) -> Outcome<(VersionSpec, Class)> {
+pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
     let class = headers::class(&call.headers)?;
     let mut meta = headers::metadata(&call.headers)?;
     if class != Class::Standard {
         meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
     }
     let tags = headers::tagging(&call.headers)?.unwrap_or_default();
-    Ok((VersionSpec { meta, tags, acl: String::new() }, class))
+    let acl = crate::acl::for_new_object(cx, &call.bucket, call.verified.identity(), &call.headers)?;
+    Ok((VersionSpec { meta, tags, acl }, class))
 }
 
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let promise = Promise::read(call)?;
-    let (spec, class) = version_spec(call)?;
+    let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::conditions(&call.headers, "")?;
     let put = PutSpec {
         size: promise.size,

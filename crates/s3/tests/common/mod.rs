@@ -8,7 +8,7 @@ mod users;
 
 pub use answer::{Resp, raw, read_response};
 pub use request::{Mode, Req, encode, hmac1, hmac256, http_date, sha256_hex, stamp, unix};
-pub use users::users;
+pub use users::{USERS_SECRET, World, allow, users};
 
 use std::net::SocketAddr;
 use std::pin::Pin;

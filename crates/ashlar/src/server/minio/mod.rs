@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `table` | the calls, and what each becomes |
-//! | `users`, `policies`, `keys`, `settings`, `transfer`, `info` | the translations, there and back |
+//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info` | the translations, there and back |
 //! | `kv`, `archive` | MinIO's languages: settings in one line, identities in an archive |
 //! | `vault` | sealed documents |
 //! | `say` | answers and errors in MinIO's form |
@@ -22,6 +22,7 @@ mod info;
 mod keys;
 mod kv;
 mod policies;
+mod quotas;
 mod say;
 mod settings;
 mod table;
@@ -260,6 +261,8 @@ impl Minio {
             Call::IdpInfo => settings::idp_info(self, c).await,
             Call::IdpList => settings::idp_list(self, c).await,
             Call::IdpRemove => settings::idp_remove(self, c).await,
+            Call::QuotaInfo => quotas::get(self, c).await,
+            Call::QuotaSet => quotas::set(self, c).await,
             Call::IamExport => transfer::export(self, c).await,
             Call::IamImport | Call::IamImportV2 => transfer::import(self, c).await,
         }

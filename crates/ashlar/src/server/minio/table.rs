@@ -94,6 +94,8 @@ calls! {
     IdpInfo GET "idp-config/*/*" [] SettingList;
     IdpList GET "idp-config/*" [] SettingList;
     IdpRemove DELETE "idp-config/*/*" [] SettingRemove;
+    QuotaInfo GET "get-bucket-quota" ["bucket"] QuotaGet;
+    QuotaSet PUT "set-bucket-quota" ["bucket"] QuotaPut QuotaRemove;
     IamExport GET "export-iam" [] IamExport;
     IamImport PUT "import-iam" [] IamImport;
     IamImportV2 PUT "import-iam-v2" [] IamImport;

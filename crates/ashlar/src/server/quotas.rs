@@ -1,0 +1,51 @@
+//! Limits of buckets over HTTP, below the administration's base.
+//!
+//! | request | document |
+//! |---|---|
+//! | `GET quotas/BUCKET` | answers `{"bucket", "quota", "bytes", "versions"}`, null where there is no limit |
+//! | `PUT quotas/BUCKET` | `{"quota": bytes}`; the bucket is counted before it is answered |
+//! | `DELETE quotas/BUCKET` | |
+//!
+//! Invariant: a limit is answered only once it is kept.
+//!
+//! Must never know: how a bucket is counted.
+
+use ashlar_object::{Error, Store};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::admin::{Ask, Refusal, Reply, wrong};
+use super::table::Route;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    quota: u64,
+}
+
+fn refusal(e: Error, bucket: &str) -> Refusal {
+    let fault = ashlar_s3::ops::fault(e, bucket, "");
+    fault.into()
+}
+
+/// Answers a request about limits. What is asked for was permitted.
+pub async fn answer(store: &Store, ask: &Ask) -> Reply {
+    let bucket = &ask.name;
+    match ask.route {
+        Route::QuotaPut => {
+            let order: Order = ask.document()?;
+            if order.quota == 0 {
+                return Err(wrong("a quota of 0 bytes lets nothing in; remove the quota, or give more"));
+            }
+            store.set_quota(bucket, Some(order.quota)).await.map_err(|e| refusal(e, bucket))?;
+        }
+        Route::QuotaRemove => store.set_quota(bucket, None).await.map_err(|e| refusal(e, bucket))?,
+        _ => {}
+    }
+    let quota = store.quota(bucket).map_err(|e| refusal(e, bucket))?;
+    let usage = store.usage(bucket).map_err(|e| refusal(e, bucket))?;
+    let value = json!({ "bucket": bucket, "quota": quota, "bytes": usage.map(|u| u.bytes),
+        "versions": usage.map(|u| u.versions) });
+    Ok((StatusCode::OK, value))
+}
