@@ -9,7 +9,7 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
-//! | `POST service/stop`, `service/restart` | 202; requests in flight may end |
+//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
@@ -85,6 +85,14 @@ struct Order {
     drive: String,
     #[serde(default)]
     deep: bool,
+}
+
+/// How to end the process.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct EndOrder {
+    /// Only says whether it would.
+    dry_run: bool,
 }
 
 /// A request whose sender is known.
@@ -329,9 +337,14 @@ impl Admin {
     /// Ends the process in order: this answer, and whatever else is in flight, may end.
     fn end(&self, ask: &Ask, how: End) -> Reply {
         ask.need(ask.route.actions(), false)?;
+        let order: EndOrder = ask.document()?;
+        let answer = json!({ "ending": !order.dry_run, "restart": how == End::Restart });
+        if order.dry_run {
+            return Ok((StatusCode::OK, answer));
+        }
         tracing::warn!(target: "ashlar::admin", access_key = ask.who.access_key, ?how, "ending, as an administrator asked for");
         self.ending.send_replace(how);
-        Ok((StatusCode::ACCEPTED, json!({ "ending": true, "restart": how == End::Restart })))
+        Ok((StatusCode::ACCEPTED, answer))
     }
 
     /// Starts a pass over everything in the background; one at a time.
