@@ -142,18 +142,17 @@ impl Ask {
         serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
     }
 
+    /// A request without name and document, from the other end of a connection.
+    pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
+        let (ip, tls) = (peer.address.ip(), peer.tls);
+        Ask { who, route, name: String::new(), query, body: Bytes::new(), ip, tls }
+    }
+
     /// The same sender, asking for something else.
     pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
         let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
-        Ask {
-            who: self.who.clone(),
-            route,
-            name: name.to_owned(),
-            query: Query::default(),
-            body,
-            ip: self.ip,
-            tls: self.tls,
-        }
+        let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
+        Ask { who, route, name, query, body, ip: self.ip, tls: self.tls }
     }
 
     /// Whether who asks may do one of these. `own`: it is about the requester's own account.
@@ -258,8 +257,8 @@ impl Admin {
         })?;
         let source = Source::Hyper(incoming);
         let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let (ip, who) = (peer.address.ip(), verified.identity().clone());
-        let mut ask = Ask { who, route, name, query: target.query, body: Bytes::new(), ip, tls: peer.tls };
+        let mut ask = Ask::new(verified.identity().clone(), route, target.query, peer);
+        ask.name = name;
         let limit = match route {
             Route::IamImport => {
                 // Who may not is not listened to for long.

@@ -39,7 +39,6 @@ use ashlar_s3::intake::Intake;
 use ashlar_s3::madmin::Key;
 use ashlar_s3::target::Target;
 use ashlar_s3::{Body, Code, Fault, Source};
-use bytes::Bytes;
 use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -188,15 +187,7 @@ impl Minio {
         who.push_str(verified.access_key());
         let (call, names) = named(&parts.method, &target.path)?;
         let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
-        let ask = Ask {
-            who: verified.identity().clone(),
-            route: call.routes()[0],
-            name: String::new(),
-            query: target.query,
-            body: Bytes::new(),
-            ip: peer.address.ip(),
-            tls: peer.tls,
-        };
+        let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);
         permitted(call, &ask)?;
         if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {
             return Err(invalid(format!("the query lacks \"{name}\"")));
