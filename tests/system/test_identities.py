@@ -257,6 +257,15 @@ ROUTES = [
     ("PATCH", "keys/TARGETKEY", {"description": "x"}, None),
     ("DELETE", "keys/TARGETKEY", None, ["admin:RemoveServiceAccount"]),
     ("POST", "simulate", {"user": "target", "action": "s3:GetObject", "resource": "b"}, ["admin:GetPolicy"]),
+    ("GET", "mappings", None, ["admin:GetPolicy"]),
+    ("GET", "iam/export", None, None),
+    ("POST", "iam/import", {}, ["admin:ImportIAM"]),
+    ("GET", "settings", None, ["admin:ConfigUpdate"]),
+    ("PUT", "settings/identity_tls/_", {"values": {"enable": "off"}}, None),
+    ("GET", "settings/identity_tls/_", None, ["admin:ConfigUpdate"]),
+    ("DELETE", "settings/identity_tls/_", None, None),
+    ("POST", "service/stop", {"dry_run": True}, ["admin:ServiceStop"]),
+    ("POST", "service/restart", {"dry_run": True}, ["admin:ServiceRestart"]),
     ("GET", "quotas/team", None, ["admin:GetBucketQuota"]),
     ("PUT", "quotas/team", {"quota": 1 << 40}, ["admin:SetBucketQuota"]),
     ("DELETE", "quotas/team", None, ["admin:SetBucketQuota"]),
@@ -286,7 +295,8 @@ def test_every_route_for_everybody(own):
     source = (Path(__file__).parents[2] / "crates/ashlar/src/server/table.rs").read_text()
     table = re.findall(r'^    \w+ (GET|PUT|POST|PATCH|DELETE) "([^"]+)"', source, re.M)
     assert len(table) >= 32
-    ours = {(m, re.sub(r"^(users|groups|policies|keys|quotas)/(?!attach|detach)[^/]+", r"\1/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
+    names = r"^(users|groups|policies|keys|quotas)/(?!attach|detach)[^/]+|^(settings)/.+"
+    ours = {(m, re.sub(names, lambda n: f"{n[1] or n[2]}/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
     ours = {(m, re.sub(r"^idp/.*?(/enable|/disable)?$", r"idp/*\1", p)) for m, p in ours}
     assert ours == set(table)
     for i, (method, path, body, actions) in enumerate(ROUTES):
@@ -298,8 +308,8 @@ def test_every_route_for_everybody(own):
             status, answer = call(own, (who, secret), method, path, body)
             assert (status, answer["code"]) == (403, "AccessDenied"), (who, method, path, status, answer)
         if actions is None:
-            # The action alone is not enough for keys of others: who has it could become them.
-            root(own, "PUT", "policies/right", allow(["admin:CreateServiceAccount", "admin:UpdateServiceAccount"]))
+            # The action alone is not enough: with keys of others, settings, or secrets, who has it could become others.
+            root(own, "PUT", "policies/right", allow(["admin:CreateServiceAccount", "admin:UpdateServiceAccount", "admin:ConfigUpdate", "admin:ExportIAM"]))
             assert call(own, ("right", secret), method, path, body)[0] == 403
             root(own, method, path, body)
             continue

@@ -10,6 +10,7 @@
 //! | `session`, `federated` | temporary credentials: made, opened, revoked; those of other directories' users |
 //! | `vouch` | what the doors ask of other directories |
 //! | `settings` | configuration that is changed while the server runs |
+//! | `export` | secrets, for those who take all identities elsewhere |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
 //! | `record`, `seal`, `secret` | what is stored; how it is sealed; keys and names |
 //!
@@ -22,6 +23,7 @@
 
 mod directory;
 mod error;
+mod export;
 mod federated;
 mod groups;
 mod identity;

@@ -9,7 +9,9 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
+//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
+//! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
 //! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
@@ -43,6 +45,7 @@ use super::keeper;
 use super::providers::Door;
 use super::routes::{Peer, plain};
 use super::table::Route;
+use super::{settings, transfer};
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
@@ -58,7 +61,23 @@ pub struct Admin {
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
     providers: Door,
+    ending: Ending,
+    check: settings::Check,
 }
+
+/// How an operator ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It goes on.
+    Not,
+    /// It stops.
+    Stop,
+    /// It stops and the same program starts in its place.
+    Restart,
+}
+
+/// Where it is said that the process is to end.
+pub type Ending = Arc<tokio::sync::watch::Sender<End>>;
 
 /// What an action on drives needs.
 #[derive(Deserialize, Default)]
@@ -68,6 +87,14 @@ struct Order {
     drive: String,
     #[serde(default)]
     deep: bool,
+}
+
+/// How to end the process.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct EndOrder {
+    /// Only says whether it would.
+    dry_run: bool,
 }
 
 /// A request whose sender is known.
@@ -117,6 +144,19 @@ impl Ask {
         serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
     }
 
+    /// A request without name and document, from the other end of a connection.
+    pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
+        let (ip, tls) = (peer.address.ip(), peer.tls);
+        Ask { who, route, name: String::new(), query, body: Bytes::new(), ip, tls }
+    }
+
+    /// The same sender, asking for something else.
+    pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
+        let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
+        let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
+        Ask { who, route, name, query, body, ip: self.ip, tls: self.tls }
+    }
+
     /// Whether who asks may do one of these. `own`: it is about the requester's own account.
     pub fn may(&self, actions: &[Action], own: bool) -> bool {
         let facts =
@@ -154,7 +194,13 @@ impl From<Fault> for Refusal {
 
 impl Admin {
     /// The door over a house.
-    pub fn new(service: Arc<Service>, house: Arc<House>, providers: Door) -> Admin {
+    pub fn new(
+        service: Arc<Service>,
+        house: Arc<House>,
+        providers: Door,
+        ending: Ending,
+        check: settings::Check,
+    ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
@@ -165,6 +211,8 @@ impl Admin {
             token,
             scrubbing,
             providers,
+            ending,
+            check,
         }
     }
 
@@ -221,14 +269,29 @@ impl Admin {
         })?;
         let source = Source::Hyper(incoming);
         let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let body = intake.collect(LIMIT).await?;
+        let mut ask = Ask::new(verified.identity().clone(), route, target.query, peer);
+        ask.name = name;
+        let limit = match route {
+            Route::IamImport => {
+                // Who may not is not listened to for long.
+                ask.need(route.actions(), false)?;
+                transfer::LIMIT
+            }
+            _ => LIMIT,
+        };
+        ask.body = intake.collect(limit).await?;
         peer.watch.arm();
-        let (ip, who) = (peer.address.ip(), verified.identity().clone());
-        who.used(now_ms());
-        Ok(Ask { who, route, name, query: target.query, body, ip, tls: peer.tls })
+        ask.who.used(now_ms());
+        Ok(ask)
     }
 
-    async fn act(&self, ask: &Ask) -> Reply {
+    /// What requests are checked with.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// Does what was asked for, if who asks may do it.
+    pub async fn act(&self, ask: &Ask) -> Reply {
         let provider = matches!(
             ask.route,
             Route::ProviderGet
@@ -240,6 +303,15 @@ impl Admin {
         );
         if provider {
             return self.providers.answer(ask).await;
+        }
+        match ask.route {
+            Route::IamExport | Route::IamImport => return transfer::answer(&self.identities, ask).await,
+            Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
+                return settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await;
+            }
+            Route::ServiceStop => return self.end(ask, End::Stop),
+            Route::ServiceRestart => return self.end(ask, End::Restart),
+            _ => {}
         }
         let drives_only = matches!(
             ask.route,
@@ -283,6 +355,19 @@ impl Admin {
             // Drives; those of `identities` were answered above.
             _ => Ok((StatusCode::OK, json!({ "drives": drives(&self.house) }))),
         }
+    }
+
+    /// Ends the process in order: this answer, and whatever else is in flight, may end.
+    fn end(&self, ask: &Ask, how: End) -> Reply {
+        ask.need(ask.route.actions(), false)?;
+        let order: EndOrder = ask.document()?;
+        let answer = json!({ "ending": !order.dry_run, "restart": how == End::Restart });
+        if order.dry_run {
+            return Ok((StatusCode::OK, answer));
+        }
+        tracing::warn!(target: "ashlar::admin", access_key = ask.who.access_key, ?how, "ending, as an administrator asked for");
+        self.ending.send_replace(how);
+        Ok((StatusCode::ACCEPTED, answer))
     }
 
     /// Starts a pass over everything in the background; one at a time.

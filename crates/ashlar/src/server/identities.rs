@@ -9,6 +9,7 @@
 //! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
 //! | `PUT policies/NAME` | the policy |
 //! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}`; or `group`, `federated_user`, `federated_group` |
+//! | `GET mappings` | policies of users and groups of other directories |
 //! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
 //! | `POST keys` | [`KeyOrder`] |
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
@@ -154,11 +155,18 @@ impl Identities {
         Identities { service, idp, turn: tokio::sync::Mutex::default() }
     }
 
+    /// Who there is.
+    ///
+    /// # Errors
+    /// This server knows root only.
+    pub fn iam(&self) -> Result<&Arc<Iam>, Refusal> {
+        let iam = self.service.verifier().keys.iam();
+        iam.ok_or_else(|| Error::Unavailable("this server has no users".into()).into())
+    }
+
     /// Answers a request about identities.
     pub async fn answer(&self, ask: &Ask) -> Reply {
-        let Some(iam) = self.service.verifier().keys.iam() else {
-            return Err(Error::Unavailable("this server has no users".into()).into());
-        };
+        let iam = self.iam()?;
         // A directory that takes its time holds nobody else up.
         let association = match ask.route {
             Route::PolicyAttach | Route::PolicyDetach => {
@@ -189,6 +197,13 @@ impl Identities {
             }
             Route::PolicyGet => done(policy(iam, &ask.name).ok_or_else(|| missing("policy", &ask.name))?),
             Route::PolicyPut | Route::PolicyRemove => change_policy(iam, ask).await,
+            Route::MappingList => {
+                let all = iam.mappings();
+                let all = all.iter().map(|m| {
+                    json!({ "name": m.name, "group": m.group, "policies": m.policies, "changed_ms": m.changed_ms })
+                });
+                done(json!({ "mappings": all.collect::<Vec<_>>() }))
+            }
             Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask, &association).await,
             Route::KeyList => {
                 let of = ask.query.filled("user").unwrap_or(&ask.who.user);
@@ -201,24 +216,7 @@ impl Identities {
             Route::KeyCreate => create_key(iam, ask).await,
             Route::KeyEdit | Route::KeyRemove => change_key(iam, ask).await,
             Route::Simulate => self.simulate(iam, ask),
-            Route::Info
-            | Route::HealStatus
-            | Route::HealStart
-            | Route::Drives
-            | Route::DriveScrub
-            | Route::DriveOffline
-            | Route::DriveOnline
-            | Route::DriveReplace
-            | Route::MetricsToken
-            | Route::ProviderGet
-            | Route::ProviderPut
-            | Route::ProviderEdit
-            | Route::ProviderRemove
-            | Route::ProviderEnable
-            | Route::ProviderDisable
-            | Route::QuotaGet
-            | Route::QuotaPut
-            | Route::QuotaRemove => Err(wrong("this is not about identities")),
+            _ => Err(wrong("this is not about identities")),
         }
     }
 
@@ -326,7 +324,7 @@ fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
 }
 
 /// Refuses those who may not everything.
-fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
+pub(super) fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
     if Reach::of(&ask.who).is_full() {
         return Ok(());
     }

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::house::House;
-use super::providers::Door;
+use super::minio::Minio;
 
 /// What is known about the other end of a connection.
 pub struct Peer {
@@ -37,7 +37,8 @@ pub struct Routes {
     service: Arc<Service>,
     house: Arc<House>,
     foreground: Arc<Foreground>,
-    admin: Admin,
+    admin: Arc<Admin>,
+    minio: Minio,
     public_metrics: bool,
 }
 
@@ -46,9 +47,10 @@ const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
     /// Puts them together.
-    pub fn new(service: Arc<Service>, house: Arc<House>, providers: Door, public_metrics: bool) -> Routes {
-        let admin = Admin::new(service.clone(), house.clone(), providers);
-        Routes { foreground: house.sets.foreground(), service, house, admin, public_metrics }
+    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool, admin: Admin) -> Routes {
+        let admin = Arc::new(admin);
+        let minio = Minio::new(admin.clone());
+        Routes { foreground: house.sets.foreground(), service, house, admin, minio, public_metrics }
     }
 
     /// Answers a request, whatever happens.
@@ -112,6 +114,7 @@ impl Routes {
                 self.metrics(&request)
             }
             path if path.starts_with("/ashlar/admin/v1/") => return self.admin.answer(request, peer).await,
+            path if path.starts_with("/minio/admin/") => return self.minio.answer(request, peer).await,
             path => {
                 let text = format!("{path}: not implemented by this server\n");
                 plain(StatusCode::NOT_IMPLEMENTED, text)

@@ -69,6 +69,7 @@ routes! {
     PolicyGet GET "policies/*" AdminGetPolicy;
     PolicyPut PUT "policies/*" AdminCreatePolicy;
     PolicyRemove DELETE "policies/*" AdminDeletePolicy;
+    MappingList GET "mappings" AdminListUserPolicies AdminGetPolicy;
     KeyList GET "keys" AdminListServiceAccounts;
     KeyCreate POST "keys" AdminCreateServiceAccount;
     KeyGet GET "keys/*" AdminListServiceAccounts;
@@ -85,9 +86,32 @@ routes! {
     ProviderRemove DELETE "idp/*" AdminConfigUpdate;
     ProviderEnable POST "idp/*/enable" AdminConfigUpdate;
     ProviderDisable POST "idp/*/disable" AdminConfigUpdate;
+    IamExport GET "iam/export" AdminExportIam;
+    IamImport POST "iam/import" AdminImportIam;
+    SettingList GET "settings" AdminConfigUpdate;
+    SettingGet GET "settings/*" AdminConfigUpdate;
+    SettingPut PUT "settings/*" AdminConfigUpdate;
+    SettingRemove DELETE "settings/*" AdminConfigUpdate;
+    ServiceStop POST "service/stop" AdminServiceStop;
+    ServiceRestart POST "service/restart" AdminServiceRestart;
 }
 
 impl Route {
+    /// Whether it can be about the requester's own account, which needs no policy.
+    pub fn may_be_own(self) -> bool {
+        matches!(
+            self,
+            Route::UserGet
+                | Route::UserRevoke
+                | Route::UserPut
+                | Route::KeyList
+                | Route::KeyCreate
+                | Route::KeyGet
+                | Route::KeyEdit
+                | Route::KeyRemove
+        )
+    }
+
     /// The route of a request and the name in its path; `what` is the decoded path below
     /// `/ashlar/admin/v1/`.
     pub fn find(method: &Method, what: &str) -> Option<(Route, String)> {
