@@ -75,7 +75,7 @@ impl Service {
     }
 
     /// The bucket that a Host header names, if it is below one of our domains.
-    fn bucket_of<'h>(&self, host: &'h str) -> Option<&'h str> {
+    pub(crate) fn bucket_of<'h>(&self, host: &'h str) -> Option<&'h str> {
         if self.domains.is_empty() {
             return None;
         }
@@ -116,8 +116,14 @@ impl Service {
             (true, false) => Fault::new(Code::ACCESS_DENIED),
             (true, true) => Fault::new(Code::ACCESS_DENIED).closing(),
         };
-        let intake = Intake::new(source, &headers, &mut verified)
-            .map_err(|(fault, source)| (tell(fault), Some(source)))?;
+        let intake = match Intake::new(source, &headers, &mut verified) {
+            Ok(intake) => intake,
+            Err((fault, source)) => {
+                let fault = tell(fault);
+                seen.witness.verified = Some(verified);
+                return Err((fault, Some(source)));
+            }
+        };
         let call = Call {
             method: parts.method.clone(),
             bucket: target.bucket.unwrap_or_default(),
@@ -129,6 +135,7 @@ impl Service {
             host,
             tls: arrival.tls,
             origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
+            ruling: Default::default(),
         };
         Ok((call, op))
     }

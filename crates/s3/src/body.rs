@@ -12,6 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 
+use crate::witness::Note;
+
 /// A read that failed after the head of the answer was sent: the connection breaks.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off: {0}")]
@@ -61,6 +63,8 @@ struct Patient {
     begun: bool,
     work: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
     beat: tokio::time::Interval,
+    sent: u64,
+    note: Option<Note>,
 }
 
 struct Stream {
@@ -68,8 +72,25 @@ struct Stream {
     idle: Option<Box<dyn AnyPieces>>,
     pending: Option<Pending>,
     left: u64,
-    /// Told how many bytes went out when the body is dropped.
     sent: u64,
+    /// Told how many bytes went out when the body is dropped.
+    note: Option<Note>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.finish(self.sent, self.left == 0);
+        }
+    }
+}
+
+impl Drop for Patient {
+    fn drop(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.finish(self.sent, self.work.is_none());
+        }
+    }
 }
 
 impl Body {
@@ -94,7 +115,7 @@ impl Body {
     /// every `beat` until then.
     pub fn patient(work: Pin<Box<dyn Future<Output = String> + Send>>, beat: Duration) -> Body {
         let beat = tokio::time::interval_at(tokio::time::Instant::now() + beat, beat);
-        Body(Kind::Patient(Patient { begun: false, work: Some(work), beat }))
+        Body(Kind::Patient(Patient { begun: false, work: Some(work), beat, sent: 0, note: None }))
     }
 
     /// `length` bytes: `first`, then what `rest` gives.
@@ -105,7 +126,17 @@ impl Body {
             pending: None,
             left: length,
             sent: 0,
+            note: None,
         }))
+    }
+
+    /// Hands a record over when all is sent, or nobody wants more: at once, if all is there.
+    pub(crate) fn note(&mut self, mut note: Note) {
+        match &mut self.0 {
+            Kind::Stream(stream) => stream.note = Some(note),
+            Kind::Patient(patient) => patient.note = Some(note),
+            _ => note.finish(self.len(), true),
+        }
     }
 
     /// Bytes still to be sent; 0 if that is not known.
@@ -178,14 +209,17 @@ impl Patient {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(work) = &mut self.work else { return Poll::Ready(None) };
         if !std::mem::replace(&mut self.begun, true) {
+            self.sent += crate::xml::DECLARATION.len() as u64;
             return Poll::Ready(Some(Bytes::from_static(crate::xml::DECLARATION.as_bytes())));
         }
         if let Poll::Ready(document) = work.as_mut().poll(cx) {
             self.work = None;
             let rest = document.strip_prefix(crate::xml::DECLARATION).unwrap_or(&document);
+            self.sent += rest.len() as u64;
             return Poll::Ready(Some(Bytes::copy_from_slice(rest.as_bytes())));
         }
         std::task::ready!(self.beat.poll_tick(cx));
+        self.sent += 1;
         Poll::Ready(Some(Bytes::from_static(b" ")))
     }
 }

@@ -17,6 +17,7 @@
 //! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
+//! | `witness` | what is noted about a request for the audit log |
 //!
 //! Invariants: handlers take only [`auth::Verified`] requests; one decoding of the target serves
 //! both the signature and the operation; body bytes go through without a copy and without being
@@ -51,6 +52,7 @@ pub mod policy;
 pub mod service;
 mod sts;
 pub mod target;
+pub mod witness;
 pub mod xml;
 
 pub use auth::{Credential, Keys, Secret, Verifier};

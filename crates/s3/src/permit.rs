@@ -15,8 +15,8 @@ use ashlar_iam::Kind;
 use ashlar_object::BucketId;
 use ashlar_object::{Bucket, Pairs, VersionId, parse_version};
 use ashlar_policy::{
-    Action, BucketRules, Check, Context as Facts, Level, Lookup, Of, Ownership, Policy, PublicAccessBlock,
-    Request, Requester, Values, decide,
+    Action, BucketRules, By, Check, Context as Facts, Decision, Level, Lookup, Of, Ownership, Policy,
+    PublicAccessBlock, Request, Requester, Source, Values, decide,
 };
 use http::HeaderMap;
 use parking_lot::RwLock;
@@ -30,6 +30,7 @@ use crate::headers;
 use crate::operation::Operation;
 use crate::ops::{Call, Context, bucket_policy, copy};
 use crate::target::Query;
+use crate::witness::{Ruling, Slot};
 
 /// Buckets whose policies are kept compiled; all are forgotten when there are more.
 const COMPILED: usize = 4096;
@@ -60,6 +61,8 @@ struct Rules {
 #[derive(Default)]
 pub struct Gate {
     rules: RwLock<HashMap<BucketId, Arc<Rules>>>,
+    /// Every decision is written down, so it is looked up which statement made it.
+    recorded: bool,
 }
 
 /// Where a request came from.
@@ -72,6 +75,11 @@ pub struct Origin {
 }
 
 impl Gate {
+    /// Nothing is compiled yet.
+    pub fn new(recorded: bool) -> Gate {
+        Gate { recorded, ..Gate::default() }
+    }
+
     fn rules(&self, bucket: &Bucket) -> Option<Arc<Rules>> {
         let documents = [bucket_policy::POLICY, bucket_policy::BLOCK, acl::OWNERSHIP]
             .map(|d| bucket.documents.get(d).cloned());
@@ -130,22 +138,42 @@ pub struct Asker<'a> {
     pub tls: bool,
     /// Where it came from.
     pub origin: &'a Origin,
+    /// Where the ruling is kept.
+    pub ruling: &'a Slot,
 }
 
 impl Asker<'_> {
-    /// Whether the one who asks may do this.
+    /// Whether the one who asks may do this. The last ruling is kept, but for a refusal about an object: of
+    /// several keys, the refused one is what somebody will ask about.
     pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
+        let ruling = self.rule(cx, need).await;
+        let allowed = !ruling.denies();
+        let mut last = self.ruling.lock();
+        let keeps = |r: &Ruling| r.denies() && r.action.level() == Level::Object;
+        if !(allowed && last.as_ref().is_some_and(keeps)) {
+            *last = Some(ruling);
+        }
+        allowed
+    }
+
+    async fn rule(&self, cx: &Context, need: &Need<'_>) -> Ruling {
         let who = self.verified.identity();
         let bucket = if need.bucket.is_empty() { None } else { cx.store.bucket(need.bucket).ok() };
         let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
-            return who.kind != Kind::Anonymous;
+            let root = who.kind != Kind::Anonymous;
+            return Ruling::plain(need.action, root, if root { By::Root } else { By::Nothing });
         }
         let (policy, block, ownership) = match rules.as_deref() {
             None => (None, PublicAccessBlock::default(), Ownership::default()),
             Some(Rules { policy: Ok(policy), block, ownership, .. }) => (policy.as_ref(), *block, *ownership),
             // Root can still repair it.
-            Some(Rules { policy: Err(()), .. }) => return who.is_unbounded_root(),
+            Some(Rules { policy: Err(()), .. }) if who.is_unbounded_root() => {
+                return Ruling::plain(need.action, true, By::Root);
+            }
+            Some(Rules { policy: Err(()), .. }) => {
+                return Ruling { action: need.action, decision: None, sid: None };
+            }
         };
         let on_tags = |p: &Policy| p.uses_object_tags(need.action);
         let mut all = who.policies.iter().chain(&who.bounds).map(|p| &**p).chain(policy);
@@ -154,15 +182,19 @@ impl Asker<'_> {
             false => None,
         };
         let mut rules = BucketRules { policy, block, acl: false };
-        if self.decide(cx, need, rules, tags.as_ref()) {
-            return true;
-        }
+        let mut decision = self.decide(cx, need, rules, tags.as_ref());
         // Lists are looked at only where they can change something: they cost a read.
-        let Some(bucket) = bucket.filter(|_| ownership != Ownership::BucketOwnerEnforced) else {
-            return false;
-        };
-        rules.acl = self.listed(cx, need, &bucket, ownership, block).await;
-        rules.acl && self.decide(cx, need, rules, tags.as_ref())
+        if let Some(bucket) =
+            bucket.filter(|_| !decision.allowed && ownership != Ownership::BucketOwnerEnforced)
+        {
+            rules.acl = self.listed(cx, need, &bucket, ownership, block).await;
+            if rules.acl {
+                decision = self.decide(cx, need, rules, tags.as_ref());
+            }
+        }
+        let sid =
+            if decision.allowed && !self.origin.gate.recorded { None } else { self.sid(&decision, policy) };
+        Ruling { action: need.action, decision: Some(decision), sid }
     }
 
     /// Whether an access control list grants it.
@@ -201,7 +233,25 @@ impl Asker<'_> {
         ashlar_policy::allows(&check)
     }
 
-    fn decide(&self, cx: &Context, need: &Need<'_>, bucket: BucketRules<'_>, tags: Option<&Pairs>) -> bool {
+    /// The `Sid` of the statement that decided.
+    fn sid(&self, decision: &Decision, bucket: Option<&Policy>) -> Option<String> {
+        let By::Statement { source, index } = decision.by else { return None };
+        let who = self.verified.identity();
+        let policy = match source {
+            Source::Bucket => bucket?,
+            Source::Identity(i) => who.policies.get(usize::from(i))?,
+            Source::Session(i) => who.bounds.get(usize::from(i))?,
+        };
+        policy.document().statements.get(usize::from(index))?.sid.clone()
+    }
+
+    fn decide(
+        &self,
+        cx: &Context,
+        need: &Need<'_>,
+        bucket: BucketRules<'_>,
+        tags: Option<&Pairs>,
+    ) -> Decision {
         let who = self.verified.identity();
         let headers = Headers(self.headers);
         let text = |name: &str| self.headers.get(name).and_then(|v| v.to_str().ok());
@@ -252,7 +302,7 @@ impl Asker<'_> {
                 by = ?decision.by, "denied"
             );
         }
-        decision.allowed
+        decision
     }
 
     /// Tags of the object that is meant, for policies that ask for them.
@@ -274,6 +324,7 @@ impl Call {
             query: &self.query,
             tls: self.tls,
             origin: &self.origin,
+            ruling: &self.ruling,
         };
         asker.may(cx, need).await
     }

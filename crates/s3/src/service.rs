@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ashlar_audit::{Audit, Record, Ticket};
 use ashlar_iam::Vouch;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -28,6 +29,8 @@ use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context};
 use crate::permit::{Gate, Origin};
 use crate::sts;
+use crate::target::Target;
+use crate::witness::{self, Ended, Note, Witness};
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -55,6 +58,8 @@ pub struct Config {
     pub domains: Vec<String>,
     /// Who may ask from a browser.
     pub origins: Origins,
+    /// Where requests are recorded; `None`: only the last refusals are kept.
+    pub audit: Option<Arc<Audit>>,
     /// Identifies this server in answers (`x-amz-id-2`).
     pub host_id: String,
 }
@@ -70,6 +75,7 @@ pub struct Service {
     metrics: Metrics,
     ids: AtomicU64,
     pub(crate) gate: Arc<Gate>,
+    audit: Arc<Audit>,
 }
 
 /// What the connection knows about a request.
@@ -89,8 +95,23 @@ pub(crate) struct Seen {
     pub op: Operation,
     pub verified: bool,
     pub received: u64,
+    /// The code of the error that was answered.
+    pub error: &'static str,
+    /// For the audit log.
+    pub witness: Witness,
     /// The body, if any of it may be unread.
     pub left: Option<Source>,
+}
+
+impl Seen {
+    /// Takes what is left of a call.
+    fn took(&mut self, call: Call) {
+        let version = call.query.filled("versionId").map(str::to_owned);
+        let witness = &mut self.witness;
+        (witness.bucket, witness.key, witness.version) = (call.bucket, call.key, version);
+        (witness.verified, witness.ruling) = (Some(call.verified), call.ruling);
+        self.left = Some(call.intake.into_source());
+    }
 }
 
 impl Service {
@@ -98,6 +119,7 @@ impl Service {
     pub fn new(config: Config) -> Service {
         let mut seed = [0u8; 8];
         getrandom::fill(&mut seed).expect("the operating system gives random bytes");
+        let audit = config.audit.unwrap_or_else(|| Arc::new(Audit::off()));
         Service {
             context: Arc::new(config.context),
             verifier: config.verifier,
@@ -107,7 +129,8 @@ impl Service {
             host_id: HeaderValue::from_str(&config.host_id).unwrap_or(HeaderValue::from_static("ashlar")),
             metrics: Metrics::default(),
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
-            gate: Arc::default(),
+            gate: Arc::new(Gate::new(audit.is_on())),
+            audit,
         }
     }
 
@@ -119,6 +142,11 @@ impl Service {
     /// The keys, for the program.
     pub fn verifier(&self) -> &Verifier {
         &self.verifier
+    }
+
+    /// Where requests are recorded.
+    pub fn audit(&self) -> &Arc<Audit> {
+        &self.audit
     }
 
     /// What operations share.
@@ -156,12 +184,27 @@ impl Service {
         let running = self.metrics.begin();
         let framing = arrival.watch.map_or(Framing::Unknown, Watch::take);
         let origin = parts.headers.get(header::ORIGIN).cloned();
-        let mut seen = Seen { op: Operation::Unknown, verified: false, received: 0, left: None };
+        let mut seen = Seen {
+            op: Operation::Unknown,
+            verified: false,
+            received: 0,
+            error: "",
+            witness: Witness::default(),
+            left: None,
+        };
+        seen.witness.head(&parts.headers, self.audit.is_on());
         // The headers go to the operation; this is what is needed of them afterwards.
         let expects = parts.headers.contains_key(header::EXPECT);
         let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
         let id = self.request_id();
-        let outcome = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id).await;
+        let (ticket, outcome) = match self.audit.ticket().await {
+            Ok(ticket) => (ticket, self.serve(&mut parts, source, framing, &arrival, &mut seen, &id).await),
+            // What cannot be recorded is not done.
+            Err(error) => {
+                seen.left = Some(source);
+                (Ticket::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
+            }
+        };
         let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
         let (mut response, cause) = match outcome {
             Ok(answer) => (into_response(answer), None),
@@ -171,6 +214,7 @@ impl Service {
                     self.metrics.rejected(fault.code().name);
                 }
                 let cause = fault.cause().map(str::to_owned);
+                seen.error = fault.code().name;
                 (self.refusal(&fault, &parts, &id), cause)
             }
         };
@@ -189,7 +233,50 @@ impl Service {
         self.metrics.end(seen.op, status.as_u16(), began.elapsed(), seen.received, sent);
         drop(running);
         log(&parts, &seen, status, &id, began, cause.as_deref(), &arrival);
+        let refused = matches!(status.as_u16(), 401 | 403);
+        if refused || ticket.is_real() {
+            self.record(&parts, seen, response.body_mut(), (status, &id, began), &arrival, ticket);
+        }
         response
+    }
+
+    /// Hands a request to the audit log, and keeps it in memory if it was refused.
+    fn record(
+        &self,
+        parts: &Parts,
+        seen: Seen,
+        body: &mut Body,
+        (status, id, began): (StatusCode, &str, Instant),
+        arrival: &Arrival<'_>,
+        ticket: Ticket,
+    ) {
+        let mut witness = seen.witness;
+        if witness.bucket.is_empty() {
+            // It was refused before it became an operation.
+            let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
+            let of_host = host.and_then(|h| self.bucket_of(h));
+            if let Ok(target) = Target::parse(parts.uri.path(), None, of_host) {
+                witness.bucket = target.bucket.unwrap_or_default();
+                witness.key = target.key.unwrap_or_default();
+            }
+        }
+        let took = began.elapsed();
+        let came = (self.context.clock)() - took.as_millis() as i64;
+        let mut record = Record::new(came, id, witness::door(seen.op), arrival.peer.ip());
+        record.operation = seen.op.name();
+        record.method = parts.method.as_str().to_owned();
+        (record.status, record.error) = (status.as_u16(), seen.error);
+        (record.tls, record.bytes_in) = (arrival.tls, seen.received);
+        record.micros = took.as_micros() as u64;
+        let ended = witness.ended.take();
+        witness.fill(&parts.uri, &mut record);
+        if matches!(status.as_u16(), 401 | 403) {
+            self.audit.refused(&record);
+        }
+        if ticket.is_real() {
+            let note = Note::new(record, ticket, began, ended);
+            if parts.method == Method::HEAD { Body::empty().note(note) } else { body.note(note) }
+        }
     }
 
     async fn serve(
@@ -228,7 +315,7 @@ impl Service {
             }
         };
         if let Err(fault) = call.permit_all(&self.context, op).await {
-            seen.left = Some(call.intake.into_source());
+            seen.took(call);
             return Err(fault);
         }
         call.verified.identity().used((self.context.clock)());
@@ -241,7 +328,7 @@ impl Service {
             outcome => outcome,
         };
         seen.received = call.intake.received();
-        seen.left = Some(call.intake.into_source());
+        seen.took(call);
         outcome
     }
 
@@ -258,27 +345,35 @@ impl Service {
     ) -> Outcome<Answer> {
         let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), id.to_owned());
         let resource = parts.uri.path().to_owned();
+        // The call may outlive this function; who asked is noted before.
+        seen.witness.noted(&call);
         let mut work = Box::pin(async move {
             let outcome = match ops::run(&context, op, &mut call).await {
                 Err(fault) => Err(call.hide(&context, fault).await),
                 outcome => outcome,
             };
-            (outcome, call.intake)
+            (outcome, call)
         });
         match tokio::time::timeout(PATIENCE, work.as_mut()).await {
-            Ok((outcome, intake)) => {
-                seen.received = intake.received();
-                seen.left = Some(intake.into_source());
+            Ok((outcome, call)) => {
+                seen.received = call.intake.received();
+                seen.took(call);
                 outcome
             }
             Err(_) => {
+                let ended = Ended::default();
+                seen.witness.ended = Some(ended.clone());
                 let document = Box::pin(async move {
                     match work.await.0 {
                         Ok(answer) => match answer.body.collect().await {
-                            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                            Ok(bytes) => {
+                                let _ = ended.set((200, ""));
+                                String::from_utf8_lossy(&bytes).into_owned()
+                            }
                             Err(broken) => Fault::internal(broken).document(&resource, &id, ""),
                         },
                         Err(fault) => {
+                            let _ = ended.set((fault.status().as_u16(), fault.code().name));
                             tracing::warn!(target: "ashlar::request", request_id = id, code = fault.code().name, cause = fault.cause(), "a long request failed");
                             fault.document(&resource, &id, host_id.to_str().unwrap_or_default())
                         }
@@ -329,7 +424,9 @@ impl Service {
         };
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
         let from = (&origin, arrival.tls, host.as_str());
-        let outcome = ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form).await;
+        let witness = &mut seen.witness;
+        let outcome =
+            ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness).await;
         seen.verified = true;
         let intake = form.into_intake();
         seen.received = intake.received();

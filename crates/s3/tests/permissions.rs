@@ -382,3 +382,21 @@ fn every_route_asks_for_its_actions() {
         );
     }
 }
+
+/// One request, one id: in the header, and in the document that says what went wrong.
+#[test]
+fn one_id_per_request() {
+    let s = Server::start();
+    let id = |text: &str| {
+        let rest = text.split_once("<RequestId>").unwrap_or_else(|| panic!("no id: {text}")).1;
+        rest.split_once("</RequestId>").unwrap().0.to_owned()
+    };
+    let sts = s
+        .req("POST", "/")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body("Action=GetCallerIdentity&Version=2011-06-15")
+        .anonymous();
+    for answer in [s.get("/no-such-bucket/k"), s.req("GET", "/b/k").anonymous().send(), sts.send()] {
+        assert_eq!(answer.header("x-amz-request-id"), Some(id(&answer.text()).as_str()), "{}", answer.text());
+    }
+}

@@ -39,6 +39,11 @@ pub enum Command {
     /// Identity providers: other directories that vouch for users
     #[command(subcommand)]
     Idp(idp::Command),
+    /// Say who sent a request, and which statement of which policy decided
+    Why(super::audit::WhyOptions),
+    /// Audit files
+    #[command(subcommand)]
+    Audit(super::audit::AuditCommand),
 }
 
 /// A server and a name.
@@ -265,6 +270,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
         Command::Idp(command) => idp::run(command, context).await,
+        Command::Why(options) => super::audit::why(&options, context).await,
+        Command::Audit(command) => super::audit::audit(&command, context),
     }
 }
 

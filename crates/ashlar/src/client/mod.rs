@@ -9,6 +9,7 @@
 mod admin;
 mod alias;
 pub mod aliases;
+mod audit;
 mod bucket;
 mod cat;
 mod cp;

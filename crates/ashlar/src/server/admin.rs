@@ -1,4 +1,5 @@
-//! Administration over HTTP: `/ashlar/admin/v1/...`, signed as S3 requests are, JSON.
+//! Administration over HTTP, signed as S3 requests are, JSON: `/ashlar/api/v1/...` on the S3 port (older
+//! programs say `/ashlar/admin/v1/...`), `/api/v1/...` on a port of its own.
 //!
 //! | request | answer |
 //! |---|---|
@@ -10,6 +11,7 @@
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
+//! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
@@ -29,6 +31,7 @@ use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, 
 use ashlar_s3::auth::Request as Signed;
 use ashlar_s3::intake::Intake;
 use ashlar_s3::target::{Query, Target};
+use ashlar_s3::witness::{self, Ruling};
 use ashlar_s3::{Body, Code, Fault, Service, Source};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -38,6 +41,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::audit::Trail;
 use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
 use super::identities::Identities;
@@ -50,8 +54,8 @@ use super::{settings, transfer};
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
 
-/// Where the paths begin.
-const BASE: &str = "/ashlar/admin/v1/";
+/// Where the paths begin. The last only where there are no buckets.
+pub const BASES: [&str; 3] = ["/ashlar/api/v1/", "/ashlar/admin/v1/", "/api/v1/"];
 
 /// The administration door.
 pub struct Admin {
@@ -113,6 +117,8 @@ pub struct Ask {
     pub ip: IpAddr,
     /// The request came over TLS.
     pub tls: bool,
+    /// What was decided last.
+    pub ruling: witness::Slot,
 }
 
 /// Why something was not done.
@@ -147,14 +153,15 @@ impl Ask {
     /// A request without name and document, from the other end of a connection.
     pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
         let (ip, tls) = (peer.address.ip(), peer.tls);
-        Ask { who, route, name: String::new(), query, body: Bytes::new(), ip, tls }
+        let (name, body, ruling) = (String::new(), Bytes::new(), Default::default());
+        Ask { who, route, name, query, body, ip, tls, ruling }
     }
 
     /// The same sender, asking for something else.
     pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
         let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
         let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
-        Ask { who, route, name, query, body, ip: self.ip, tls: self.tls }
+        Ask { who, route, name, query, body, ip: self.ip, tls: self.tls, ruling: Default::default() }
     }
 
     /// Whether who asks may do one of these. `own`: it is about the requester's own account.
@@ -164,7 +171,9 @@ impl Ask {
         let principal = self.who.principal();
         actions.iter().any(|action| {
             let question = Question::new(*action, "", "", &principal, &facts);
-            decide(&question, &self.who.authority(BucketRules::default(), own)).allowed
+            let decision = decide(&question, &self.who.authority(BucketRules::default(), own));
+            *self.ruling.lock() = Some(Ruling { action: *action, decision: Some(decision), sid: None });
+            decision.allowed
         })
     }
 
@@ -229,16 +238,10 @@ impl Admin {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut who = String::new();
-        let reply = match self.providers.sign_in(request, peer).await {
-            Ok(reply) => reply,
-            Err(request) => match self.admit(request, peer, &mut who).await {
-                Ok(ask) => self.act(&ask).await,
-                Err(refusal) => Err(refusal),
-            },
-        };
-        let mut response = match reply {
-            Ok((status, value)) => json_answer(status, &value),
-            Err(no) => json_answer(no.status, &json!({ "error": no.why, "code": no.code })),
+        let head = (&method, request.uri(), request.headers());
+        let mut response = match Trail::begin(self.service.audit(), &id, head, peer).await {
+            Ok(trail) => self.recorded(request, peer, trail, &mut who).await,
+            Err(_) => refused(&unrecordable()),
         };
         tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -247,8 +250,49 @@ impl Admin {
         response
     }
 
+    /// Does what is asked for, and answers when that is recorded.
+    async fn recorded(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        mut trail: Trail,
+        who: &mut String,
+    ) -> Response<Body> {
+        let request = match self.providers.sign_in(request, peer).await {
+            Ok(reply) => {
+                trail.what("SignIn", "", 0);
+                return self.ended(reply, trail).await;
+            }
+            Err(request) => request,
+        };
+        let reply = match self.admit(request, peer, &mut trail, who).await {
+            Ok(ask) => {
+                trail.what(ask.route.name(), &ask.name, ask.body.len());
+                let reply = self.act(&ask).await;
+                let why = reply.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
+                trail.decided(ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                reply
+            }
+            Err(refusal) => Err(refusal),
+        };
+        self.ended(reply, trail).await
+    }
+
+    async fn ended(&self, reply: Reply, trail: Trail) -> Response<Body> {
+        match reply {
+            Ok((status, value)) => trail.end(json_answer(status, &value), "").await,
+            Err(no) => trail.end(refused(&no), no.code).await,
+        }
+    }
+
     /// Checks the signature, finds the route, then reads the document.
-    async fn admit(&self, request: Request<Incoming>, peer: &Peer, who: &mut String) -> Result<Ask, Refusal> {
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<Ask, Refusal> {
         let (parts, incoming) = request.into_parts();
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
@@ -260,7 +304,8 @@ impl Admin {
             return Err(Fault::new(Code::ACCESS_DENIED).into());
         }
         who.push_str(verified.access_key());
-        let what = target.path.strip_prefix(BASE).unwrap_or_default();
+        trail.who(verified.identity());
+        let what = BASES.iter().find_map(|base| target.path.strip_prefix(base)).unwrap_or_default();
         let found = Route::find(&parts.method, what);
         let (route, name) = found.ok_or_else(|| Refusal {
             status: StatusCode::NOT_FOUND,
@@ -324,6 +369,7 @@ impl Admin {
                 | Route::DriveOnline
                 | Route::DriveReplace
                 | Route::MetricsToken
+                | Route::Why
         );
         if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
             ask.need(ask.route.actions(), false)?;
@@ -333,6 +379,9 @@ impl Admin {
             return self.identities.answer(ask).await;
         }
         ask.need(ask.route.actions(), false)?;
+        if ask.route == Route::Why {
+            return self.why(&ask.name).await;
+        }
         let order: Order = ask.document()?;
         match ask.route {
             Route::Info => Ok((StatusCode::OK, info(&self.house))),
@@ -370,6 +419,18 @@ impl Admin {
         Ok((StatusCode::ACCEPTED, answer))
     }
 
+    /// What is known about a request.
+    async fn why(&self, id: &str) -> Reply {
+        let found = self.service.audit().find(id).await;
+        found.map(|record| (StatusCode::OK, record)).ok_or_else(|| Refusal {
+            status: StatusCode::NOT_FOUND,
+            code: "NoSuchEntity",
+            why: format!(
+                "nothing is known about the request \"{id}\": the last refusals are kept while the server runs, all requests only with an audit file"
+            ),
+        })
+    }
+
     /// Starts a pass over everything in the background; one at a time.
     fn start_scrub(&self, deep: bool) -> Reply {
         if self.scrubbing.swap(true, Ordering::AcqRel) {
@@ -404,6 +465,23 @@ fn named(order: &Order) -> Result<&str, Refusal> {
     } else {
         Ok(&order.drive)
     }
+}
+
+/// A refusal as an answer.
+pub fn refused(no: &Refusal) -> Response<Body> {
+    json_answer(no.status, &json!({ "error": no.why, "code": no.code }))
+}
+
+/// There is no room in the audit log, and nothing was done.
+pub fn unrecordable() -> Refusal {
+    let why = "the audit log takes nothing at present, so nothing was done; look at the server's log".into();
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
+}
+
+/// It was done, and is not in the audit log yet.
+pub fn unrecorded() -> Refusal {
+    let why = "it may have been done, but is not in the audit log yet; look at the server's log".into();
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }
 
 fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {

@@ -36,6 +36,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub struct Listener {
     sockets: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
+    /// Only administration is answered.
+    admin: bool,
 }
 
 /// Turns `HOST:PORT`, `:PORT` or `PORT` into addresses to listen on.
@@ -78,7 +80,12 @@ impl Listener {
                 }
             }
         }
-        Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from) })
+        Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from), admin: false })
+    }
+
+    /// Answers only administration.
+    pub fn for_administration(self) -> Listener {
+        Listener { admin: true, ..self }
     }
 
     /// Addresses in use, with real port numbers.
@@ -97,6 +104,7 @@ impl Listener {
         let doors = Arc::new(Doors {
             routes,
             tls: self.tls,
+            admin: self.admin,
             all: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             from: Mutex::new(HashMap::new()),
             stop: stop.clone(),
@@ -131,6 +139,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 struct Doors {
     routes: Arc<Routes>,
     tls: Option<TlsAcceptor>,
+    admin: bool,
     all: Arc<Semaphore>,
     from: Mutex<HashMap<IpAddr, usize>>,
     stop: watch::Receiver<bool>,
@@ -226,8 +235,12 @@ where
         Arc::new(Peer { address: peer, tls: tls.is_some(), certificates: tls.unwrap_or_default(), watch });
     let service = service_fn(|request| {
         let (routes, peer, running) = (doors.routes.clone(), peer.clone(), life.begin());
+        let admin = doors.admin;
         async move {
-            let response = routes.answer(request, &peer).await;
+            let response = match admin {
+                true => Box::pin(routes.administer(request, &peer)).await,
+                false => routes.answer(request, &peer).await,
+            };
             drop(running);
             Ok::<_, std::convert::Infallible>(response)
         }

@@ -6,6 +6,7 @@
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
+//! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
 //! | `minio` | MinIO's administration API, translated to ours |
@@ -16,6 +17,7 @@
 //! flight has ended or its time is up.
 
 mod admin;
+mod audit;
 mod banner;
 mod clock;
 mod connection;
@@ -45,6 +47,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
@@ -81,6 +84,9 @@ pub struct Args {
     /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
     #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
     address: String,
+    /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
+    #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS")]
+    admin_address: Option<String>,
     /// Erasure code, data plus parity shards, for instance 12+4. Chosen by the number of drives if
     /// left out; fixed for life at the first start.
     #[arg(long, value_name = "K+M")]
@@ -106,6 +112,8 @@ pub struct Args {
     /// Origins that browsers may ask from; all, unless given.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
+    #[command(flatten)]
+    audit: audit::Args,
     /// Worker threads; one per processor if left out.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS")]
     threads: Option<usize>,
@@ -149,22 +157,32 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let code = args.code.as_deref().map(CodeSpec::parse).transpose().map_err(|e| format!("--code: {e}"))?;
     let environment = credentials::from_environment(|name| std::env::var(name).ok())?;
     let addresses = listen::resolve(&args.address).await?;
+    let own = match &args.admin_address {
+        None => Vec::new(),
+        Some(text) => {
+            listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?
+        }
+    };
+    let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
     if let Some(root) = &environment {
-        guard_weak(root, &addresses)?;
+        guard_weak(root, &everywhere)?;
     }
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     // Before anything is announced: who reads the banner may already send a signal.
     let heard = hear()?;
     // The port is taken first: a second server must not touch the drives.
-    let listener = listen::Listener::bind(&addresses, config)?;
+    let listener = listen::Listener::bind(&addresses, config.clone())?;
+    let administration = listen::Listener::bind(&own, config)?.for_administration();
     let plan = Plan { paths, code, memory };
     let (house, started) = House::open(&plan, environment).await?;
-    guard_weak(&started.root, &addresses)?;
+    guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
+    let deployment = house.map.load().deployment.to_hex();
+    let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
-    let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
+    let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
@@ -189,13 +207,19 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
-    listener.serve(routes, stopping, DRAIN).await;
+    for address in administration.addresses() {
+        tracing::info!(%address, "administration has a port of its own");
+    }
+    let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
+    tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
     if let Err(error) = house.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
     }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
+    // What is recorded is written to its end before anybody hears that the server has stopped.
+    tokio::task::block_in_place(|| audit.close());
     signals.abort();
     Ok(*ending.borrow())
 }
@@ -298,7 +322,7 @@ async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
-fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, args: &Args) -> Service {
+fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, audit: Arc<Audit>, args: &Args) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
     let hex = |bytes: [u8; 32]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -318,6 +342,7 @@ fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, args: &Args) -> Service 
         } else {
             Origins::new(args.cors_origin.clone())
         },
+        audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
 }

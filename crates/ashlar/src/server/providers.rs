@@ -223,9 +223,11 @@ impl Door {
     /// Answers what is asked before anybody is known: `None` when this is another request. Only these two
     /// requests of the administration need no signature.
     pub async fn sign_in(&self, request: Request<Incoming>, peer: &Peer) -> Result<Reply, Request<Incoming>> {
-        match (request.method(), request.uri().path()) {
-            (&Method::GET, "/ashlar/admin/v1/login/openid") => Ok(self.choices(&request, peer).await),
-            (&Method::POST, "/ashlar/admin/v1/login/openid/callback") => Ok(self.back(request, peer).await),
+        let path = request.uri().path();
+        let path = super::admin::BASES.iter().find_map(|base| path.strip_prefix(base)).unwrap_or_default();
+        match (request.method(), path) {
+            (&Method::GET, "login/openid") => Ok(self.choices(&request, peer).await),
+            (&Method::POST, "login/openid/callback") => Ok(self.back(request, peer).await),
             _ => Err(request),
         }
     }

@@ -53,6 +53,26 @@ impl Routes {
         Routes { foreground: house.sets.foreground(), service, house, admin, minio, public_metrics }
     }
 
+    /// Answers a request on the port of its own that administration has, whatever happens.
+    pub async fn administer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        let read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let answer = async {
+            let path = request.uri().path();
+            match path {
+                "/ashlar/health/live" | "/minio/health/live" if read => plain(StatusCode::OK, ""),
+                "/ashlar/health/ready" | "/minio/health/ready" if read => self.ready(),
+                _ if path.starts_with("/api/v1/") => self.admin.answer(request, peer).await,
+                _ => plain(StatusCode::NOT_FOUND, "administration is at /api/v1/; S3 has another port\n"),
+            }
+        };
+        AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!(peer = %peer.address, "a request failed in a way that must not happen");
+            let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n");
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        })
+    }
+
     /// Answers a request, whatever happens.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         // No body will come, so no "100 Continue" goes out. botocore then takes the next answer on
@@ -113,7 +133,9 @@ impl Routes {
             "/minio/v2/metrics/cluster" | "/minio/v2/metrics/node" | "/ashlar/metrics" if read => {
                 self.metrics(&request)
             }
-            path if path.starts_with("/ashlar/admin/v1/") => return self.admin.answer(request, peer).await,
+            path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
+                return self.admin.answer(request, peer).await;
+            }
             path if path.starts_with("/minio/admin/") => return self.minio.answer(request, peer).await,
             path => {
                 let text = format!("{path}: not implemented by this server\n");
@@ -161,6 +183,7 @@ impl Routes {
         let mut text = String::with_capacity(16 * 1024);
         super::metrics::render(&self.house, &mut text);
         self.service.metrics().render(&mut text);
+        self.service.audit().render(&mut text);
         let mut response = plain(StatusCode::OK, text);
         response.headers_mut().insert(
             header::CONTENT_TYPE,

@@ -20,6 +20,11 @@ macro_rules! routes {
             /// All of them; the first that fits a request is meant.
             pub const ALL: &'static [Route] = &[$(Route::$name),*];
 
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Route::$name => stringify!($name),)* }
+            }
+
             /// The HTTP method.
             pub fn method(self) -> Method {
                 match self { $(Route::$name => Method::$method,)* }
@@ -94,6 +99,7 @@ routes! {
     SettingRemove DELETE "settings/*" AdminConfigUpdate;
     ServiceStop POST "service/stop" AdminServiceStop;
     ServiceRestart POST "service/restart" AdminServiceRestart;
+    Why GET "why/*" AdminAudit;
 }
 
 impl Route {

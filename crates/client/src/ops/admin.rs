@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Where the administration's paths begin.
-const BASE: &str = "/ashlar/admin/v1/";
+const BASE: &str = "/ashlar/api/v1/";
 
 impl Client {
     /// Calls an administration path (`info`, `drives/ID/offline`) and returns the JSON answer.

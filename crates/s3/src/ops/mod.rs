@@ -72,6 +72,8 @@ pub struct Call {
     pub tls: bool,
     /// Where it came from.
     pub origin: Origin,
+    /// What was decided last.
+    pub ruling: crate::witness::Slot,
 }
 
 /// Operations that may take minutes, because they move whole objects.

@@ -15,18 +15,20 @@ use crate::headers::{self, Stated, refuse_unsupported};
 use crate::permit::{Asker, Need, Origin};
 use crate::policy::Policy;
 use crate::target::{Query, check_key};
+use crate::witness::Witness;
 use crate::xml::{Xml, url_encode};
 
 /// Files up to this size are held, so that their size is known whatever follows them.
 const HELD: usize = 64 * 1024;
 
 /// `PostObject`.
-pub async fn post_object(
+pub(crate) async fn post_object(
     cx: &Context,
     verifier: &Verifier,
     bucket: &str,
     from: (&Origin, bool, &str),
     form: &mut Form,
+    witness: &mut Witness,
 ) -> Outcome<Answer> {
     let now = (cx.clock)().div_euclid(1000);
     let key = form.fields.get("key").unwrap_or_default();
@@ -40,7 +42,9 @@ pub async fn post_object(
     let key = key.replace("${filename}", &form.file_name);
     check_key(&key)?;
     form.fields.set("key", key.clone());
-    let verified = verifier.verify_form(&form.fields, now)?;
+    (witness.bucket, witness.key) = (bucket.to_owned(), key.clone());
+    let Witness { verified, ruling, .. } = witness;
+    let verified = &*verified.insert(verifier.verify_form(&form.fields, now)?);
     tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
     let (origin, tls, host) = from;
     let endpoint = &super::endpoint(tls, host);
@@ -55,7 +59,7 @@ pub async fn post_object(
     let request = as_headers(form)?;
     permit(
         cx,
-        &Asker { verified: &verified, headers: &request, query: &Query::default(), tls, origin },
+        &Asker { verified, headers: &request, query: &Query::default(), tls, origin, ruling },
         bucket,
         &key,
         form,

@@ -8,6 +8,8 @@
 //!
 //! Must never know: how a directory is asked.
 
+use std::sync::Arc;
+
 use ashlar_policy::Action;
 use http::StatusCode;
 
@@ -16,6 +18,7 @@ use crate::fault::Fault;
 use crate::operation::Operation;
 use crate::service::{Arrival, Service};
 use crate::target::{Query, Target};
+use crate::witness::Witness;
 use crate::xml::Xml;
 
 /// By what somebody is vouched for.
@@ -123,6 +126,7 @@ impl Service {
         kind: Kind,
         form: &Query,
         arrival: &Arrival<'_>,
+        witness: &mut Witness,
         now_ms: i64,
         id: &str,
     ) -> Result<Xml, Refused> {
@@ -142,12 +146,13 @@ impl Service {
         let vouched = proof.await.inspect_err(|why| {
             tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), peer = %arrival.peer, %why, "not vouched for");
         })?;
-        let identity = iam.federated(&vouched.who);
+        let identity = iam.federated(&vouched.who).map(Arc::new);
+        witness.vouched.clone_from(&identity);
         let Some(identity) = identity.filter(|i| !i.policies.is_empty()) else {
             let why = format!("No policy is attached to {}, nor to its groups.", vouched.who.id);
             return Err(Refused(StatusCode::FORBIDDEN, "AccessDenied", why));
         };
-        not_denied(&identity, kind.action(), arrival, now_ms)?;
+        not_denied(&identity, kind.action(), arrival, &witness.ruling, now_ms)?;
         let session = iam.assume_federated(vouched.who.clone(), &ask, vouched.until_ms)?;
         tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), user = vouched.who.id, access_key = session.access_key, peer = %arrival.peer, "session made");
         let mut xml = Xml::new();

@@ -30,6 +30,7 @@ use crate::operation::Operation;
 use crate::ops::Answer;
 use crate::service::{Arrival, Seen, Service};
 use crate::target::{Query, Target};
+use crate::witness::{Ruling, Slot, Witness};
 use crate::xml::Xml;
 
 /// Longest document. A session's policy has 2 KiB, a web identity's token may have 20.
@@ -97,6 +98,7 @@ impl Service {
         match self.sts_answer(parts, &body, target, arrival, seen, id).await {
             Ok(xml) => Ok(Answer::document(xml)),
             Err(Refused(status, code, message)) => {
+                seen.error = code;
                 let mut xml = Xml::new();
                 xml.open_with("ErrorResponse", NAMESPACE).open("Error");
                 xml.plain("Type", if status.is_server_error() { "Receiver" } else { "Sender" });
@@ -122,10 +124,12 @@ impl Service {
         let now = (self.context.clock)();
         if let Some((kind, form)) = federated::form(target, body)? {
             seen.op = kind.operation();
-            return self.assume_federated(kind, &form, arrival, now, id).await;
+            return self.assume_federated(kind, &form, arrival, &mut seen.witness, now, id).await;
         }
         let signed = Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
-        let verified: Verified = self.verifier.verify_sts(&signed, body, now.div_euclid(1000))?;
+        let Witness { verified, ruling, .. } = &mut seen.witness;
+        let verified: &Verified =
+            verified.insert(self.verifier.verify_sts(&signed, body, now.div_euclid(1000))?);
         let who = verified.identity();
         who.used(now);
         seen.verified = true;
@@ -137,7 +141,7 @@ impl Service {
             }
             "AssumeRole" => {
                 seen.op = Operation::AssumeRole;
-                self.assume_role(who, &form, arrival, now, id)
+                self.assume_role(who, &form, arrival, ruling, now, id)
             }
             other => Err(Refused(
                 StatusCode::NOT_IMPLEMENTED,
@@ -154,11 +158,12 @@ impl Service {
         who: &Identity,
         form: &Query,
         arrival: &Arrival<'_>,
+        ruling: &Slot,
         now_ms: i64,
         id: &str,
     ) -> Result<Xml, Refused> {
         let iam = self.verifier.keys.iam().ok_or_else(|| Fault::not_implemented("AssumeRole"))?;
-        not_denied(who, Action::StsAssumeRole, arrival, now_ms)?;
+        not_denied(who, Action::StsAssumeRole, arrival, ruling, now_ms)?;
         let session = iam.assume(who, &wanted(form)?)?;
         let name = form.filled("RoleSessionName").unwrap_or(&who.user);
         let mut xml = Xml::new();
@@ -194,11 +199,19 @@ fn check(form: &Query) -> Result<(), Refused> {
 }
 
 /// Everybody may for themselves, unless denied.
-fn not_denied(who: &Identity, action: Action, arrival: &Arrival<'_>, now_ms: i64) -> Result<(), Refused> {
+fn not_denied(
+    who: &Identity,
+    action: Action,
+    arrival: &Arrival<'_>,
+    ruling: &Slot,
+    now_ms: i64,
+) -> Result<(), Refused> {
     let facts = Facts { now_ms, source_ip: Some(arrival.peer.ip()), secure: arrival.tls, ..Facts::default() };
     let principal = who.principal();
     let question = Question::new(action, "", "", &principal, &facts);
-    if decide(&question, &who.authority(BucketRules::default(), true)).allowed {
+    let decision = decide(&question, &who.authority(BucketRules::default(), true));
+    *ruling.lock() = Some(Ruling { action, decision: Some(decision), sid: None });
+    if decision.allowed {
         return Ok(());
     }
     Err(Fault::new(Code::ACCESS_DENIED).into())

@@ -67,6 +67,7 @@ impl Server {
                     vouch: None,
                     domains: vec!["s3.test".into()],
                     origins: Origins::default(),
+                    audit: None,
                     host_id: "host".into(),
                 };
                 change(&mut config);

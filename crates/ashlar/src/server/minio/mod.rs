@@ -46,7 +46,8 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::admin::{Admin, Ask, Refusal};
+use super::admin::{Admin, Ask, Refusal, unrecordable};
+use super::audit::Trail;
 use super::clock::now_ms;
 use super::routes::Peer;
 use super::table::Route;
@@ -120,19 +121,10 @@ impl Minio {
         let id = self.admin.service().request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut who = String::new();
-        let said = match self.admit(request, peer, &mut who).await {
-            Ok(called) => self.act(called).await,
-            Err(refusal) => Err(refusal),
-        };
-        let mut response = match said {
-            Ok(answer) => {
-                let mut response = say::whole(answer.status, answer.body, answer.kind);
-                if answer.applied {
-                    response.headers_mut().insert(say::APPLIED, HeaderValue::from_static("true"));
-                }
-                response
-            }
-            Err(no) => say::refused(&no, &path, &id),
+        let head = (&method, request.uri(), request.headers());
+        let mut response = match Trail::begin(self.admin.service().audit(), &id, head, peer).await {
+            Ok(trail) => self.recorded(request, peer, trail, &mut who, (&path, &id)).await,
+            Err(_) => say::refused(&unrecordable(), &path, &id),
         };
         tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -141,17 +133,49 @@ impl Minio {
         response
     }
 
+    /// Does what is asked for, and answers when that is recorded.
+    async fn recorded(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        mut trail: Trail,
+        who: &mut String,
+        (path, id): (&str, &str),
+    ) -> Response<Body> {
+        let said = match self.admit(request, peer, &mut trail, who).await {
+            Ok(mut called) => {
+                trail.what(called.call.name(), &called.names.join("/"), called.ask.body.len());
+                let said = self.act(&mut called).await;
+                let why = said.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
+                trail.decided(called.ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                said
+            }
+            Err(refusal) => Err(refusal),
+        };
+        match said {
+            Ok(answer) => {
+                let mut response = say::whole(answer.status, answer.body, answer.kind);
+                if answer.applied {
+                    response.headers_mut().insert(say::APPLIED, HeaderValue::from_static("true"));
+                }
+                trail.end(response, "").await
+            }
+            Err(no) => trail.end(say::refused(&no, path, id), no.code).await,
+        }
+    }
+
     /// Checks the head, then reads and opens the document.
     async fn admit(
         &self,
         request: Request<Incoming>,
         peer: &Peer,
+        trail: &mut Trail,
         who: &mut String,
     ) -> Result<Called, Refusal> {
         let (parts, incoming) = request.into_parts();
         let expects = parts.headers.contains_key(http::header::EXPECT);
         let mut source = Source::Hyper(incoming);
-        let (mut called, mut verified) = match self.check(&parts, peer, who) {
+        let (mut called, mut verified) = match self.check(&parts, peer, trail, who) {
             Ok(checked) => checked,
             Err(no) => {
                 // So that a client that is still sending gets to read why.
@@ -175,7 +199,13 @@ impl Minio {
     }
 
     /// Checks the signature, finds the call, checks that it is permitted and names what it needs.
-    fn check(&self, parts: &Parts, peer: &Peer, who: &mut String) -> Result<(Called, Verified), Refusal> {
+    fn check(
+        &self,
+        parts: &Parts,
+        peer: &Peer,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<(Called, Verified), Refusal> {
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
         let signed =
@@ -185,19 +215,24 @@ impl Minio {
             return Err(Fault::new(Code::ACCESS_DENIED).into());
         }
         who.push_str(verified.access_key());
+        trail.who(verified.identity());
         let (call, names) = named(&parts.method, &target.path)?;
         let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
         let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);
-        permitted(call, &ask)?;
+        trail.what(call.name(), &names.join("/"), 0);
+        if let Err(no) = permitted(call, &ask) {
+            trail.decided(ask.ruling.into_inner(), None);
+            return Err(no);
+        }
         if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {
             return Err(invalid(format!("the query lacks \"{name}\"")));
         }
         Ok((Called { call, names, ask, host: host.to_owned(), key: None }, verified))
     }
 
-    async fn act(&self, mut called: Called) -> Said {
+    async fn act(&self, called: &mut Called) -> Said {
         let key = called.key.take();
-        let mut answer = self.translate(&called).await?;
+        let mut answer = self.translate(called).await?;
         if called.call.seals() && !answer.body.is_empty() {
             answer = Answer {
                 body: self.vault.seal(&called.ask.who, key, answer.body).await?,

@@ -27,6 +27,11 @@ macro_rules! calls {
             /// All of them; the first that fits is meant.
             pub const ALL: &'static [Call] = &[$(Call::$name),*];
 
+            /// What it is called in records.
+            pub fn name(self) -> &'static str {
+                match self { $(Call::$name => stringify!($name),)* }
+            }
+
             /// The HTTP method.
             pub fn method(self) -> Method {
                 match self { $(Call::$name => Method::$method,)* }

@@ -1,0 +1,133 @@
+//! `ashlar admin why` and `ashlar admin audit`: who asked what, which statement decided, and whether an audit
+//! file is whole.
+//!
+//! Invariant: `verify` asks no server; root's secret is read from the environment only.
+
+use std::path::PathBuf;
+
+use ashlar_audit::{key_from, verify};
+use ashlar_client::Method;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::{
+    Context,
+    admin::ask_with,
+    failure::{Failure, Kind, Outcome},
+    output::Tone,
+};
+
+/// Which request.
+#[derive(Args, Debug)]
+pub struct WhyOptions {
+    /// The server's alias
+    alias: String,
+    /// The request's id, as in the answer's `x-amz-request-id`
+    request_id: String,
+}
+
+/// What to do about audit files.
+#[derive(Subcommand, Debug)]
+pub enum AuditCommand {
+    /// Check that nothing was changed, removed or put into audit files; root's secret is taken from
+    /// ASHLAR_ROOT_PASSWORD, and ASHLAR_ROOT_PASSWORD_OLD if it was another one before
+    Verify {
+        /// The files of one log, in any order
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// Shows who asked and what decided.
+pub async fn why(options: &WhyOptions, context: &Context) -> Outcome {
+    let path = format!("why/{}", options.request_id);
+    let answer = ask_with(context, &options.alias, Method::GET, &path, &[], None).await?;
+    context.output.result(|| answer.clone(), || text(&answer));
+    Ok(())
+}
+
+fn text(record: &Value) -> String {
+    let of = |name: &str| record[name].as_str().unwrap_or_default();
+    let mut lines = vec![format!("Request  {} of {}, from {}", of("request_id"), of("time"), of("ip"))];
+    let mut who = match (of("user"), of("kind")) {
+        (_, "anonymous") => "nobody: the request was not signed".to_owned(),
+        ("", _) => "unknown: the signature was not believed".to_owned(),
+        (user, kind) => format!("{user} ({kind}, access key {})", of("access_key")),
+    };
+    if !of("provider").is_empty() {
+        who.push_str(&format!(", vouched for by {}", of("provider")));
+    }
+    lines.push(format!("Who      {who}"));
+    let place = match (of("bucket"), of("key")) {
+        ("", key) => key.to_owned(),
+        (bucket, "") => bucket.to_owned(),
+        (bucket, key) => format!("{bucket}/{key}"),
+    };
+    lines.push(format!("Asked    {} {place}", of("operation")).trim_end().to_owned());
+    lines.push(format!("Answer   {} {}", record["status"], of("error")).trim_end().to_owned());
+    if !of("decided_by").is_empty() {
+        let sid = record["sid"].as_str().map(|s| format!(" (\"{s}\")")).unwrap_or_default();
+        lines.push(format!("Because  {} was {}{sid}", of("action"), of("decided_by")));
+    }
+    lines.join("\n")
+}
+
+/// Works on audit files.
+pub fn audit(command: &AuditCommand, context: &Context) -> Outcome {
+    let AuditCommand::Verify { files } = command;
+    let secrets = ["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD", "ASHLAR_ROOT_PASSWORD_OLD"];
+    let keys: Vec<_> = secrets.iter().filter_map(|n| std::env::var(n).ok()).map(|s| key_from(&s)).collect();
+    let report = verify(files, &keys).map_err(|e| Failure::new(Kind::Failed, e.to_string()))?;
+    let whole = report.problem.is_none();
+    context.output.result(
+        || {
+            let problem = report.problem.as_ref().map(|(file, line, what)| json!({ "file": file, "line": line, "what": what }));
+            json!({ "whole": whole, "records": report.records, "first": report.first, "last": report.last,
+                "checkpoints": report.checkpoints, "signed": report.signed, "uncovered": report.uncovered,
+                "notes": report.notes, "problem": problem })
+        },
+        || {
+            let mut lines = report.notes.clone();
+            lines.push(match (whole, keys.is_empty()) {
+                (false, _) => context.output.paint(Tone::Bad, "The log is not whole."),
+                (true, true) => format!(
+                    "The chain of {} records (lines {} to {}) holds. Whether root's server wrote it was not checked: set ASHLAR_ROOT_PASSWORD for that.",
+                    report.records, report.first, report.last
+                ),
+                (true, false) => context.output.paint(Tone::Good, format!(
+                    "{} records (lines {} to {}) are whole, {} checkpoints are signed by root's server.",
+                    report.records, report.first, report.last, report.signed
+                )),
+            });
+            if whole && report.uncovered > 0 {
+                lines.push(format!("The last {} lines come after the last checkpoint: no signature covers them yet.", report.uncovered));
+            }
+            lines.join("\n")
+        },
+    );
+    match &report.problem {
+        None => Ok(()),
+        Some((file, line, what)) => {
+            Err(Failure::new(Kind::Failed, format!("{} line {line}: {what}", file.display())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_in_words() {
+        let shown =
+            text(&json!({ "request_id": "ID", "time": "T", "ip": "::1", "user": "alice", "kind": "user",
+            "access_key": "alice", "bucket": "b", "key": "k", "operation": "GetObject", "status": 403,
+            "error": "AccessDenied", "action": "s3:GetObject", "sid": "No",
+            "decided_by": "denied by statement 2 of policy x" }));
+        assert!(
+            shown.contains("Because  s3:GetObject was denied by statement 2 of policy x (\"No\")"),
+            "{shown}"
+        );
+        assert!(shown.contains("Asked    GetObject b/k\nAnswer   403 AccessDenied"), "{shown}");
+    }
+}

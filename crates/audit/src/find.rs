@@ -1,0 +1,63 @@
+//! Where is a request? From the end of the audit file backwards, file by file.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Most bytes that are looked at for one question.
+const LOOK: u64 = 512 << 20;
+
+/// The last record of a request in a file and those that were rotated away.
+pub fn find(path: &Path, id: &str) -> Option<Value> {
+    if id.is_empty() || id.len() > 64 || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return None;
+    }
+    let needle = format!("\"request_id\":\"{id}\"");
+    let mut left = LOOK;
+    for file in files(path) {
+        let length = fs::metadata(&file).map(|m| m.len()).unwrap_or(0);
+        left = left.checked_sub(length)?;
+        if let Some(found) = in_file(&file, needle.as_bytes()) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// The file, then the rotated ones from the youngest.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut old: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .filter(|n| {
+            let number = n.strip_prefix(&name).and_then(|rest| rest.strip_prefix('.'));
+            number.is_some_and(|d| d.len() >= 12 && d.bytes().all(|b| b.is_ascii_digit()))
+        })
+        .collect();
+    old.sort();
+    let rotated = old.into_iter().rev().map(|n| folder.join(n));
+    std::iter::once(path.to_owned()).chain(rotated).collect()
+}
+
+fn in_file(file: &Path, needle: &[u8]) -> Option<Value> {
+    let mut lines = BufReader::with_capacity(1 << 20, fs::File::open(file).ok()?);
+    let finder = memchr::memmem::Finder::new(needle);
+    let (mut line, mut found) = (Vec::new(), None);
+    loop {
+        line.clear();
+        if lines.read_until(b'\n', &mut line).ok()? == 0 {
+            return found;
+        }
+        if finder.find(&line).is_some()
+            && let Ok(value) = serde_json::from_slice::<Value>(&line)
+        {
+            found = Some(value);
+        }
+    }
+}

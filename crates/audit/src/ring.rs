@@ -1,0 +1,47 @@
+//! The last refusals, in memory, whether the audit log is on or off.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+use crate::Record;
+
+/// Refusals that are kept: at most about 4,096 times 4 KiB.
+const KEPT: usize = 4096;
+
+/// The last refusals.
+#[derive(Default)]
+pub struct Ring(Mutex<VecDeque<Record>>);
+
+impl Ring {
+    /// Keeps one; the oldest goes when there are too many.
+    pub fn push(&self, record: Record) {
+        let mut all = self.0.lock();
+        if all.len() >= KEPT {
+            all.pop_front();
+        }
+        all.push_back(record);
+    }
+
+    /// The refusal of a request.
+    pub fn find(&self, id: &str) -> Option<Record> {
+        self.0.lock().iter().rev().find(|r| r.request_id == id).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Door;
+
+    #[test]
+    fn the_oldest_goes() {
+        let ring = Ring::default();
+        for i in 0..KEPT + 2 {
+            ring.push(Record::new(0, &format!("{i}"), Door::S3, [127, 0, 0, 1].into()));
+        }
+        assert!(ring.find("0").is_none() && ring.find("1").is_none());
+        assert!(ring.find("2").is_some() && ring.find(&format!("{}", KEPT + 1)).is_some());
+        assert_eq!(ring.0.lock().len(), KEPT);
+    }
+}

@@ -1,0 +1,227 @@
+//! Is an audit file whole? Without a server, and without root's secret as far as that goes.
+//!
+//! With root's secret: every line up to the last checkpoint was written by a server that knew it, in this
+//! order, and none is missing. Without: whoever changed the file computed all hashes after it anew.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use ashlar_checksum::{ct_eq, hmac_sha256};
+use serde_json::Value;
+
+use crate::chain::{self, MAC};
+use crate::file::{Head, RECORDS, number};
+use crate::{Error, Result};
+
+/// What was found.
+#[derive(Debug, Default, serde::Serialize)]
+pub struct Report {
+    /// Lines that were read.
+    pub lines: u64,
+    /// Records among them.
+    pub records: u64,
+    /// Checkpoints among them.
+    pub checkpoints: u64,
+    /// Checkpoints whose signature was checked.
+    pub signed: u64,
+    /// Lines after the last checkpoint: no signature covers them yet.
+    pub uncovered: u64,
+    /// Number of the first line.
+    pub first: u64,
+    /// Number of the last line.
+    pub last: u64,
+    /// What the server noted about itself: lines cut or missing at a start.
+    pub notes: Vec<String>,
+    /// The first thing that is wrong: file, line, what.
+    pub problem: Option<(PathBuf, u64, String)>,
+}
+
+struct Walk<'a> {
+    keys: &'a [[u8; 32]],
+    report: Report,
+    hash: Option<[u8; 32]>,
+    next: u64,
+    records: u64,
+    heads: Vec<(PathBuf, Head)>,
+}
+
+/// Checks files of one chain, in any order. `keys`: what checkpoints may be signed with; none: signatures are
+/// not checked.
+///
+/// # Errors
+/// A file cannot be read. What is wrong in it is in the report.
+pub fn verify(files: &[PathBuf], keys: &[[u8; 32]]) -> Result<Report> {
+    let mut order = Vec::new();
+    for file in files {
+        order.push((first_number(file)?, file));
+    }
+    order.sort();
+    let heads = files.iter().filter_map(|f| Some((f.clone(), Head::read(f)?))).collect();
+    let mut walk = Walk { keys, report: Report::default(), hash: None, next: 0, records: 0, heads };
+    for (i, (_, file)) in order.iter().enumerate() {
+        walk.file(file, i + 1 == order.len())?;
+        if walk.report.problem.is_some() {
+            return Ok(walk.report);
+        }
+    }
+    walk.heads_at_the_end();
+    Ok(walk.report)
+}
+
+fn first_number(file: &Path) -> Result<Option<u64>> {
+    let mut line = Vec::new();
+    let opened = fs::File::open(file).map_err(|e| Error::io(file, e))?;
+    BufReader::new(opened).read_until(b'\n', &mut line).map_err(|e| Error::io(file, e))?;
+    Ok(number(&line))
+}
+
+impl Walk<'_> {
+    fn file(&mut self, file: &Path, last: bool) -> Result<()> {
+        let opened = fs::File::open(file).map_err(|e| Error::io(file, e))?;
+        let mut lines = BufReader::with_capacity(1 << 20, opened);
+        let (mut line, mut at) = (Vec::new(), 0);
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line).map_err(|e| Error::io(file, e))? == 0 {
+                break;
+            }
+            at += 1;
+            let Some(whole) = line.strip_suffix(b"\n") else {
+                if last {
+                    self.report.notes.push(format!("{} line {at} is not finished", file.display()));
+                    break;
+                }
+                self.report.problem = Some((file.to_owned(), at, "the line is cut short".into()));
+                return Ok(());
+            };
+            if let Err(what) = self.line(whole, at == 1) {
+                self.report.problem = Some((file.to_owned(), at, what));
+                return Ok(());
+            }
+        }
+        if at == 0 {
+            self.report.notes.push(format!("{} is empty", file.display()));
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], first_of_file: bool) -> std::result::Result<(), String> {
+        let parts = chain::split(line).ok_or("this is no line of an audit log")?;
+        let seq = number(parts.content).ok_or("the line has no number")?;
+        let mark = mark_of(parts.content);
+        let kind = mark.as_ref().and_then(|m| m["kind"].as_str()).unwrap_or_default();
+        let missing = mark.as_ref().and_then(|m| m["missing"].as_u64()).unwrap_or(0);
+        if first_of_file {
+            let prev = mark.as_ref().and_then(|m| m["prev"].as_str()).filter(|_| kind == "start");
+            let prev = prev.ok_or("a file begins with a line of kind start: its beginning is missing")?;
+            let mut stated = [0; 32];
+            hex::decode_to_slice(prev, &mut stated).map_err(|_| "the hash of the line before is not one")?;
+            match self.hash {
+                None => {
+                    self.report.first = seq;
+                    (self.hash, self.next) = (Some(stated), seq);
+                }
+                Some(hash) if hash == stated => {}
+                Some(_) => return Err("this file does not continue the one before: lines are missing".into()),
+            }
+        }
+        if seq != self.next + missing {
+            return Err(format!("this is line {seq} of the log, {} was to come", self.next));
+        }
+        let before = self.hash.unwrap_or_default();
+        if chain::hash_of(&before, parts.content) != parts.hash {
+            return Err(format!(
+                "the hash does not fit: line {seq} of the log was changed, or one before it"
+            ));
+        }
+        (self.hash, self.next) = (Some(parts.hash), seq + 1);
+        self.report.lines += 1;
+        self.report.last = seq;
+        match mark {
+            None => {
+                self.report.records += 1;
+                self.report.uncovered += 1;
+                self.records += 1;
+                if self.records > RECORDS {
+                    return Err(format!("more than {RECORDS} records without a checkpoint"));
+                }
+            }
+            Some(mark) => {
+                for what in ["cut", "missing"] {
+                    if let Some(n) = mark[what].as_u64() {
+                        let unit = if what == "cut" { "bytes of an unfinished line" } else { "lines" };
+                        self.report.notes.push(format!("line {seq}: at this start {n} {unit} were {what}"));
+                    }
+                }
+                self.signature(parts.content, &mark, &before)?;
+                (self.report.uncovered, self.records) = (0, 0);
+            }
+        }
+        self.head_here()
+    }
+
+    fn signature(
+        &mut self,
+        content: &[u8],
+        mark: &Value,
+        before: &[u8; 32],
+    ) -> std::result::Result<(), String> {
+        self.report.checkpoints += 1;
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let name = mark["key"].as_str().unwrap_or_default();
+        let key = self.keys.iter().find(|k| chain::key_name(k) == name);
+        let key = key.ok_or("the checkpoint was signed under another root secret than the ones given")?;
+        let at = memchr::memmem::rfind(content, MAC).ok_or("the checkpoint has no signature")?;
+        let code = hex::encode(hmac_sha256(key, &[&before[..], &content[..at]].concat()));
+        let stated = &content[at + MAC.len()..];
+        if !ct_eq(format!("{code}\"").as_bytes(), stated) {
+            return Err(
+                "the checkpoint's signature does not fit: somebody without root's secret wrote it".into()
+            );
+        }
+        self.report.signed += 1;
+        Ok(())
+    }
+
+    /// What stands beside a file about this line has to fit.
+    fn head_here(&self) -> std::result::Result<(), String> {
+        let hash = hex::encode(self.hash.unwrap_or_default());
+        match self.heads.iter().find(|(_, h)| h.next == self.next && h.hash != hash) {
+            Some((file, _)) => Err(format!("{}.head remembers another line here", file.display())),
+            None => Ok(()),
+        }
+    }
+
+    fn heads_at_the_end(&mut self) {
+        for (file, head) in &self.heads {
+            if !self.keys.is_empty() && !self.keys.iter().any(|k| head.is_by(k)) {
+                let what = format!("{}.head is not signed with root's secret", file.display());
+                self.report.problem = Some((file.clone(), 0, what));
+                return;
+            }
+            if head.next > self.next {
+                let missing = head.next - self.next;
+                let what = format!("the last {missing} lines that were written are missing");
+                self.report.problem = Some((file.clone(), self.report.lines, what));
+                return;
+            }
+        }
+    }
+}
+
+/// The content of a checkpoint; `None` for records.
+fn mark_of(content: &[u8]) -> Option<Value> {
+    let digits = content.strip_prefix(b"{\"seq\":")?;
+    let rest = &digits[digits.iter().position(|b| *b == b',')? + 1..];
+    if !rest.starts_with(b"\"kind\":\"start\"")
+        && !rest.starts_with(b"\"kind\":\"checkpoint\"")
+        && !rest.starts_with(b"\"kind\":\"rotate\"")
+        && !rest.starts_with(b"\"kind\":\"stop\"")
+    {
+        return None;
+    }
+    serde_json::from_slice(&[content, b"}"].concat()).ok()
+}
