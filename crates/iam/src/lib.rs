@@ -72,6 +72,8 @@ pub mod limits {
     pub const KEY_DESCRIPTION: usize = 256;
     /// Longest name of a federated user or group, in bytes: distinguished names are long.
     pub const FEDERATED_NAME: usize = 1024;
+    /// Sessions of directories' users that are noted as used until they are looked at.
+    pub const SEEN: usize = 10_000;
     /// Configured targets of all subsystems.
     pub const SETTINGS: usize = 256;
     /// Names and values of one target together, in bytes: certificates are among them.

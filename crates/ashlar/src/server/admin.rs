@@ -42,6 +42,7 @@ use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
 use super::identities::Identities;
 use super::keeper;
+use super::providers::Door;
 use super::routes::{Peer, plain};
 use super::table::Route;
 use super::{settings, transfer};
@@ -61,6 +62,7 @@ pub struct Admin {
     identities: Identities,
     ending: Ending,
     check: settings::Check,
+    providers: Door,
 }
 
 /// How an operator ends the process.
@@ -192,18 +194,25 @@ impl From<Fault> for Refusal {
 
 impl Admin {
     /// The door over a house.
-    pub fn new(service: Arc<Service>, house: Arc<House>, ending: Ending, check: settings::Check) -> Admin {
+    pub fn new(
+        service: Arc<Service>,
+        house: Arc<House>,
+        ending: Ending,
+        check: settings::Check,
+        providers: Door,
+    ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
         Admin {
-            identities: Identities::new(service.clone()),
+            identities: Identities::new(service.clone(), providers.idp()),
             service,
             house,
             token,
             scrubbing,
             ending,
             check,
+            providers,
         }
     }
 
@@ -220,9 +229,12 @@ impl Admin {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut who = String::new();
-        let reply = match self.admit(request, peer, &mut who).await {
-            Ok(ask) => self.act(&ask).await,
-            Err(refusal) => Err(refusal),
+        let reply = match self.providers.sign_in(request, peer).await {
+            Ok(reply) => reply,
+            Err(request) => match self.admit(request, peer, &mut who).await {
+                Ok(ask) => self.act(&ask).await,
+                Err(refusal) => Err(refusal),
+            },
         };
         let mut response = match reply {
             Ok((status, value)) => json_answer(status, &value),
@@ -288,6 +300,18 @@ impl Admin {
             Route::ServiceStop => return self.end(ask, End::Stop),
             Route::ServiceRestart => return self.end(ask, End::Restart),
             _ => {}
+        }
+        let provider = matches!(
+            ask.route,
+            Route::ProviderGet
+                | Route::ProviderPut
+                | Route::ProviderEdit
+                | Route::ProviderRemove
+                | Route::ProviderEnable
+                | Route::ProviderDisable
+        );
+        if provider {
+            return self.providers.answer(ask).await;
         }
         let drives_only = matches!(
             ask.route,

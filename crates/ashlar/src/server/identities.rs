@@ -24,6 +24,7 @@
 use std::sync::Arc;
 
 use ashlar_iam::{Entity, Error, Iam, Identity, KeyChange, KeyInfo, Kind, NewKey, Secret, UserInfo};
+use ashlar_idp::Idp;
 use ashlar_policy::{Action, Attached, BucketRules, Context as Facts, Policy, Request as Question, explain};
 use ashlar_s3::Service;
 use ashlar_s3::ops::bucket_policy;
@@ -39,6 +40,8 @@ use super::table::Route;
 /// The door to users, groups, policies and access keys.
 pub struct Identities {
     service: Arc<Service>,
+    /// Who knows how names of other directories are spelled.
+    idp: Arc<Idp>,
     /// One change at a time.
     turn: tokio::sync::Mutex<()>,
 }
@@ -148,8 +151,8 @@ fn document(value: Value) -> String {
 
 impl Identities {
     /// The door over a service.
-    pub fn new(service: Arc<Service>) -> Identities {
-        Identities { service, turn: tokio::sync::Mutex::default() }
+    pub fn new(service: Arc<Service>, idp: Arc<Idp>) -> Identities {
+        Identities { service, idp, turn: tokio::sync::Mutex::default() }
     }
 
     /// Who there is.
@@ -164,6 +167,14 @@ impl Identities {
     /// Answers a request about identities.
     pub async fn answer(&self, ask: &Ask) -> Reply {
         let iam = self.iam()?;
+        // A directory that takes its time holds nobody else up.
+        let association = match ask.route {
+            Route::PolicyAttach | Route::PolicyDetach => {
+                ask.need(ask.route.actions(), false)?;
+                self.association(iam, ask).await?
+            }
+            _ => Association::default(),
+        };
         let _turn = self.turn.lock().await;
         ask.need(ask.route.actions(), own(iam, ask)?)?;
         match ask.route {
@@ -193,7 +204,7 @@ impl Identities {
                 });
                 done(json!({ "mappings": all.collect::<Vec<_>>() }))
             }
-            Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask).await,
+            Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask, &association).await,
             Route::KeyList => {
                 let of = ask.query.filled("user").unwrap_or(&ask.who.user);
                 let of = if all_keys(ask) { None } else { Some(of) };
@@ -207,6 +218,31 @@ impl Identities {
             Route::Simulate => self.simulate(iam, ask),
             _ => Err(wrong("this is not about identities")),
         }
+    }
+
+    /// Who is to have what, with the names of other directories as those spell them. What is attached
+    /// can be detached whether the directory still has it or not.
+    async fn association(&self, iam: &Iam, ask: &Ask) -> Result<Association, Refusal> {
+        let mut order: Association = ask.document()?;
+        let attached = |group: bool, text: &str| {
+            let all = iam.mappings();
+            let has = |name: &str| all.iter().any(|m| m.group == group && m.name == name);
+            [text.to_owned(), Idp::normal_dn(text)].into_iter().find(|n| has(n))
+        };
+        let attach = ask.route == Route::PolicyAttach;
+        if let Some(user) = &mut order.federated_user {
+            *user = match attached(false, user).filter(|_| !attach) {
+                Some(name) => name,
+                None => self.idp.normal_user_dn(user).await?,
+            };
+        }
+        if let Some(group) = &mut order.federated_group {
+            *group = match attached(true, group).filter(|_| !attach) {
+                Some(name) => name,
+                None => self.idp.normal_group_dn(group).await?,
+            };
+        }
+        Ok(order)
     }
 
     /// What a decision would be, and which statement makes it.
@@ -347,6 +383,8 @@ async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
         Route::UserRevoke if *name == iam.root().access_key && !ask.who.root => {
             return Err(denied("Access Denied. Root's sessions are revoked by root."));
         }
+        // A distinguished name may be spelled in many ways, a user's name in one.
+        Route::UserRevoke if iam.user(name).is_none() => iam.revoke_sessions(&Idp::normal_dn(name)).await?,
         Route::UserRevoke => iam.revoke_sessions(name).await?,
         _ if *name == ask.who.user => return Err(denied("Access Denied. Nobody removes themselves.")),
         _ => {
@@ -434,8 +472,7 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
     done(policy(iam, name).unwrap_or_default())
 }
 
-async fn associate(iam: &Iam, ask: &Ask) -> Reply {
-    let order: Association = ask.document()?;
+async fn associate(iam: &Iam, ask: &Ask, order: &Association) -> Reply {
     let to = match (&order.user, &order.group, &order.federated_user, &order.federated_group) {
         (Some(user), None, None, None) => Entity::User(user),
         (None, Some(group), None, None) => Entity::Group(group),

@@ -29,10 +29,12 @@ mod logs;
 mod metrics;
 mod minio;
 mod places;
+mod providers;
 mod quotas;
 mod reach;
 mod routes;
 mod settings;
+mod surroundings;
 mod table;
 mod tls;
 mod transfer;
@@ -45,7 +47,7 @@ use std::time::Duration;
 
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
-use ashlar_idp::{Environment, Idp};
+use ashlar_idp::Idp;
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -61,6 +63,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(30);
 /// How often leftovers of multipart uploads are collected.
 const SWEEP: Duration = Duration::from_secs(300);
+/// How often the time that locks go by is stored.
+const LOCK_TIME: Duration = Duration::from_secs(300);
 /// How often buckets with a limit are counted anew.
 const COUNT: Duration = Duration::from_secs(3600);
 /// How often it is stored when access keys were last used.
@@ -159,9 +163,14 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     guard_weak(&started.root, &addresses)?;
     announce(&house, &started, &listener, &args.region, json);
     let iam = identities(&house, &started.root).await?;
-    let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
+    let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let service = Arc::new(service(&house, iam.clone(), idp.clone(), &args));
     let check = checks(idp.clone());
+    let door = providers::Door::new(iam.clone(), idp.clone());
+    if let Some(certificates) = &certificates {
+        certificates.ask_clients(idp.wants_certificates());
+    }
+    tokio::spawn(idp.clone().watch_directories());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
@@ -169,17 +178,21 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::spawn(keeper::run(house.clone()));
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
+    tokio::spawn(keep_lock_time(house.clone()));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
     }
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
     let public = args.public_metrics || public_by_environment();
-    let admin = admin::Admin::new(service.clone(), house.clone(), ending.clone(), check);
+    let admin = admin::Admin::new(service.clone(), house.clone(), ending.clone(), check, door);
     let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     listener.serve(routes, stopping, DRAIN).await;
+    if let Err(error) = house.store.keep_lock_time().await {
+        tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+    }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
@@ -266,10 +279,10 @@ fn checks(idp: Arc<Idp>) -> settings::Check {
     Arc::new(move |subsystem, target, values| {
         let idp = idp.clone();
         Box::pin(async move {
-            match idp.check(&subsystem, &target, &values) {
+            match ashlar_idp::Subsystem::find(&subsystem) {
+                Some(kind) => idp.check(kind, &target, &values).await.map_err(|no| no.to_string()),
                 // Names are checked for all of them; no room has more to say about this one.
-                Ok(()) | Err(ashlar_idp::Error::Unknown(_)) => Ok(()),
-                Err(no) => Err(no.to_string()),
+                None => Ok(()),
             }
         })
     })
@@ -331,6 +344,16 @@ async fn count(house: Arc<House>) {
             }
         };
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// Stores the time that locks go by.
+async fn keep_lock_time(house: Arc<House>) {
+    loop {
+        if let Err(error) = house.store.keep_lock_time().await {
+            tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+        }
+        tokio::time::sleep(LOCK_TIME).await;
     }
 }
 

@@ -87,6 +87,13 @@ routes! {
     SettingRemove DELETE "settings/*" AdminConfigUpdate;
     ServiceStop POST "service/stop" AdminServiceStop;
     ServiceRestart POST "service/restart" AdminServiceRestart;
+    // As in MinIO: seeing the settings takes the right to change them.
+    ProviderGet GET "idp/*" AdminConfigUpdate;
+    ProviderPut PUT "idp/*" AdminConfigUpdate;
+    ProviderEdit PATCH "idp/*" AdminConfigUpdate;
+    ProviderRemove DELETE "idp/*" AdminConfigUpdate;
+    ProviderEnable POST "idp/*/enable" AdminConfigUpdate;
+    ProviderDisable POST "idp/*/disable" AdminConfigUpdate;
 }
 
 impl Route {

@@ -1,0 +1,158 @@
+//! Whom a client trusts: the system's authorities, named ones, or anybody.
+//!
+//! Must never know: connections, requests.
+
+use std::sync::Arc;
+
+use hyper_rustls::ConfigBuilderExt;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    server::ParsedCertificate,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
+
+use crate::{Error, Result};
+
+/// The configuration of a client that trusts `authorities` (certificates in PEM), the system's where none
+/// is named, or whatever is presented (`insecure`).
+///
+/// # Errors
+/// An authority is no certificate, or the system has none.
+pub fn config(authorities: &[Vec<u8>], insecure: bool) -> Result<Arc<ClientConfig>> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let invalid = |e: rustls::Error| Error::Invalid(format!("TLS: {e}"));
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(invalid)?;
+    let config = if insecure {
+        let verifier = Arc::new(Anything(provider));
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+    } else if authorities.is_empty() {
+        builder
+            .with_native_roots()
+            .map_err(|e| {
+                Error::Invalid(format!("the system's certificate authorities: {e}; name one yourself"))
+            })?
+            .with_no_client_auth()
+    } else {
+        // Whoever names an authority means that one: the system's roots are not added.
+        let (roots, named) = roots(authorities)?;
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|e| Error::Invalid(format!("TLS: {e}")))?;
+        let verifier = Arc::new(Named { inner, named });
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+    };
+    Ok(Arc::new(config))
+}
+
+fn roots(authorities: &[Vec<u8>]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
+    let mut store = RootCertStore::empty();
+    let mut named = Vec::new();
+    for pem in authorities {
+        let before = store.len();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate =
+                certificate.map_err(|e| Error::Invalid(format!("certificate authority: {e:?}")))?;
+            named.push(certificate.clone());
+            store.add(certificate).map_err(|e| Error::Invalid(format!("certificate authority: {e}")))?;
+        }
+        if store.len() == before {
+            return Err(Error::Invalid("certificate authority: no certificate in the file".into()));
+        }
+    }
+    Ok((store, named))
+}
+
+/// The usual rules, and besides them: a server may present exactly a certificate that was named.
+/// `openssl req -x509` makes certificates that are their own authority, which the usual rules
+/// refuse as a server's; naming one says clearly enough that it is meant. Its name must still fit.
+#[derive(Debug)]
+struct Named {
+    inner: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        if self.named.iter().any(|named| named == certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.inner.verify_server_cert(certificate, intermediates, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Accepts any certificate, but still checks that the peer holds its key.
+#[derive(Debug)]
+struct Anything(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anything {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
