@@ -16,7 +16,36 @@ pub fn all() -> Vec<Target> {
     let mut out = drives();
     out.extend(wire());
     out.push(access_policy());
+    out.push(sealed());
     out
+}
+
+/// Documents as MinIO's administration clients seal them. Without making keys: those cost what they cost.
+fn sealed() -> Target {
+    use ashlar_s3::madmin::{Key, Kind, Sealed};
+    let kinds = [Kind::Aes, Kind::ChaCha, Kind::Fips];
+    let key = |kind| Key::of([3; 32], [7; 32], kind);
+    let long = vec![5; 40_000];
+    Target {
+        name: "sealed",
+        seeds: kinds
+            .iter()
+            .flat_map(|k| [key(*k).seal([1; 8], b"{}"), key(*k).seal([1; 8], &long)])
+            .chain([Vec::new(), vec![0; 57]])
+            .collect(),
+        tokens: &[&[0x80], &[0; 16], &[7; 32]],
+        run: |b| {
+            let Ok(sealed) = Sealed::parse(b) else { return };
+            for kind in [Kind::Aes, Kind::ChaCha, Kind::Fips] {
+                let key = Key::of([3; 32], [7; 32], kind);
+                if let Ok(text) = sealed.open(&key) {
+                    let mut nonce = [0; 8];
+                    nonce.copy_from_slice(&b[33..41]);
+                    assert_eq!(key.seal(nonce, &text), b);
+                }
+            }
+        },
+    }
 }
 
 fn text(list: &[&str]) -> Vec<Vec<u8>> {

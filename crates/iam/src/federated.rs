@@ -8,19 +8,21 @@
 //!
 //! Must never know: how a provider is asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ashlar_policy::{Attached, Policy};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::Directory;
+use crate::error::missing;
 use crate::identity::{Identity, Kind};
 use crate::limits;
-use crate::record::Mapping;
+use crate::record::{AccessKey, Mapping};
 use crate::secret::check_name;
 use crate::session::{Assume, Session, check_duration};
-use crate::store::{Change, FEDERATED_GROUPS, FEDERATED_USERS};
+use crate::store::{Change, FEDERATED_GROUPS, FEDERATED_USERS, KEYS};
 use crate::{Error, Iam, Result};
 
 /// Names of what the provider said, and the values.
@@ -44,10 +46,14 @@ pub struct Federated {
     /// Values of `jwt:*`.
     #[serde(default)]
     pub claims: Facts,
-    /// Values of `ldap:*`.
+    /// Values of `ldap:*`. `ldap:groups` are the groups, and not in here.
     #[serde(default)]
     pub attributes: Facts,
 }
+
+/// Sessions that were used since somebody looked, by their access keys.
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<HashMap<String, Arc<Federated>>>);
 
 /// Providers that are configured, and the names of policies that each gives to everybody it vouches for.
 pub type Trusted = BTreeMap<String, Vec<String>>;
@@ -66,6 +72,20 @@ pub struct MappingInfo {
 }
 
 impl Federated {
+    /// Their provider is a directory, which can be asked about them at any time.
+    fn is_in_directory(&self) -> bool {
+        self.provider.starts_with("ldap/")
+    }
+
+    /// As it is stored, in tokens and access keys: both have limits, and distinguished names are long, so
+    /// that groups are not there twice.
+    pub(crate) fn stored(mut self) -> Federated {
+        if self.is_in_directory() {
+            self.attributes.retain(|(n, _)| !n.eq_ignore_ascii_case("groups"));
+        }
+        self
+    }
+
     /// Refuses what cannot be kept apart from users stored here, and what is too long.
     ///
     /// # Errors
@@ -141,6 +161,78 @@ impl Iam {
         users.map(info(false)).chain(groups.map(info(true))).collect()
     }
 
+    /// Enabled access keys of those whom a provider vouches for, and whose they are.
+    #[must_use]
+    pub fn federated_keys(&self, provider: &str) -> Vec<(String, Federated)> {
+        let d = self.directory();
+        let keys = d.records.keys.iter().filter(|(_, k)| k.enabled);
+        let of = |who: &Federated| who.provider == provider;
+        keys.filter_map(|(n, k)| Some((n.clone(), k.federated.clone().filter(of)?))).collect()
+    }
+
+    /// The owner of an access key, someone federated, has these groups and attributes now.
+    ///
+    /// # Errors
+    /// `Missing`, `Unavailable`.
+    pub async fn set_federated_facts(
+        &self,
+        access_key: &str,
+        groups: &[String],
+        attributes: &Facts,
+    ) -> Result<()> {
+        self.change(|iam, c| {
+            let stored = c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
+            let mut key = (**stored).clone();
+            let who = key.federated.as_mut().ok_or_else(|| missing("federated access key", access_key))?;
+            who.groups = groups.to_vec();
+            who.attributes.clone_from(attributes);
+            key.changed_ms = iam.now();
+            iam.put(c, format!("{KEYS}{access_key}"), &key);
+            Ok(())
+        })
+        .await
+    }
+
+    /// A provider no longer vouches for somebody: disables their access keys, refuses their sessions that
+    /// exist now. Answers how many keys that were.
+    ///
+    /// # Errors
+    /// `Invalid`, `Unavailable`.
+    pub async fn end_federated(&self, provider: &str, id: &str) -> Result<usize> {
+        self.change(|iam, c| {
+            let of = |k: &AccessKey| {
+                k.enabled && k.federated.as_ref().is_some_and(|f| f.provider == provider && f.id == id)
+            };
+            let keys = c.records.keys.iter().filter(|(_, k)| of(k));
+            let keys: Vec<_> = keys.map(|(n, k)| (n.clone(), (**k).clone())).collect();
+            for (name, key) in &keys {
+                let key = AccessKey { enabled: false, changed_ms: iam.now(), ..key.clone() };
+                iam.put(c, format!("{KEYS}{name}"), &key);
+            }
+            iam.revoke_federated(c, id)?;
+            Ok(keys.len())
+        })
+        .await
+    }
+
+    /// Notes that a session was used, for [`Iam::take_seen`]: those whose provider is a directory, at most
+    /// [`limits::SEEN`] of them.
+    pub fn see(&self, access_key: &str, who: &Arc<Federated>) {
+        let mut seen = self.seen.0.lock();
+        if who.is_in_directory() && seen.len() < limits::SEEN && !seen.contains_key(access_key) {
+            seen.insert(access_key.to_owned(), who.clone());
+        }
+    }
+
+    /// The sessions that were used since this was last called, by their access keys, and whose they are.
+    #[must_use]
+    pub fn take_seen(&self, provider: &str) -> Vec<(String, Arc<Federated>)> {
+        let mut seen = self.seen.0.lock();
+        let (of, others) = std::mem::take(&mut *seen).into_iter().partition(|(_, w)| w.provider == provider);
+        *seen = others;
+        Vec::from_iter::<HashMap<_, _>>(of)
+    }
+
     /// Refuses all sessions of a federated user that exist now.
     pub(crate) fn revoke_federated(&self, c: &mut Change, id: &str) -> Result<()> {
         let now = self.now();
@@ -191,7 +283,11 @@ impl Directory {
         let rights = self.named(&who.id, names, who.groups.clone());
         let mut identity = self.acting(who.id.clone(), false, rights);
         identity.kind = Kind::Session;
-        identity.federated = Some(Arc::new(who.clone()));
+        let mut known = who.clone().stored();
+        if known.is_in_directory() && !known.groups.is_empty() {
+            known.attributes.push(("groups".into(), known.groups.clone()));
+        }
+        identity.federated = Some(Arc::new(known));
         Some(identity)
     }
 }

@@ -91,7 +91,7 @@ impl Iam {
             description: new.description,
             made_ms: 0,
             changed_ms: 0,
-            federated: new.federated,
+            federated: new.federated.map(Federated::stored),
         };
         if let Some(who) = &record.federated {
             who.check()?;

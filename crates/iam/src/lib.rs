@@ -10,6 +10,7 @@
 //! | `session`, `federated` | temporary credentials: made, opened, revoked; those of other directories' users |
 //! | `vouch` | what the doors ask of other directories |
 //! | `settings` | configuration that is changed while the server runs |
+//! | `export` | secrets, for those who take all identities elsewhere |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
 //! | `record`, `seal`, `secret` | what is stored; how it is sealed; keys and names |
 //!
@@ -22,6 +23,7 @@
 
 mod directory;
 mod error;
+mod export;
 mod federated;
 mod groups;
 mod identity;
@@ -70,6 +72,8 @@ pub mod limits {
     pub const KEY_DESCRIPTION: usize = 256;
     /// Longest name of a federated user or group, in bytes: distinguished names are long.
     pub const FEDERATED_NAME: usize = 1024;
+    /// Sessions of directories' users that are noted as used until they are looked at.
+    pub const SEEN: usize = 10_000;
     /// Configured targets of all subsystems.
     pub const SETTINGS: usize = 256;
     /// Names and values of one target together, in bytes: certificates are among them.

@@ -123,7 +123,7 @@ impl Iam {
             expires_ms,
             bounds,
             made_with,
-            federated,
+            federated: federated.map(Federated::stored),
         };
         let plain = serde_json::to_vec(&content).expect("plain data");
         let token = STANDARD.encode(self.tokens.seal(PLACE, &plain));
@@ -188,6 +188,9 @@ impl Iam {
         identity.kind = Kind::Session;
         identity.expires_ms = Some(content.expires_ms);
         identity.issued_ms = Some(content.issued_ms);
+        if let Some(who) = &identity.federated {
+            self.see(&identity.access_key, who);
+        }
         Ok(Arc::new(identity))
     }
 }

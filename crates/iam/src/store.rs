@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::directory::{Directory, Root};
-use crate::federated::Trusted;
+use crate::federated::{Seen, Trusted};
 use crate::identity::Identity;
 use crate::record::{NamedPolicy, Records, StoredPolicy};
 use crate::seal::{Sealer, random};
@@ -64,6 +64,8 @@ pub struct Iam {
     ours: AtomicU64,
     /// Providers that are configured.
     pub(crate) trusted: ArcSwap<Trusted>,
+    /// Sessions that were used.
+    pub(crate) seen: Seen,
     /// Settings changed.
     pub(crate) settings_news: tokio::sync::watch::Sender<u64>,
     /// New keys that could not be stored yet.
@@ -125,6 +127,7 @@ impl Iam {
             turn: tokio::sync::Mutex::new(()),
             ours: AtomicU64::new(0),
             trusted: ArcSwap::default(),
+            seen: Seen::default(),
             settings_news: tokio::sync::watch::Sender::new(0),
             fresh: Mutex::new(opened.fresh),
         };

@@ -494,6 +494,73 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
 }
 
 #[test]
+fn what_a_directory_no_longer_says_ends() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.put_policy("read", READ).await.unwrap();
+        iam.attach(Entity::FederatedGroup("cn=g,dc=x"), &names(&["read"])).await.unwrap();
+        iam.trust([("ldap/_".to_owned(), Vec::new()), ("openid/k".to_owned(), Vec::new())].into());
+        let ask = Assume { duration_s: 3600, policy: None };
+        let who = |id: &str| crate::Federated {
+            provider: "ldap/_".into(),
+            attributes: vec![("username".into(), names(&["a"]))],
+            ..vouched(id, &["cn=g,dc=x", "cn=h,dc=x"], &[])
+        };
+        let make = |who| iam.assume_federated(who, &ask, None).unwrap();
+        let open = |s: &crate::Session| iam.session(&s.access_key, &s.token);
+        let (a, b) = (make(who("uid=a,dc=x")), make(who("uid=b,dc=x")));
+        let other = make(vouched("openid/k/s", &[], &[]));
+        let new = |id: &str| NewKey { parent: id.into(), federated: Some(who(id)), ..NewKey::default() };
+        let (key_a, _) = iam.add_key(new("uid=a,dc=x")).await.unwrap();
+        let (key_b, _) = iam.add_key(new("uid=b,dc=x")).await.unwrap();
+
+        // Those that were used are told once, each once; others than directories' are not.
+        assert!(iam.take_seen("ldap/_").is_empty());
+        for _ in 0..2 {
+            assert!(open(&a).is_ok() && open(&other).is_ok());
+        }
+        let seen = iam.take_seen("ldap/_");
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].0.as_str(), seen[0].1.id.as_str()), (a.access_key.as_str(), "uid=a,dc=x"));
+        assert!(iam.take_seen("ldap/_").is_empty() && iam.take_seen("openid/k").is_empty());
+        iam.see(&seen[0].0, &seen[0].1);
+        assert!(iam.take_seen("ldap/other").is_empty());
+        assert_eq!(iam.take_seen("ldap/_").len(), 1);
+        let identity = open(&a).unwrap();
+        let groups = identity.federated.as_ref().unwrap().attributes.iter().find(|(n, _)| n == "groups");
+        assert_eq!(groups.unwrap().1, ["cn=g,dc=x", "cn=h,dc=x"], "ldap:groups");
+
+        // What a session knows is stored without the groups a second time.
+        let mine = NewKey { federated: identity.federated.as_deref().cloned(), ..new("uid=a,dc=x") };
+        let (key_c, _) = iam.add_key(mine).await.unwrap();
+        let kept = iam.federated_keys("ldap/_").into_iter().find(|(n, _)| *n == key_c).unwrap().1;
+        assert_eq!(kept, who("uid=a,dc=x"));
+        iam.remove_key(&key_c).await.unwrap();
+
+        // Groups of a key follow.
+        assert_eq!(iam.federated_keys("ldap/_").len(), 2);
+        assert!(iam.federated_keys("openid/k").is_empty());
+        assert!(reads(&iam.find(&key_a).unwrap()));
+        let facts = vec![("mail".to_owned(), names(&["m"]))];
+        iam.set_federated_facts(&key_a, &names(&["cn=h,dc=x"]), &facts).await.unwrap();
+        assert_eq!(iam.find(&key_a).unwrap().federated.as_ref().unwrap().attributes[0], facts[0]);
+        assert!(!reads(&iam.find(&key_a).unwrap()) && reads(&iam.find(&key_b).unwrap()));
+        assert!(matches!(iam.set_federated_facts("none", &[], &facts).await, Err(Error::Missing { .. })));
+
+        // Somebody is gone: keys and sessions of theirs end, nobody else's do, and a later session counts.
+        assert_eq!(iam.end_federated("ldap/_", "uid=b,dc=x").await.unwrap(), 1);
+        assert!(iam.find(&key_b).is_none() && open(&b).is_err());
+        assert!(iam.find(&key_a).is_some() && open(&a).is_ok());
+        assert!(!iam.key(&key_b).unwrap().enabled, "it can be enabled again");
+        assert_eq!(iam.federated_keys("ldap/_").len(), 1);
+        assert_eq!(iam.end_federated("ldap/_", "uid=b,dc=x").await.unwrap(), 0);
+        world.pass(1);
+        assert!(open(&make(who("uid=b,dc=x"))).is_ok());
+    });
+}
+
+#[test]
 fn settings_are_sealed_bounded_and_announced() {
     run(async {
         let world = World::new(1).await;

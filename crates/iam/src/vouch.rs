@@ -50,8 +50,14 @@ pub type Later<'a> = Pin<Box<dyn Future<Output = Result<Vouched, Refused>> + Sen
 
 /// Other directories.
 pub trait Vouch: Send + Sync {
-    /// Whom a token of OpenID Connect means. `role`: the role asked for (`RoleArn`), if any.
-    fn web_identity<'a>(&'a self, token: &'a str, role: Option<&'a str>) -> Later<'a>;
+    /// Whom a token of OpenID Connect means. `access_token`: opens the provider's further claims, where it
+    /// is configured so; `role`: the role asked for (`RoleArn`), if any.
+    fn web_identity<'a>(
+        &'a self,
+        token: &'a str,
+        access_token: Option<&'a str>,
+        role: Option<&'a str>,
+    ) -> Later<'a>;
 
     /// Whom a name and a password of LDAP mean.
     fn ldap<'a>(&'a self, name: &'a str, password: &'a str) -> Later<'a>;

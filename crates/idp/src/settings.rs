@@ -11,15 +11,123 @@ use std::collections::BTreeMap;
 
 use ashlar_iam::{DEFAULT_TARGET, Iam, Values};
 
+use crate::{certificate, ldap, openid};
+
 /// Why settings cannot be used, in words for whoever changes them.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value is missing, unknown or wrong: change it.
     #[error("{0}")]
     Invalid(String),
-    /// There is no such subsystem.
-    #[error("there is no configuration \"{0}\"")]
-    Unknown(String),
+    /// The provider does not answer, or not as it should: try again, or change the settings.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// A kind of provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subsystem {
+    /// OpenID Connect.
+    OpenId,
+    /// LDAP.
+    Ldap,
+    /// Client certificates.
+    Tls,
+}
+
+impl Subsystem {
+    /// All of them.
+    pub const ALL: [Subsystem; 3] = [Subsystem::OpenId, Subsystem::Ldap, Subsystem::Tls];
+
+    /// As it is stored, and in MinIO.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Subsystem::OpenId => "identity_openid",
+            Subsystem::Ldap => "identity_ldap",
+            Subsystem::Tls => "identity_tls",
+        }
+    }
+
+    /// By its name, or by the short one of mc: `openid`, `ldap`, `tls`.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Subsystem> {
+        let short = |s: &Subsystem| s.name().strip_prefix("identity_") == Some(name);
+        Subsystem::ALL.into_iter().find(|s| s.name() == name || short(s))
+    }
+
+    /// Names of its values.
+    #[must_use]
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Subsystem::OpenId => openid::NAMES,
+            Subsystem::Ldap => ldap::NAMES,
+            Subsystem::Tls => certificate::NAMES,
+        }
+    }
+
+    /// Names of values that are never shown.
+    #[must_use]
+    pub fn secrets(self) -> &'static [&'static str] {
+        match self {
+            Subsystem::OpenId => openid::SECRETS,
+            Subsystem::Ldap => ldap::SECRETS,
+            Subsystem::Tls => certificate::SECRETS,
+        }
+    }
+}
+
+/// What stands in a secret's place when settings are shown.
+pub const REDACTED: &str = "*redacted*";
+
+/// A target as it may be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The values, without secrets.
+    pub target: Target,
+    /// It is in use.
+    pub enabled: bool,
+    /// Why it is not, although it should be.
+    pub problem: Option<String>,
+    /// What follows from the settings: names and values.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+/// Refuses names that mean nothing.
+pub(crate) fn known_names(subsystem: Subsystem, values: &Values) -> Result<(), Error> {
+    match values.keys().find(|name| !subsystem.names().contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let (subsystem, known) = (subsystem.name(), subsystem.names().join(", "));
+            Err(Error::Invalid(format!("{subsystem} has no value \"{name}\"; there are: {known}")))
+        }
+    }
+}
+
+/// Whether `enable` says so; without it, whether there is any value.
+pub(crate) fn is_enabled(values: &Values) -> Result<bool, Error> {
+    let any = values.iter().any(|(name, value)| name != "comment" && !value.is_empty());
+    switch(values, "enable", any)
+}
+
+/// A value that is on or off.
+pub(crate) fn switch(values: &Values, name: &str, default: bool) -> Result<bool, Error> {
+    match values.get(name).map(|v| v.trim().to_ascii_lowercase()).unwrap_or_default().as_str() {
+        "" => Ok(default),
+        "on" | "true" | "1" | "yes" | "enable" | "enabled" => Ok(true),
+        "off" | "false" | "0" | "no" | "disable" | "disabled" => Ok(false),
+        _ => Err(Error::Invalid(format!("{name} is on or off"))),
+    }
+}
+
+/// A value that is there and not empty.
+pub(crate) fn filled<'a>(values: &'a Values, name: &str) -> Option<&'a str> {
+    values.get(name).map(|v| v.trim()).filter(|v| !v.is_empty())
+}
+
+/// A list with commas in it.
+pub(crate) fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect()
 }
 
 /// The environment variables that configure something, taken once at the start.
@@ -35,6 +143,18 @@ pub struct Target {
     pub values: Values,
     /// Names of values that come from the environment.
     pub fixed: Vec<String>,
+}
+
+impl Target {
+    /// Without secrets.
+    pub(crate) fn redacted(mut self, subsystem: Subsystem) -> Target {
+        for name in subsystem.secrets() {
+            if let Some(value) = self.values.get_mut(*name).filter(|v| !v.is_empty()) {
+                *value = REDACTED.to_owned();
+            }
+        }
+        self
+    }
 }
 
 impl Environment {

@@ -169,7 +169,11 @@ impl Registry {
     }
 
     /// Changes one bucket, control store first.
-    async fn modify(&self, name: &str, change: impl FnOnce(&mut Bucket) -> Result<()>) -> Result<()> {
+    pub(crate) async fn modify(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Bucket) -> Result<()>,
+    ) -> Result<()> {
         let _turn = self.turn.lock().await;
         let live = self.live(name)?;
         let mut bucket = (*live.bucket()).clone();

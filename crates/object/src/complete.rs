@@ -31,6 +31,7 @@ use std::sync::Arc;
 use crate::backend::{Decision, Failed};
 use crate::bucket::Live;
 use crate::conditions::{Conditions, Match};
+use crate::lock::{self, Permit};
 use crate::parts::{Kept, kept};
 use crate::put::Committed;
 use crate::store::Inner;
@@ -234,6 +235,10 @@ impl Inner {
                 self.settle_other(&names.object, other).await?;
                 self.unmark(&names.object, other).await?;
                 continue;
+            }
+            if let Err(e) = lock::guard(old, &list, || self.lock_time.now_ms(), Permit::default()) {
+                self.reopen(names).await?;
+                return Ok(Outcome::Refused(e));
             }
             if self.replace_exactly(&names.object, key.as_ref(), &list).await? {
                 return Ok(Outcome::Done(Box::new(list[0].clone())));

@@ -4,7 +4,7 @@
 //! counting. Within one key, versions may share data; it goes with the last of them.
 
 use ashlar_checksum::Algorithm;
-use ashlar_format::{Version, VersionId};
+use ashlar_format::{Retention, Version, VersionId};
 
 use crate::backend::CopyTurn;
 use crate::bucket::Bucket;
@@ -40,6 +40,10 @@ pub struct CopySpec {
     pub tags: Option<Pairs>,
     /// Access control list of the copy; it is never copied.
     pub acl: String,
+    /// Retention of the copy; it is never copied.
+    pub retention: Option<Retention>,
+    /// Legal hold of the copy; it is never copied.
+    pub legal_hold: bool,
     /// Checksum to have; `None`: as the source has.
     pub checksum: Option<Algorithm>,
     /// How redundantly to keep the copy.
@@ -137,8 +141,8 @@ impl Store {
                 meta: carried.meta,
                 tags: carried.tags,
                 acl: carried.acl,
-                retention: None,
-                legal_hold: false,
+                retention: carried.retention,
+                legal_hold: carried.legal_hold,
                 ..v.clone()
             };
             let next = versions::with(list, new)?;
@@ -191,5 +195,7 @@ fn carried(spec: &CopySpec, source: &Version) -> VersionSpec {
         meta: VersionSpec::stored_meta(meta),
         tags: spec.tags.clone().unwrap_or_else(|| source.tags.clone()),
         acl: spec.acl.clone(),
+        retention: spec.retention.clone(),
+        legal_hold: spec.legal_hold,
     }
 }

@@ -5,6 +5,7 @@ use futures::StreamExt;
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
+use crate::lock::Permit;
 use crate::versions;
 use crate::{Result, Store};
 
@@ -30,6 +31,8 @@ pub struct ToDelete {
     pub version: Option<VersionId>,
     /// Conditions for this key; they are judged on the current version.
     pub conditions: Conditions,
+    /// A lock in GOVERNANCE mode gives way.
+    pub bypass: bool,
 }
 
 impl Store {
@@ -37,13 +40,28 @@ impl Store {
     /// is not there succeeds.
     ///
     /// # Errors
-    /// `NoSuchBucket`, `PreconditionFailed`, `Conflict`, `KeyTooLong`, `Unavailable`.
+    /// `NoSuchBucket`, `PreconditionFailed`, `Conflict`, `KeyTooLong`, `Locked`, `Unavailable`.
     pub async fn delete(
         &self,
         bucket: &str,
         key: &str,
         version: Option<VersionId>,
         conditions: &Conditions,
+    ) -> Result<Deleted> {
+        self.delete_bypassing(bucket, key, version, conditions, false).await
+    }
+
+    /// As [`Store::delete`]; `bypass`: a lock in GOVERNANCE mode gives way.
+    ///
+    /// # Errors
+    /// As [`Store::delete`].
+    pub async fn delete_bypassing(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        conditions: &Conditions,
+        bypass: bool,
     ) -> Result<Deleted> {
         let live = self.inner.registry.live(bucket)?;
         let key = self.inner.object_key(&live.bucket(), key)?;
@@ -59,7 +77,8 @@ impl Store {
             };
             versions::delete_current(list, bucket.versioning, marker, now_ms)
         };
-        self.inner.change(&live, &key, None, !conditions.is_empty(), decide).await
+        let permit = Permit { bypass, hold: false };
+        self.inner.change_locked(&live, &key, None, !conditions.is_empty(), permit, decide).await
     }
 
     /// Deletes several, a bounded number at a time; answers in the order of `what`.
@@ -68,7 +87,9 @@ impl Store {
     /// `NoSuchBucket`; everything else is per key.
     pub async fn delete_many(&self, bucket: &str, what: Vec<ToDelete>) -> Result<Vec<Result<Deleted>>> {
         self.bucket(bucket)?;
-        let one = |d: ToDelete| async move { self.delete(bucket, &d.key, d.version, &d.conditions).await };
+        let one = |d: ToDelete| async move {
+            self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await
+        };
         Ok(futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await)
     }
 }

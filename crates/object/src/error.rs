@@ -51,6 +51,9 @@ pub enum Error {
         /// Bytes that it may hold.
         limit: u64,
     },
+    /// The version is locked (403 AccessDenied).
+    #[error("the version is protected by object lock")]
+    Locked,
     /// No such upload, or it was aborted or completed (404 NoSuchUpload).
     #[error("no such upload")]
     NoSuchUpload,

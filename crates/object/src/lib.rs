@@ -35,6 +35,7 @@ mod gate;
 mod get;
 mod list;
 mod listing;
+mod lock;
 mod memory;
 mod parts;
 mod put;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ashlar_checksum::{Algorithm, Digest};
-use ashlar_format::{Checksum, Part, RegisterKey, Version, VersionId};
+use ashlar_format::{Checksum, Part, RegisterKey, Retention, Version, VersionId};
 use bytes::Bytes;
 
 use crate::body::Intake;
@@ -60,6 +60,10 @@ pub struct VersionSpec {
     pub tags: Pairs,
     /// Access control list as given; empty means private.
     pub acl: String,
+    /// Until when it is kept, and how strictly.
+    pub retention: Option<Retention>,
+    /// Kept until that is lifted.
+    pub legal_hold: bool,
 }
 
 impl VersionSpec {
@@ -160,6 +164,8 @@ impl Put {
             meta: VersionSpec::stored_meta(spec.meta),
             tags: spec.tags,
             acl: spec.acl,
+            retention: spec.retention,
+            legal_hold: spec.legal_hold,
             checksum: checksum.clone(),
             ..Version::default()
         };

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
 use crate::bucket::{Bucket, Live, Registry};
+use crate::lock::{self, LockTime, Permit};
 use crate::memory::Memory;
 use crate::types::UploadId;
 use crate::usage::{Difference, Usages};
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     pub md5: Md5Lanes,
     pub min_part: u64,
     pub usage: Usages,
+    pub lock_time: LockTime,
     locks: Mutex<UploadLocks>,
 }
 
@@ -78,7 +80,9 @@ impl Store {
 
     pub(crate) fn over(backend: Backend, control: Control, options: Options) -> Result<Store> {
         let md5 = options.md5.unwrap_or_default();
+        let lock_time = LockTime::open(&control, options.clock.clone())?;
         let inner = Inner {
+            lock_time,
             backend,
             registry: Registry::load(control)?,
             clock: options.clock,
@@ -146,6 +150,19 @@ impl Inner {
         key: &RegisterKey,
         staged: Option<&Staged>,
         conditional: bool,
+        decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)>,
+    ) -> Result<R> {
+        self.change_locked(live, key, staged, conditional, Permit::default(), decide).await
+    }
+
+    /// As [`Inner::change`], by an operation that may do something to locks.
+    pub(crate) async fn change_locked<R>(
+        &self,
+        live: &Live,
+        key: &RegisterKey,
+        staged: Option<&Staged>,
+        conditional: bool,
+        permit: Permit,
         mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)>,
     ) -> Result<R> {
         let _pass = live.gate.enter().await?;
@@ -166,6 +183,9 @@ impl Inner {
                             unsettled = removed_mark(list, &new, &settled);
                             if unsettled.is_some() {
                                 return Decision::Refuse(Error::Busy);
+                            }
+                            if let Err(e) = lock::guard(list, &new, || self.lock_time.now_ms(), permit) {
+                                return Decision::Refuse(e);
                             }
                             if counts {
                                 difference = Difference::between(list, &new);

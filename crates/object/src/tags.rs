@@ -4,6 +4,7 @@
 use ashlar_format::{Version, VersionId};
 
 use crate::get::find;
+use crate::lock::Permit;
 use crate::types::Pairs;
 use crate::versions;
 use crate::{Result, Store};
@@ -34,7 +35,7 @@ impl Store {
         version: Option<VersionId>,
         tags: Pairs,
     ) -> Result<Option<VersionId>> {
-        self.edit(bucket, key, version, |v| v.tags.clone_from(&tags)).await
+        self.edit(bucket, key, version, Permit::default(), |v| v.tags.clone_from(&tags)).await
     }
 
     /// Replaces the access control list of a version; answers the version id to show.
@@ -48,14 +49,16 @@ impl Store {
         version: Option<VersionId>,
         acl: String,
     ) -> Result<Option<VersionId>> {
-        self.edit(bucket, key, version, |v| v.acl.clone_from(&acl)).await
+        self.edit(bucket, key, version, Permit::default(), |v| v.acl.clone_from(&acl)).await
     }
 
-    async fn edit(
+    /// Changes a version's record.
+    pub(crate) async fn edit(
         &self,
         bucket: &str,
         key: &str,
         version: Option<VersionId>,
+        permit: Permit,
         edit: impl Fn(&mut Version),
     ) -> Result<Option<VersionId>> {
         let live = self.inner.registry.live(bucket)?;
@@ -67,6 +70,6 @@ impl Store {
             let shown = versions::shown(bucket.versioning, next[index].id);
             Ok((Some(next), shown))
         };
-        self.inner.change(&live, &key, None, false, decide).await
+        self.inner.change_locked(&live, &key, None, false, permit, decide).await
     }
 }

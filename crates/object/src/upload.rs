@@ -231,6 +231,8 @@ impl Store {
             meta: VersionSpec::stored_meta(spec.version.meta),
             tags: spec.version.tags,
             acl: spec.version.acl,
+            retention: spec.version.retention,
+            legal_hold: spec.version.legal_hold,
             ..Version::default()
         };
         let upload = Upload {

@@ -72,6 +72,7 @@ codes! {
     INVALID_TOKEN 400 "InvalidToken" "The provided token is malformed or otherwise not valid. It may have been revoked, or belong to another access key: ask for new temporary credentials.";
     INVALID_URI 400 "InvalidURI" "Couldn't parse the specified URI.";
     KEY_TOO_LONG 400 "KeyTooLongError" "Your key is too long: at most 1024 bytes of UTF-8.";
+    INVALID_RETENTION_PERIOD 400 "InvalidRetentionPeriod" "The retention period is not valid.";
     MALFORMED_ACL 400 "MalformedACLError" "The XML you provided was not well-formed or did not validate against our published schema.";
     MALFORMED_POST 400 "MalformedPOSTRequest" "The body of your POST request is not well-formed multipart/form-data.";
     MALFORMED_TRAILER 400 "MalformedTrailerError" "The request contained trailing data that was not well-formed or did not conform to our published schema.";
@@ -82,6 +83,8 @@ codes! {
     MISSING_CONTENT_LENGTH 411 "MissingContentLength" "You must provide the Content-Length HTTP header.";
     MISSING_REQUEST_BODY 400 "MissingRequestBodyError" "Request body is empty.";
     MISSING_SECURITY_HEADER 400 "MissingSecurityHeader" "Your request is missing a required header.";
+    NO_LOCK_CONFIGURATION 404 "ObjectLockConfigurationNotFoundError" "Object Lock configuration does not exist for this bucket";
+    NO_LOCK_OF_OBJECT 404 "NoSuchObjectLockConfiguration" "The specified object does not have a ObjectLock configuration";
     NO_SUCH_BUCKET 404 "NoSuchBucket" "The specified bucket does not exist";
     NO_SUCH_KEY 404 "NoSuchKey" "The specified key does not exist.";
     NO_SUCH_TAG_SET 404 "NoSuchTagSet" "The TagSet does not exist";

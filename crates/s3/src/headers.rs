@@ -187,7 +187,6 @@ pub fn refuse_unsupported(headers: &HeaderMap, owner: &str) -> Outcome<()> {
         let what = match rest {
             _ if rest.starts_with("server-side-encryption") => "Server-side encryption",
             _ if rest.starts_with("copy-source-server-side-encryption") => "Server-side encryption",
-            _ if rest.starts_with("object-lock-") || rest == "bucket-object-lock-enabled" => "Object lock",
             "website-redirect-location" => "Website redirection",
             "write-offset-bytes" => "Appending to objects",
             "rename-source" => "Renaming objects",
@@ -207,12 +206,6 @@ pub fn refuse_unsupported(headers: &HeaderMap, owner: &str) -> Outcome<()> {
             }
             _ => continue,
         };
-        // Switched off explicitly is what this server does anyway.
-        if n == "x-amz-bucket-object-lock-enabled"
-            && ascii(headers, n).is_some_and(|v| v.eq_ignore_ascii_case("false"))
-        {
-            continue;
-        }
         return Err(Fault::not_implemented(&format!("{what} (header {n})")));
     }
     Ok(())

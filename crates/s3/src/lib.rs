@@ -13,6 +13,7 @@
 //! | `operation` | which operation a request is; what is not implemented, by name |
 //! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
 //! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
+//! | `madmin` | documents as MinIO's administration clients seal them |
 //! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
@@ -42,6 +43,7 @@ pub mod form;
 pub mod framing;
 pub mod headers;
 pub mod intake;
+pub mod madmin;
 pub mod metrics;
 pub mod operation;
 pub mod ops;

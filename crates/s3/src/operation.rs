@@ -38,12 +38,14 @@ operations! {
     CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
     ListParts, GetBucketPolicy, PutBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus,
     GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, GetBucketOwnershipControls,
-    PutBucketOwnershipControls, DeleteBucketOwnershipControls, AssumeRole, AssumeRoleWithWebIdentity,
+    PutBucketOwnershipControls, DeleteBucketOwnershipControls, GetObjectLockConfiguration,
+    PutObjectLockConfiguration, GetObjectRetention, PutObjectRetention, GetObjectLegalHold,
+    PutObjectLegalHold, AssumeRole, AssumeRoleWithWebIdentity,
     AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity, Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 26] = [
+const BUCKET_MISSING: [(&str, &str); 25] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
@@ -60,7 +62,6 @@ const BUCKET_MISSING: [(&str, &str); 26] = [
     ("metadataTable", "Bucket metadata (?metadataTable)"),
     ("metrics", "Bucket metrics configuration (?metrics)"),
     ("notification", "Bucket notification (?notification)"),
-    ("object-lock", "Object lock (?object-lock)"),
     ("replication", "Bucket replication (?replication)"),
     ("replication-check", "Bucket replication (?replication-check)"),
     ("replication-metrics", "Bucket replication (?replication-metrics)"),
@@ -73,22 +74,23 @@ const BUCKET_MISSING: [(&str, &str); 26] = [
 ];
 
 /// Subresources of objects that AWS has and this server has not.
-const OBJECT_MISSING: [(&str, &str); 11] = [
+const OBJECT_MISSING: [(&str, &str); 9] = [
     ("annotation", "Object annotations (?annotation)"),
     ("annotations", "Object annotations (?annotations)"),
     ("encryption", "Object encryption (?encryption)"),
     ("lambdaArn", "Object lambda (?lambdaArn)"),
-    ("legal-hold", "Object legal hold (?legal-hold)"),
     ("object-lock", "Object lock (?object-lock)"),
     ("renameObject", "Renaming objects (?renameObject)"),
     ("restore", "Restoring archived objects (?restore)"),
-    ("retention", "Object retention (?retention)"),
     ("select", "S3 Select (?select)"),
     ("torrent", "Object torrents (?torrent)"),
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 43] = [
+const KNOWN: [&str; 46] = [
+    "object-lock",
+    "retention",
+    "legal-hold",
     "ownershipControls",
     "policy",
     "policyStatus",
@@ -154,6 +156,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("policy") => Op::GetBucketPolicy,
         (&Method::GET, 1) if has("policyStatus") => Op::GetBucketPolicyStatus,
         (&Method::GET, 1) if has("publicAccessBlock") => Op::GetPublicAccessBlock,
+        (&Method::GET, 1) if has("object-lock") => Op::GetObjectLockConfiguration,
         (&Method::GET, 1) if has("ownershipControls") => Op::GetBucketOwnershipControls,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
@@ -170,6 +173,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("acl") => Op::PutBucketAcl,
         (&Method::PUT, 1) if has("policy") => Op::PutBucketPolicy,
         (&Method::PUT, 1) if has("publicAccessBlock") => Op::PutPublicAccessBlock,
+        (&Method::PUT, 1) if has("object-lock") => Op::PutObjectLockConfiguration,
         (&Method::PUT, 1) if has("ownershipControls") => Op::PutBucketOwnershipControls,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
         (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
@@ -183,12 +187,16 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 2) if has("attributes") => Op::GetObjectAttributes,
         (&Method::GET, 2) if has("tagging") => Op::GetObjectTagging,
         (&Method::GET, 2) if has("acl") => Op::GetObjectAcl,
+        (&Method::GET, 2) if has("retention") => Op::GetObjectRetention,
+        (&Method::GET, 2) if has("legal-hold") => Op::GetObjectLegalHold,
         (&Method::GET, 2) => Op::GetObject,
         (&Method::HEAD, 2) => Op::HeadObject,
         (&Method::PUT, 2) if has("uploadId") && copy => Op::UploadPartCopy,
         (&Method::PUT, 2) if has("uploadId") => Op::UploadPart,
         (&Method::PUT, 2) if has("tagging") => Op::PutObjectTagging,
         (&Method::PUT, 2) if has("acl") => Op::PutObjectAcl,
+        (&Method::PUT, 2) if has("retention") => Op::PutObjectRetention,
+        (&Method::PUT, 2) if has("legal-hold") => Op::PutObjectLegalHold,
         (&Method::PUT, 2) if plain(target) && copy => Op::CopyObject,
         (&Method::PUT, 2) if plain(target) => Op::PutObject,
         (&Method::POST, 2) if has("uploads") => Op::CreateMultipartUpload,
@@ -215,13 +223,16 @@ fn object_only(target: &Target) -> bool {
         "acl",
         "attributes",
         "delete",
+        "legal-hold",
         "list-type",
         "location",
+        "object-lock",
         "ownershipControls",
         "partNumber",
         "policy",
         "policyStatus",
         "publicAccessBlock",
+        "retention",
         "uploads",
         "versioning",
         "versions",

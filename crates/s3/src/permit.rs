@@ -285,6 +285,11 @@ impl Asker<'_> {
             headers: Some(&headers),
             object_tags: tags.map(|t| t as &dyn Lookup),
             request_tags: &given,
+            lock_mode: text("x-amz-object-lock-mode"),
+            lock_until_ms: text("x-amz-object-lock-retain-until-date")
+                .and_then(date::parse_iso)
+                .map(|s| s.saturating_mul(1000)),
+            legal_hold: text("x-amz-object-lock-legal-hold"),
             ..Facts::default()
         };
         let principal = who.principal();
@@ -382,6 +387,8 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
     Some(match op {
         // Decided bucket by bucket, key by key, or when the form has been read.
         Op::ListBuckets | Op::DeleteObjects | Op::PostObject => return None,
+        // Decided when the document has been read: conditions are about what it asks for.
+        Op::PutObjectRetention | Op::PutObjectLegalHold => return None,
         Op::Preflight | Op::Unknown => return None,
         // Not S3: decided where they are answered.
         Op::AssumeRole | Op::GetCallerIdentity | Op::AssumeRoleWithWebIdentity => return None,
@@ -402,6 +409,10 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
         Op::GetBucketPolicyStatus => A::GetBucketPolicyStatus,
         Op::GetPublicAccessBlock => A::GetBucketPublicAccessBlock,
         Op::PutPublicAccessBlock | Op::DeletePublicAccessBlock => A::PutBucketPublicAccessBlock,
+        Op::GetObjectLockConfiguration => A::GetBucketObjectLockConfiguration,
+        Op::PutObjectLockConfiguration => A::PutBucketObjectLockConfiguration,
+        Op::GetObjectRetention => A::GetObjectRetention,
+        Op::GetObjectLegalHold => A::GetObjectLegalHold,
         Op::GetBucketOwnershipControls => A::GetBucketOwnershipControls,
         Op::PutBucketOwnershipControls | Op::DeleteBucketOwnershipControls => A::PutBucketOwnershipControls,
         Op::ListObjectVersions => A::ListBucketVersions,
@@ -444,7 +455,14 @@ fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
     if makes && asks_for_acl(&call.headers) {
         all.push(Action::PutObjectAcl);
     }
+    if makes {
+        all.extend(locks(&call.headers));
+    }
     if op == Operation::CreateBucket {
+        let lock = header("x-amz-bucket-object-lock-enabled");
+        if lock.is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+            all.extend([Action::PutBucketObjectLockConfiguration, Action::PutBucketVersioning]);
+        }
         if asks_for_acl(&call.headers) {
             all.push(Action::PutBucketAcl);
         }
@@ -461,6 +479,19 @@ pub(crate) fn asks_for_acl(request: &HeaderMap) -> bool {
     canned || request.keys().any(|name| name.as_str().starts_with("x-amz-grant-"))
 }
 
+/// What locks that the headers ask for need.
+pub(crate) fn locks(request: &HeaderMap) -> SmallVec<[Action; 2]> {
+    let has = |name: &str| request.get(name).is_some_and(|v| !v.is_empty());
+    let mut all = smallvec![];
+    if has("x-amz-object-lock-mode") || has("x-amz-object-lock-retain-until-date") {
+        all.push(Action::PutObjectRetention);
+    }
+    if has("x-amz-object-lock-legal-hold") {
+        all.push(Action::PutObjectLegalHold);
+    }
+    all
+}
+
 /// Reading an object, or one version of it.
 fn reading(versioned: bool) -> Action {
     if versioned { Action::GetObjectVersion } else { Action::GetObject }
@@ -472,7 +503,15 @@ mod tests {
 
     #[test]
     fn every_operation_has_an_action_or_decides_itself() {
-        let decides = ["ListBuckets", "DeleteObjects", "PostObject", "Preflight", "Unknown"];
+        let decides = [
+            "ListBuckets",
+            "DeleteObjects",
+            "PostObject",
+            "PutObjectRetention",
+            "PutObjectLegalHold",
+            "Preflight",
+            "Unknown",
+        ];
         for op in Operation::ALL {
             let sts = op.name().starts_with("AssumeRole") || op.name() == "GetCallerIdentity";
             for versioned in [false, true] {
@@ -492,6 +531,8 @@ mod tests {
                     "Complete",
                     "Abort",
                     "ListParts",
+                    "GetObjectRetention",
+                    "GetObjectLegalHold",
                 ];
                 assert!(versions || cannot.iter().any(|c| op.name().starts_with(c)), "{}", op.name());
             }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use ashlar_iam::{Assume, Entity, Iam, NewKey, Secret};
+use ashlar_iam::{Assume, Entity, NewKey, Secret};
 use ashlar_s3::operation::Operation;
 use common::*;
 
@@ -256,6 +256,8 @@ const OBJECT: &str = "arn:aws:s3:::b-1/k";
 const VERSIONING: &str = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
 const TAGS: &str = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
 const POLICY: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::000000000000:user/zoe"},"Action":"s3:GetObject","Resource":"arn:aws:s3:::b-1/*"}]}"#;
+const LOCK: &str =
+    "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
 const OWNERSHIP: &str = "<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>";
 const BLOCK: &str = "<PublicAccessBlockConfiguration/>";
 const V: (&str, &str) = ("versionId", "null");
@@ -285,6 +287,13 @@ const ROUTES: &[Row] = &[
     ("PutBucketOwnershipControls", "PUT", "/b-1", &[("ownershipControls", "")], &[], OWNERSHIP, &[("s3:PutBucketOwnershipControls", BUCKET)]),
     ("DeleteBucketOwnershipControls", "DELETE", "/b-1", &[("ownershipControls", "")], &[], "", &[("s3:PutBucketOwnershipControls", BUCKET)]),
     ("CreateBucket", "PUT", "/b-3", &[], &[("x-amz-acl", "public-read"), ("x-amz-object-ownership", "ObjectWriter")], "", &[("s3:CreateBucket", "arn:aws:s3:::b-3"), ("s3:PutBucketAcl", "arn:aws:s3:::b-3"), ("s3:PutBucketOwnershipControls", "arn:aws:s3:::b-3")]),
+    ("GetObjectLockConfiguration", "GET", "/b-1", &[("object-lock", "")], &[], "", &[("s3:GetBucketObjectLockConfiguration", BUCKET)]),
+    ("PutObjectLockConfiguration", "PUT", "/b-1", &[("object-lock", "")], &[], LOCK, &[("s3:PutBucketObjectLockConfiguration", BUCKET)]),
+    ("GetObjectRetention", "GET", "/b-1/k", &[("retention", "")], &[], "", &[("s3:GetObjectRetention", OBJECT)]),
+    ("PutObjectRetention", "PUT", "/b-1/k", &[("retention", "")], &[], "<Retention/>", &[("s3:PutObjectRetention", OBJECT)]),
+    ("GetObjectLegalHold", "GET", "/b-1/k", &[("legal-hold", "")], &[], "", &[("s3:GetObjectLegalHold", OBJECT)]),
+    ("PutObjectLegalHold", "PUT", "/b-1/k", &[("legal-hold", "")], &[], "<LegalHold><Status>OFF</Status></LegalHold>", &[("s3:PutObjectLegalHold", OBJECT)]),
+    ("PutObject", "PUT", "/b-1/k", &[], &[("x-amz-object-lock-legal-hold", "OFF")], "x", &[("s3:PutObject", OBJECT), ("s3:PutObjectLegalHold", OBJECT)]),
     ("ListObjects", "GET", "/b-1", &[], &[], "", &[("s3:ListBucket", BUCKET)]),
     ("ListObjectsV2", "GET", "/b-1", &[("list-type", "2")], &[], "", &[("s3:ListBucket", BUCKET)]),
     ("ListObjectVersions", "GET", "/b-1", &[("versions", "")], &[], "", &[("s3:ListBucketVersions", BUCKET)]),

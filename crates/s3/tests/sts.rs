@@ -29,7 +29,12 @@ fn vouched(provider: &str, id: String, subject: &str) -> Vouched {
 }
 
 impl Vouch for Believer {
-    fn web_identity<'a>(&'a self, token: &'a str, role: Option<&'a str>) -> Later<'a> {
+    fn web_identity<'a>(
+        &'a self,
+        token: &'a str,
+        _access_token: Option<&'a str>,
+        role: Option<&'a str>,
+    ) -> Later<'a> {
         Box::pin(async move {
             match (token, role) {
                 ("old", _) => Err(Refused::Expired),

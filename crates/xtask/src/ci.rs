@@ -103,7 +103,7 @@ impl Step {
             }
             Step::Test => tests(),
             Step::Fuzz => {
-                let arguments = ["run", "--release", "-p", "ashlar-fuzz", "--", "--seconds", "30"];
+                let arguments = ["run", "--release", "-p", "ashlar-fuzz", "--", "--seconds", "15"];
                 show(cargo().args(arguments)).map(|()| String::new())
             }
             Step::System => system(),

@@ -17,6 +17,7 @@ use super::{
     admin::ask_with,
     alias::ask as read_line,
     failure::{Failure, Outcome, While},
+    idp,
     output::{Tone, time_text},
 };
 
@@ -35,6 +36,9 @@ pub enum Command {
     /// Access keys: further keys of a user, which may do at most what the user may
     #[command(subcommand)]
     Accesskey(KeyCommand),
+    /// Identity providers: other directories that vouch for users
+    #[command(subcommand)]
+    Idp(idp::Command),
     /// Say who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
     /// Print what the administration API of this release takes and gives, as OpenAPI
@@ -130,12 +134,26 @@ pub struct Association {
     /// The policies
     #[arg(required = true)]
     policies: Vec<String>,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// One of them.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Whom {
     /// A user
-    #[arg(long, short, conflicts_with = "group", required_unless_present = "group")]
+    #[arg(long, short)]
     user: Option<String>,
     /// A group
     #[arg(long, short)]
     group: Option<String>,
+    /// A user of another directory: a distinguished name, or openid/PROVIDER/SUBJECT
+    #[arg(long, value_name = "NAME")]
+    federated_user: Option<String>,
+    /// A group of another directory: a distinguished name, or openid/PROVIDER/GROUP
+    #[arg(long, value_name = "NAME")]
+    federated_group: Option<String>,
 }
 
 /// What to do about policies.
@@ -253,6 +271,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Group(command) => group(command, context).await,
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
+        Command::Idp(command) => idp::run(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
         Command::ApiDocument => {
             let document = crate::server::api::document::document("/ashlar/api/v1");
@@ -265,7 +284,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
 }
 
 /// Asks, and says it was done.
-async fn order(
+pub(super) async fn order(
     context: &Context,
     alias: &str,
     method: Method,
@@ -312,7 +331,7 @@ async fn list(
 }
 
 /// Asks for one thing and shows its fields.
-async fn info(context: &Context, alias: &str, path: &str, columns: &[(&str, &str)]) -> Outcome {
+pub(super) async fn info(context: &Context, alias: &str, path: &str, columns: &[(&str, &str)]) -> Outcome {
     let answer = ask_with(context, alias, Method::GET, path, &[], None).await?;
     let text = columns
         .iter()
@@ -324,7 +343,7 @@ async fn info(context: &Context, alias: &str, path: &str, columns: &[(&str, &str
 }
 
 /// A field as people read it.
-fn shown(field: &str, value: &Value) -> String {
+pub(super) fn shown(field: &str, value: &Value) -> String {
     match value {
         Value::Null if field == "used_ms" => "never".into(),
         Value::Null if field == "expires_ms" => "no end".into(),
@@ -448,17 +467,18 @@ async fn policy(command: PolicyCommand, context: &Context) -> Outcome {
         PolicyCommand::Attach(association) => (association, "attach"),
         PolicyCommand::Detach(association) => (association, "detach"),
     };
-    let Association { alias, policies, user, group } = association;
-    let whom = user.as_ref().or(group.as_ref()).map_or("", String::as_str);
-    let text = format!("{verb}ed {}: `{whom}`.", policies.join(", "));
-    // Either is checked by the command line; the server refuses a null as it refuses both.
+    let Association { alias, policies, whom } = association;
+    let fields = [
+        ("user", whom.user),
+        ("group", whom.group),
+        ("federated_user", whom.federated_user),
+        ("federated_group", whom.federated_group),
+    ];
+    // The command line sees to it that there is one.
+    let (field, name) = fields.into_iter().find_map(|(f, n)| Some((f, n?))).unwrap_or_default();
+    let text = format!("{verb}ed {}: `{name}`.", policies.join(", "));
     let mut body = json!({ "policies": policies });
-    if let Some(user) = &user {
-        body["user"] = json!(user);
-    }
-    if let Some(group) = &group {
-        body["group"] = json!(group);
-    }
+    body[field] = json!(name);
     order(context, &alias, Method::POST, &format!("policies/{verb}"), Some(&body), text).await
 }
 

@@ -16,6 +16,7 @@ mod cp;
 pub mod failure;
 mod globals;
 mod iam;
+mod idp;
 mod ls;
 mod manual;
 mod mime;

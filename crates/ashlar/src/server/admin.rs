@@ -11,8 +11,10 @@
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
+//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
+//! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
 //! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
@@ -47,14 +49,16 @@ use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
 use super::identities::Identities;
 use super::keeper;
+use super::providers::Door;
 use super::routes::{Peer, plain};
 use super::table::Route;
+use super::{settings, transfer};
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
 
 /// Where the paths begin. The last only where there are no buckets.
-const BASES: [&str; 3] = ["/ashlar/api/v1/", "/ashlar/admin/v1/", "/api/v1/"];
+pub const BASES: [&str; 3] = ["/ashlar/api/v1/", "/ashlar/admin/v1/", "/api/v1/"];
 
 /// The administration door.
 pub struct Admin {
@@ -63,7 +67,24 @@ pub struct Admin {
     token: String,
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
+    providers: Door,
+    ending: Ending,
+    check: settings::Check,
 }
+
+/// How an operator ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It goes on.
+    Not,
+    /// It stops.
+    Stop,
+    /// It stops and the same program starts in its place.
+    Restart,
+}
+
+/// Where it is said that the process is to end.
+pub type Ending = Arc<tokio::sync::watch::Sender<End>>;
 
 /// What an action on drives needs.
 #[derive(Deserialize, Default, ToSchema)]
@@ -78,13 +99,21 @@ pub struct Order {
     deep: bool,
 }
 
+/// How to end the process.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EndOrder {
+    /// Only says whether it would.
+    dry_run: bool,
+}
+
 /// A request whose sender is known.
 pub struct Ask {
     /// Who asks.
     pub who: Arc<Identity>,
     /// What for.
     pub route: Route,
-    /// Where the path begins.
+    /// Where the path begins; nothing if another door was asked.
     pub base: &'static str,
     /// The name in the path.
     pub name: String,
@@ -129,6 +158,21 @@ impl Ask {
         serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
     }
 
+    /// A request without name and document, from the other end of a connection.
+    pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
+        let (ip, tls) = (peer.address.ip(), peer.tls);
+        let (name, body, ruling) = (String::new(), Bytes::new(), Default::default());
+        Ask { who, route, base: "", name, query, body, ip, tls, ruling }
+    }
+
+    /// The same sender, asking for something else.
+    pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
+        let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
+        let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
+        let (base, ip, tls, ruling) = (self.base, self.ip, self.tls, Default::default());
+        Ask { who, route, base, name, query, body, ip, tls, ruling }
+    }
+
     /// Whether who asks may do one of these. `own`: it is about the requester's own account.
     pub fn may(&self, actions: &[Action], own: bool) -> bool {
         let facts =
@@ -168,11 +212,26 @@ impl From<Fault> for Refusal {
 
 impl Admin {
     /// The door over a house.
-    pub fn new(service: Arc<Service>, house: Arc<House>) -> Admin {
+    pub fn new(
+        service: Arc<Service>,
+        house: Arc<House>,
+        providers: Door,
+        ending: Ending,
+        check: settings::Check,
+    ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
         let scrubbing = Arc::new(AtomicBool::new(false));
-        Admin { identities: Identities::new(service.clone()), service, house, token, scrubbing }
+        Admin {
+            identities: Identities::new(service.clone(), providers.idp()),
+            service,
+            house,
+            token,
+            scrubbing,
+            providers,
+            ending,
+            check,
+        }
     }
 
     /// Whether the bearer token of metrics was sent.
@@ -208,6 +267,13 @@ impl Admin {
         mut trail: Trail,
         who: &mut String,
     ) -> Response<Body> {
+        let request = match self.providers.sign_in(request, peer).await {
+            Ok(reply) => {
+                trail.what("SignIn", "", 0);
+                return self.ended(reply, trail).await;
+            }
+            Err(request) => request,
+        };
         let reply = match self.admit(request, peer, &mut trail, who).await {
             Ok(ask) => {
                 trail.what(ask.route.name(), &ask.name, ask.body.len());
@@ -218,6 +284,10 @@ impl Admin {
             }
             Err(refusal) => Err(refusal),
         };
+        self.ended(reply, trail).await
+    }
+
+    async fn ended(&self, reply: Reply, trail: Trail) -> Response<Body> {
         match reply {
             Ok((status, value)) => trail.end(json_answer(status, &value), "").await,
             Err(no) => trail.end(refused(&no), no.code).await,
@@ -254,14 +324,51 @@ impl Admin {
         })?;
         let source = Source::Hyper(incoming);
         let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let body = intake.collect(LIMIT).await?;
+        let mut ask = Ask::new(verified.identity().clone(), route, target.query, peer);
+        ask.base = base.trim_end_matches('/');
+        ask.name = name;
+        let limit = match route {
+            Route::IamImport => {
+                // Who may not is not listened to for long.
+                ask.need(route.actions(), false)?;
+                transfer::LIMIT
+            }
+            _ => LIMIT,
+        };
+        ask.body = intake.collect(limit).await?;
         peer.watch.arm();
-        let (ip, who) = (peer.address.ip(), verified.identity().clone());
-        who.used(now_ms());
-        Ok(Ask { who, route, base: base.trim_end_matches('/'), name, query: target.query, body, ip, tls: peer.tls, ruling: Default::default() })
+        ask.who.used(now_ms());
+        Ok(ask)
     }
 
-    async fn act(&self, ask: &Ask) -> Reply {
+    /// What requests are checked with.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// Does what was asked for, if who asks may do it.
+    pub async fn act(&self, ask: &Ask) -> Reply {
+        let provider = matches!(
+            ask.route,
+            Route::ProviderGet
+                | Route::ProviderPut
+                | Route::ProviderEdit
+                | Route::ProviderRemove
+                | Route::ProviderEnable
+                | Route::ProviderDisable
+        );
+        if provider {
+            return self.providers.answer(ask).await;
+        }
+        match ask.route {
+            Route::IamExport | Route::IamImport => return transfer::answer(&self.identities, ask).await,
+            Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
+                return settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await;
+            }
+            Route::ServiceStop => return self.end(ask, End::Stop),
+            Route::ServiceRestart => return self.end(ask, End::Restart),
+            _ => {}
+        }
         let drives_only = matches!(
             ask.route,
             Route::Info
@@ -309,16 +416,31 @@ impl Admin {
             }
             Route::MetricsToken => {
                 Ok((StatusCode::OK, api::value(shape::MetricsToken { token: self.token.clone() })))
-            },
+            }
             // Drives; those of `identities` were answered above.
             _ => list(&self.house),
         }
     }
 
+    /// Ends the process in order: this answer, and whatever else is in flight, may end.
+    fn end(&self, ask: &Ask, how: End) -> Reply {
+        ask.need(ask.route.actions(), false)?;
+        let order: EndOrder = ask.document()?;
+        let answer = shape::Ending { ending: !order.dry_run, restart: how == End::Restart };
+        let answer = api::value(answer);
+        if order.dry_run {
+            return Ok((StatusCode::OK, answer));
+        }
+        tracing::warn!(target: "ashlar::admin", access_key = ask.who.access_key, ?how, "ending, as an administrator asked for");
+        self.ending.send_replace(how);
+        Ok((StatusCode::ACCEPTED, answer))
+    }
+
     /// What is known about a request.
     async fn why(&self, id: &str) -> Reply {
         let found = self.service.audit().find(id).await;
-        found.map(|record| (StatusCode::OK, record)).ok_or_else(|| Refusal {
+        let found = found.and_then(|record| serde_json::from_value::<shape::RequestRecord>(record).ok());
+        found.map(|record| (StatusCode::OK, api::value(record))).ok_or_else(|| Refusal {
             status: StatusCode::NOT_FOUND,
             code: "NoSuchEntity",
             why: format!(
@@ -368,7 +490,7 @@ pub fn refused(no: &Refusal) -> Response<Body> {
 }
 
 /// There is no room in the audit log, and nothing was done.
-fn unrecordable() -> Refusal {
+pub fn unrecordable() -> Refusal {
     let why = "the audit log takes nothing at present, so nothing was done; look at the server's log".into();
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }
@@ -455,32 +577,27 @@ fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
     let Some(drive) = &slot.drive else {
         let id = keeper::last_seen(map, &slot.path).map(|id| id.to_hex()).unwrap_or_default();
         let state = if slot.held { "held" } else { "offline" };
-        return shape::DriveState { path, id, state, problem: slot.problem.clone(), figures: None };
+        let problem = slot.problem.clone();
+        return shape::DriveState { path, id, state, problem, ..shape::DriveState::default() };
     };
     let id = drive.label().drive;
     let stats = drive.stats();
     let rebuild = rebuilds.iter().find(|r| r.drive == id && r.phase != Phase::Done);
-    let figures = shape::DriveFigures {
-        capacity: stats.capacity,
-        used: stats.used,
-        free: stats.free,
-        read_errors: stats.read_errors,
-        reads: stats.reads,
-        writes: stats.writes,
-        syncs: stats.syncs,
-        commit_ms: if stats.batches == 0 {
-            0.0
-        } else {
-            stats.commit_us as f64 / stats.batches as f64 / 1000.0
-        },
-        rebuild: rebuild.map(progress),
-    };
+    let commits = stats.batches.max(1) as f64;
     shape::DriveState {
         path,
         id: id.to_hex(),
         state: state(drive),
         problem: why(drive).or_else(|| slot.problem.clone()),
-        figures: Some(figures),
+        capacity: Some(stats.capacity),
+        used: Some(stats.used),
+        free: Some(stats.free),
+        read_errors: Some(stats.read_errors),
+        reads: Some(stats.reads),
+        writes: Some(stats.writes),
+        syncs: Some(stats.syncs),
+        commit_ms: Some(stats.commit_us as f64 / commits / 1000.0),
+        rebuild: rebuild.map(progress),
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
 //! | `PUT policies/NAME` | the policy |
 //! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}`; or `group`, `federated_user`, `federated_group` |
+//! | `GET mappings` | policies of users and groups of other directories |
 //! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
 //! | `POST keys` | [`KeyOrder`] |
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
@@ -23,6 +24,7 @@
 use std::sync::Arc;
 
 use ashlar_iam::{Entity, Error, Iam, Identity, KeyChange, KeyInfo, Kind, NewKey, Secret, UserInfo};
+use ashlar_idp::Idp;
 use ashlar_policy::{Action, Attached, BucketRules, Context as Facts, Policy, Request as Question, explain};
 use ashlar_s3::Service;
 use ashlar_s3::ops::bucket_policy;
@@ -31,8 +33,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::api::{self, people as shape};
 use super::admin::{Ask, Refusal, Reply, denied, wrong};
+use super::api::{self, PolicyOrText, people as shape};
 use super::clock::now_ms;
 use super::reach::{Reach, denies};
 use super::table::Route;
@@ -40,17 +42,22 @@ use super::table::Route;
 /// The door to users, groups, policies and access keys.
 pub struct Identities {
     service: Arc<Service>,
+    /// Who knows how names of other directories are spelled.
+    idp: Arc<Idp>,
     /// One change at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
+/// A user as wanted.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserOrder {
+    /// One is made and answered if it is left out.
     secret: Option<String>,
     enabled: Option<bool>,
 }
 
+/// A change of who is in a group.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Members {
@@ -58,6 +65,7 @@ pub struct Members {
     remove: Vec<String>,
 }
 
+/// Policies, and one whom they are attached to or taken from.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Association {
@@ -79,7 +87,7 @@ pub struct KeyOrder {
     access_key: Option<String>,
     secret: Option<String>,
     /// A policy document that bounds it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<PolicyOrText>)]
     policy: Option<Value>,
     /// Its end, in milliseconds since 1970.
     expires_ms: Option<i64>,
@@ -92,7 +100,7 @@ pub struct KeyOrder {
 #[serde(deny_unknown_fields, default)]
 pub struct KeyPatch {
     secret: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<PolicyOrText>)]
     policy: Option<Value>,
     enabled: Option<bool>,
     expires_ms: Option<i64>,
@@ -100,11 +108,15 @@ pub struct KeyPatch {
     description: Option<String>,
 }
 
+/// A request that is not made, only decided.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
+    /// A user or an access key; empty: nobody.
     user: String,
+    /// For instance `s3:GetObject`.
     action: String,
+    /// A bucket, or a bucket, a slash and a key.
     #[serde(default)]
     resource: String,
 }
@@ -156,14 +168,29 @@ fn document(value: Value) -> String {
 
 impl Identities {
     /// The door over a service.
-    pub fn new(service: Arc<Service>) -> Identities {
-        Identities { service, turn: tokio::sync::Mutex::default() }
+    pub fn new(service: Arc<Service>, idp: Arc<Idp>) -> Identities {
+        Identities { service, idp, turn: tokio::sync::Mutex::default() }
+    }
+
+    /// Who there is.
+    ///
+    /// # Errors
+    /// This server knows root only.
+    pub fn iam(&self) -> Result<&Arc<Iam>, Refusal> {
+        let iam = self.service.verifier().keys.iam();
+        iam.ok_or_else(|| Error::Unavailable("this server has no users".into()).into())
     }
 
     /// Answers a request about identities.
     pub async fn answer(&self, ask: &Ask) -> Reply {
-        let Some(iam) = self.service.verifier().keys.iam() else {
-            return Err(Error::Unavailable("this server has no users".into()).into());
+        let iam = self.iam()?;
+        // A directory that takes its time holds nobody else up.
+        let association = match ask.route {
+            Route::PolicyAttach | Route::PolicyDetach => {
+                ask.need(ask.route.actions(), false)?;
+                self.association(iam, ask).await?
+            }
+            _ => Association::default(),
         };
         let _turn = self.turn.lock().await;
         ask.need(ask.route.actions(), own(iam, ask)?)?;
@@ -186,7 +213,16 @@ impl Identities {
             }
             Route::PolicyGet => done(policy(iam, &ask.name).ok_or_else(|| missing("policy", &ask.name))?),
             Route::PolicyPut | Route::PolicyRemove => change_policy(iam, ask).await,
-            Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask).await,
+            Route::MappingList => {
+                let all = iam.mappings().into_iter().map(|m| shape::Mapping {
+                    name: m.name,
+                    group: m.group,
+                    policies: m.policies.into_iter().collect(),
+                    changed_ms: m.changed_ms,
+                });
+                done(shape::MappingList { mappings: all.collect() })
+            }
+            Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask, association).await,
             Route::KeyList => {
                 let of = ask.query.filled("user").unwrap_or(&ask.who.user);
                 let of = if all_keys(ask) { None } else { Some(of) };
@@ -198,21 +234,33 @@ impl Identities {
             Route::KeyCreate => create_key(iam, ask).await,
             Route::KeyEdit | Route::KeyRemove => change_key(iam, ask).await,
             Route::Simulate => self.simulate(iam, ask),
-            Route::Info
-            | Route::HealStatus
-            | Route::HealStart
-            | Route::Drives
-            | Route::DriveScrub
-            | Route::DriveOffline
-            | Route::DriveOnline
-            | Route::DriveReplace
-            | Route::Why
-            | Route::Document
-            | Route::MetricsToken
-            | Route::QuotaGet
-            | Route::QuotaPut
-            | Route::QuotaRemove => Err(wrong("this is not about identities")),
+            _ => Err(wrong("this is not about identities")),
         }
+    }
+
+    /// Who is to have what, with the names of other directories as those spell them. What is attached
+    /// can be detached whether the directory still has it or not.
+    async fn association(&self, iam: &Iam, ask: &Ask) -> Result<Association, Refusal> {
+        let mut order: Association = ask.document()?;
+        let attached = |group: bool, text: &str| {
+            let all = iam.mappings();
+            let has = |name: &str| all.iter().any(|m| m.group == group && m.name == name);
+            [text.to_owned(), Idp::normal_dn(text)].into_iter().find(|n| has(n))
+        };
+        let attach = ask.route == Route::PolicyAttach;
+        if let Some(user) = &mut order.federated_user {
+            *user = match attached(false, user).filter(|_| !attach) {
+                Some(name) => name,
+                None => self.idp.normal_user_dn(user).await?,
+            };
+        }
+        if let Some(group) = &mut order.federated_group {
+            *group = match attached(true, group).filter(|_| !attach) {
+                Some(name) => name,
+                None => self.idp.normal_group_dn(group).await?,
+            };
+        }
+        Ok(order)
     }
 
     /// What a decision would be, and which statement makes it.
@@ -299,7 +347,7 @@ fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
 }
 
 /// Refuses those who may not everything.
-fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
+pub(super) fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
     if Reach::of(&ask.who).is_full() {
         return Ok(());
     }
@@ -355,6 +403,8 @@ async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
         Route::UserRevoke if *name == iam.root().access_key && !ask.who.root => {
             return Err(denied("Access Denied. Root's sessions are revoked by root."));
         }
+        // A distinguished name may be spelled in many ways, a user's name in one.
+        Route::UserRevoke if iam.user(name).is_none() => iam.revoke_sessions(&Idp::normal_dn(name)).await?,
         Route::UserRevoke => iam.revoke_sessions(name).await?,
         _ if *name == ask.who.user => return Err(denied("Access Denied. Nobody removes themselves.")),
         _ => {
@@ -446,8 +496,7 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
     still(policy(iam, name), "policy", name)
 }
 
-async fn associate(iam: &Iam, ask: &Ask) -> Reply {
-    let order: Association = ask.document()?;
+async fn associate(iam: &Iam, ask: &Ask, order: Association) -> Reply {
     let to = match (&order.user, &order.group, &order.federated_user, &order.federated_group) {
         (Some(user), None, None, None) => Entity::User(user),
         (None, Some(group), None, None) => Entity::Group(group),

@@ -8,6 +8,8 @@
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
+//! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
+//! | `minio` | MinIO's administration API, translated to ours |
 //! | `quotas` | limits of buckets |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
@@ -28,12 +30,17 @@ mod keeper;
 mod listen;
 mod logs;
 mod metrics;
+mod minio;
 mod places;
+mod providers;
 mod quotas;
 mod reach;
 mod routes;
+mod settings;
+mod surroundings;
 mod table;
 mod tls;
+mod transfer;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,12 +51,13 @@ use std::time::Duration;
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
 use ashlar_iam::Iam;
-use ashlar_idp::{Environment, Idp};
+use ashlar_idp::Idp;
 use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::size;
+use admin::End;
 use banner::Banner;
 use house::{House, Plan, Started};
 
@@ -59,6 +67,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(30);
 /// How often leftovers of multipart uploads are collected.
 const SWEEP: Duration = Duration::from_secs(300);
+/// How often the time that locks go by is stored.
+const LOCK_TIME: Duration = Duration::from_secs(300);
 /// How often buckets with a limit are counted anew.
 const COUNT: Duration = Duration::from_secs(3600);
 /// How often it is stored when access keys were last used.
@@ -128,7 +138,8 @@ pub fn run(args: Args, globals: &crate::Globals) -> ExitCode {
     // Whatever still runs has had its time.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(End::Restart) => fail(&again()),
+        Ok(End::Not | End::Stop) => ExitCode::SUCCESS,
         Err(why) => fail(&why),
     }
 }
@@ -138,7 +149,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(args: Args, json: bool) -> Result<(), String> {
+async fn serve(args: Args, json: bool) -> Result<End, String> {
     let paths = expand::expand(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
@@ -171,8 +182,14 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
-    let idp = Idp::new(iam.clone(), Environment::new(std::env::vars()));
+    let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args));
+    let door = providers::Door::new(iam.clone(), idp.clone());
+    if let Some(certificates) = &certificates {
+        certificates.ask_clients(idp.wants_certificates());
+    }
+    tokio::spawn(idp.clone().watch_directories());
+    let check = checks(idp.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
@@ -180,26 +197,50 @@ async fn serve(args: Args, json: bool) -> Result<(), String> {
     tokio::spawn(keeper::run(house.clone()));
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
+    tokio::spawn(keep_lock_time(house.clone()));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
     }
-    let routes =
-        Arc::new(routes::Routes::new(service, house.clone(), args.public_metrics || public_by_environment()));
+    let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
+    let public = args.public_metrics || public_by_environment();
+    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check);
+    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(signals(heard, stop));
+    let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
     let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
+    if let Err(error) = house.store.keep_lock_time().await {
+        tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+    }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
     // What is recorded is written to its end before anybody hears that the server has stopped.
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
-    Ok(())
+    Ok(*ending.borrow())
+}
+
+/// Starts the same program, with the same arguments, in place of this process. Returns only if that fails.
+fn again() -> String {
+    use std::os::unix::process::CommandExt as _;
+    // The file may have been replaced: then it is the new one that is meant.
+    let program =
+        std::env::current_exe().map(|p| match p.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
+            Some(path) => PathBuf::from(path),
+            None => p,
+        });
+    match program {
+        Ok(program) => {
+            let error = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
+            format!("{} cannot be started again: {error}", program.display())
+        }
+        Err(error) => format!("cannot be started again: {error}"),
+    }
 }
 
 /// MinIO's way to say that metrics are public.
@@ -256,6 +297,20 @@ async fn identities(house: &House, root: &ashlar_s3::Credential) -> Result<Arc<I
     let old = std::env::var("ASHLAR_ROOT_PASSWORD_OLD").ok().map(ashlar_s3::Secret::new);
     let iam = Iam::open(house.control.clone(), root.clone(), old.as_ref(), Arc::new(clock::now_ms)).await;
     iam.map(Arc::new).map_err(|e| e.to_string())
+}
+
+/// Asks the room of a subsystem about its settings.
+fn checks(idp: Arc<Idp>) -> settings::Check {
+    Arc::new(move |subsystem, target, values| {
+        let idp = idp.clone();
+        Box::pin(async move {
+            match ashlar_idp::Subsystem::find(&subsystem) {
+                // Names are checked for all of them; no room has more to say about this one.
+                None => Ok(()),
+                Some(of) => idp.check(of, &target, &values).await.map_err(|no| no.to_string()),
+            }
+        })
+    })
 }
 
 /// Stores now and then when access keys were last used.
@@ -318,6 +373,16 @@ async fn count(house: Arc<House>) {
     }
 }
 
+/// Stores the time that locks go by.
+async fn keep_lock_time(house: Arc<House>) {
+    loop {
+        if let Err(error) = house.store.keep_lock_time().await {
+            tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+        }
+        tokio::time::sleep(LOCK_TIME).await;
+    }
+}
+
 /// Gives memory back that has been idle.
 async fn trim(house: Arc<House>) {
     loop {
@@ -335,13 +400,18 @@ fn hear() -> Result<(Signal, Signal), String> {
     Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
 }
 
-/// The first signal stops in order, the second at once.
-async fn signals((mut interrupt, mut terminate): (Signal, Signal), stop: watch::Sender<bool>) {
+/// The first signal, or an administrator, stops in order; the second signal at once.
+async fn signals(
+    (mut interrupt, mut terminate): (Signal, Signal),
+    stop: watch::Sender<bool>,
+    mut ending: watch::Receiver<End>,
+) {
     let mut first = true;
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            Ok(_) = ending.wait_for(|e| *e != End::Not), if first => {}
         }
         if !first {
             std::process::exit(130);

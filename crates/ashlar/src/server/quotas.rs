@@ -14,10 +14,11 @@ use ashlar_object::{Error, Store};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::api::{self, state::BucketQuota};
 use super::admin::{Ask, Refusal, Reply, wrong};
+use super::api::{self, state::BucketQuota};
 use super::table::Route;
 
+/// What a bucket may hold.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = QuotaOrder)]

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::house::House;
+use super::minio::Minio;
 
 /// What is known about the other end of a connection.
 pub struct Peer {
@@ -36,7 +37,8 @@ pub struct Routes {
     service: Arc<Service>,
     house: Arc<House>,
     foreground: Arc<Foreground>,
-    admin: Admin,
+    admin: Arc<Admin>,
+    minio: Minio,
     public_metrics: bool,
 }
 
@@ -45,9 +47,10 @@ const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
     /// Puts them together.
-    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool) -> Routes {
-        let admin = Admin::new(service.clone(), house.clone());
-        Routes { foreground: house.sets.foreground(), service, house, admin, public_metrics }
+    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool, admin: Admin) -> Routes {
+        let admin = Arc::new(admin);
+        let minio = Minio::new(admin.clone());
+        Routes { foreground: house.sets.foreground(), service, house, admin, minio, public_metrics }
     }
 
     /// Answers a request on the port of its own that administration has, whatever happens.
@@ -133,6 +136,7 @@ impl Routes {
             path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
                 return self.admin.answer(request, peer).await;
             }
+            path if path.starts_with("/minio/admin/") => return self.minio.answer(request, peer).await,
             path => {
                 let text = format!("{path}: not implemented by this server\n");
                 plain(StatusCode::NOT_IMPLEMENTED, text)

@@ -74,6 +74,7 @@ routes! {
     PolicyGet GET "policies/*" AdminGetPolicy;
     PolicyPut PUT "policies/*" AdminCreatePolicy;
     PolicyRemove DELETE "policies/*" AdminDeletePolicy;
+    MappingList GET "mappings" AdminListUserPolicies AdminGetPolicy;
     KeyList GET "keys" AdminListServiceAccounts;
     KeyCreate POST "keys" AdminCreateServiceAccount;
     KeyGet GET "keys/*" AdminListServiceAccounts;
@@ -83,11 +84,68 @@ routes! {
     QuotaPut PUT "quotas/*" AdminSetBucketQuota;
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     Simulate POST "simulate" AdminGetPolicy;
+    // As in MinIO: seeing the settings takes the right to change them.
+    ProviderGet GET "idp/*" AdminConfigUpdate;
+    ProviderPut PUT "idp/*" AdminConfigUpdate;
+    ProviderEdit PATCH "idp/*" AdminConfigUpdate;
+    ProviderRemove DELETE "idp/*" AdminConfigUpdate;
+    ProviderEnable POST "idp/*/enable" AdminConfigUpdate;
+    ProviderDisable POST "idp/*/disable" AdminConfigUpdate;
+    IamExport GET "iam/export" AdminExportIam;
+    IamImport POST "iam/import" AdminImportIam;
+    SettingList GET "settings" AdminConfigUpdate;
+    SettingGet GET "settings/*" AdminConfigUpdate;
+    SettingPut PUT "settings/*" AdminConfigUpdate;
+    SettingRemove DELETE "settings/*" AdminConfigUpdate;
+    ServiceStop POST "service/stop" AdminServiceStop;
+    ServiceRestart POST "service/restart" AdminServiceRestart;
     Why GET "why/*" AdminAudit;
     Document GET "openapi.json" AdminServerInfo;
 }
 
+/// The requests that need no signature: with them a browser's user comes to have a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInRoute {
+    /// Where one can sign in.
+    Choices,
+    /// Back from there.
+    Back,
+}
+
+impl SignInRoute {
+    /// All of them.
+    pub const ALL: [SignInRoute; 2] = [SignInRoute::Choices, SignInRoute::Back];
+
+    /// Its name, the HTTP method and the path.
+    pub fn row(self) -> (&'static str, Method, &'static str) {
+        match self {
+            SignInRoute::Choices => ("SignInChoices", Method::GET, "login/openid"),
+            SignInRoute::Back => ("SignInBack", Method::POST, "login/openid/callback"),
+        }
+    }
+
+    /// The one that is meant; `what` is the path below the administration's base.
+    pub fn find(method: &Method, what: &str) -> Option<SignInRoute> {
+        SignInRoute::ALL.into_iter().find(|r| matches!(r.row(), (_, m, path) if m == method && path == what))
+    }
+}
+
 impl Route {
+    /// Whether it can be about the requester's own account, which needs no policy.
+    pub fn may_be_own(self) -> bool {
+        matches!(
+            self,
+            Route::UserGet
+                | Route::UserRevoke
+                | Route::UserPut
+                | Route::KeyList
+                | Route::KeyCreate
+                | Route::KeyGet
+                | Route::KeyEdit
+                | Route::KeyRemove
+        )
+    }
+
     /// The route of a request and the name in its path; `what` is the decoded path below
     /// `/ashlar/admin/v1/`.
     pub fn find(method: &Method, what: &str) -> Option<(Route, String)> {
@@ -137,6 +195,12 @@ mod tests {
             (Method::HEAD, "info"),
         ] {
             assert_eq!(Route::find(&method, path), None, "{method} {path}");
+        }
+        for route in SignInRoute::ALL {
+            let (name, method, path) = route.row();
+            assert!(seen.insert((method.to_string(), path)), "{name} occurs twice");
+            assert_eq!(SignInRoute::find(&method, path), Some(route));
+            assert_eq!(SignInRoute::find(&Method::PUT, path), None);
         }
     }
 }

@@ -1,17 +1,24 @@
 //! TLS from a folder with `public.crt` and `private.key`, as in MinIO; new files are taken up
 //! without a restart.
 //!
-//! Invariant: files that do not fit together never replace ones that do.
+//! Invariants: files that do not fit together never replace ones that do; clients are asked for a
+//! certificate only while somebody wants to know (`identity_tls`), need none, and have to prove that they
+//! hold the key of what they show. What a certificate means is not decided here.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
@@ -21,6 +28,61 @@ const LOOK: Duration = Duration::from_secs(5);
 pub struct Certificates {
     folder: PathBuf,
     current: ArcSwap<CertifiedKey>,
+    clients: Arc<Clients>,
+}
+
+/// Asks clients for certificates, or not. Any is taken: an S3 client may show one that means nothing here.
+#[derive(Debug)]
+struct Clients {
+    wanted: OnceLock<Arc<AtomicBool>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for Clients {
+    fn offer_client_auth(&self) -> bool {
+        self.wanted.get().is_some_and(|w| w.load(Ordering::Acquire))
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _between: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 impl ResolvesServerCert for Certificates {
@@ -61,7 +123,16 @@ impl Certificates {
     /// In words: a file is missing, unreadable, or does not fit the other.
     pub fn open(folder: &Path) -> Result<Arc<Certificates>, String> {
         let current = load(folder)?;
-        Ok(Arc::new(Certificates { folder: folder.to_owned(), current: ArcSwap::from_pointee(current) }))
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let clients = Arc::new(Clients { wanted: OnceLock::new(), provider });
+        let current = ArcSwap::from_pointee(current);
+        Ok(Arc::new(Certificates { folder: folder.to_owned(), current, clients }))
+    }
+
+    /// Asks clients for certificates while `wanted` is true.
+    pub fn ask_clients(&self, wanted: Arc<AtomicBool>) {
+        // Said once, at the start.
+        let _ = self.clients.wanted.set(wanted);
     }
 
     /// What a listener needs.
@@ -73,7 +144,7 @@ impl Certificates {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| e.to_string())?
-            .with_no_client_auth()
+            .with_client_cert_verifier(self.clients.clone())
             .with_cert_resolver(self.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))

@@ -145,6 +145,7 @@ async fn metadata_tags_and_acl() {
         ],
         tags: vec![("t".into(), "1".into())],
         acl: "public-read".into(),
+        ..VersionSpec::default()
     };
     let p = store.put("bucket", "k", PutSpec::new(0)).await.unwrap();
     let first = p.commit(spec, &Conditions::NONE).await.unwrap();

@@ -8,12 +8,14 @@
 //! | `upload` | multipart: the table of errors, checksums, retries, interleavings (T14) |
 //! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
 //! | `flaws` | F7, F8, F12 of PROTOCOL.md 4: clocks, slow clients, folders |
+//! | `lock` | what is locked stays |
 //! | `usage` | limits of buckets hold, and what is counted is there |
 //! | `basic` | what S3 promises of single operations |
 
 mod basic;
 mod flaws;
 mod interleave;
+mod lock;
 mod race;
 mod random;
 mod s3model;

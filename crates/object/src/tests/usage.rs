@@ -29,7 +29,8 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     put(&store, "bucket", "a", &body(400)).await.unwrap();
     assert_eq!(used(&store), Some((800, 2)), "every version counts");
     assert!(full(put(&store, "bucket", "b", &body(201)).await));
-    let from = CopySource { bucket: "bucket".into(), key: "a".into(), version: None, conditions: Conditions::NONE };
+    let from =
+        CopySource { bucket: "bucket".into(), key: "a".into(), version: None, conditions: Conditions::NONE };
     let spec = || CopySpec { changes: true, ..CopySpec::default() };
     assert!(full(store.copy(&from, "bucket", "c", spec()).await), "a copy");
     assert!(full(store.copy(&from, "bucket", "a", spec()).await), "a copy of the record alone");

@@ -121,7 +121,16 @@ pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if !list.is_empty() {
         documents.insert(acl::ACL.to_owned(), list.into());
     }
-    let spec = CreateBucket { object_lock: false, region: cx.region.clone(), documents };
+    let object_lock = match headers::ascii(&call.headers, "x-amz-bucket-object-lock-enabled") {
+        None | Some("") => false,
+        Some(v) if v.eq_ignore_ascii_case("true") => true,
+        Some(v) if v.eq_ignore_ascii_case("false") => false,
+        Some(_) => {
+            let text = "x-amz-bucket-object-lock-enabled must be true or false.";
+            return Err(Fault::with(Code::INVALID_ARGUMENT, text));
+        }
+    };
+    let spec = CreateBucket { object_lock, region: cx.region.clone(), documents };
     cx.store.create_bucket(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.set(header::LOCATION, format!("/{}", call.bucket));

@@ -66,18 +66,18 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let from = source(call)?;
     let class = headers::class(&call.headers)?;
-    let meta = if replaces(call, "x-amz-metadata-directive")? {
-        Some(super::put::version_spec(cx, call)?.0.meta)
-    } else {
-        None
-    };
+    let meta =
+        if replaces(call, "x-amz-metadata-directive")? { Some(super::put::metadata(call)?.0) } else { None };
     let tags = if replaces(call, "x-amz-tagging-directive")? {
         Some(headers::tagging(&call.headers)?.unwrap_or_default())
     } else {
         None
     };
     let checksum = call.checksum_algorithm()?;
+    let (retention, legal_hold) = super::lock::for_new_object(cx, &call.bucket, &call.headers)?;
     let spec = CopySpec {
+        retention,
+        legal_hold,
         changes: call.headers.contains_key("x-amz-storage-class") || tags.is_some() || checksum.is_some(),
         meta,
         tags,

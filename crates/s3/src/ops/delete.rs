@@ -20,8 +20,12 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
     let conditions = headers::conditions(&call.headers, "")?;
-    let deleted =
-        cx.store.delete(&call.bucket, &call.key, version, &conditions).await.map_err(|e| call.fault(e))?;
+    let bypass = match version {
+        None => false,
+        Some(_) => super::lock::bypasses(cx, call, &call.key, call.query.filled("versionId")).await,
+    };
+    let delete = cx.store.delete_bypassing(&call.bucket, &call.key, version, &conditions, bypass);
+    let deleted = delete.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(deleted.version_id);
     if deleted.delete_marker {
@@ -74,11 +78,12 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 async fn permitted(cx: &Context, call: &Call, entries: &mut [Entry], what: Vec<ToDelete>) -> Vec<ToDelete> {
     let mut kept = Vec::with_capacity(what.len());
     let open = entries.iter_mut().filter(|e| e.refused.is_none());
-    for (entry, delete) in open.zip(what) {
+    for (entry, mut delete) in open.zip(what) {
         let version = entry.version.as_deref();
         let action = if version.is_some() { Action::DeleteObjectVersion } else { Action::DeleteObject };
         let need = Need { action, bucket: &call.bucket, key: &entry.key, version };
         if call.may(cx, &need).await {
+            delete.bypass = version.is_some() && super::lock::bypasses(cx, call, &entry.key, version).await;
             kept.push(delete);
         } else {
             entry.refused = Some(Fault::new(Code::ACCESS_DENIED));
@@ -172,7 +177,11 @@ fn object(doc: &mut Doc<'_>) -> Outcome<(Entry, Option<ToDelete>)> {
     } else if parsed == Some(None) {
         refused = Some(Fault::with(Code::NO_SUCH_VERSION, "The specified version id is not valid."));
     }
-    let delete =
-        refused.is_none().then(|| ToDelete { key: key.clone(), version: parsed.flatten(), conditions });
+    let delete = refused.is_none().then(|| ToDelete {
+        key: key.clone(),
+        version: parsed.flatten(),
+        conditions,
+        bypass: false,
+    });
     Ok((Entry { key, version, refused }, delete))
 }

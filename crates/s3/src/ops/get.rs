@@ -48,7 +48,8 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let version = call.version()?;
     for _ in 0..CHANGES {
         let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
-        if let Some(answer) = read(call, &wanted, &object).await? {
+        if let Some(mut answer) = read(call, &wanted, &object).await? {
+            super::lock::show(cx, call, &object, &mut answer).await;
             return Ok(answer);
         }
     }

@@ -13,6 +13,7 @@ pub mod copy;
 pub mod delete;
 pub mod get;
 pub mod list;
+pub mod lock;
 pub mod multipart;
 pub mod post;
 pub mod put;
@@ -296,6 +297,10 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
             .element("ProposedSize", size.to_string())
             .element("MinSizeAllowed", ashlar_object::MIN_PART.to_string())
             .element("PartNumber", number.to_string()),
+        Error::Locked => Fault::with(
+            Code::ACCESS_DENIED,
+            "Access Denied because object protected by object lock.",
+        ),
         Error::QuotaExceeded { used, limit } => Fault::new(Code::QUOTA_EXCEEDED)
             .element("Used", used.to_string())
             .element("Quota", limit.to_string()),
@@ -374,6 +379,12 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::GetPublicAccessBlock => bucket_policy::get_block(cx, call),
         Op::PutPublicAccessBlock => Box::pin(bucket_policy::put_block(cx, call)).await,
         Op::DeletePublicAccessBlock => Box::pin(bucket_policy::delete_block(cx, call)).await,
+        Op::GetObjectLockConfiguration => lock::get_configuration(cx, call),
+        Op::PutObjectLockConfiguration => Box::pin(lock::put_configuration(cx, call)).await,
+        Op::GetObjectRetention => Box::pin(lock::get_retention(cx, call)).await,
+        Op::PutObjectRetention => Box::pin(lock::put_retention(cx, call)).await,
+        Op::GetObjectLegalHold => Box::pin(lock::get_legal_hold(cx, call)).await,
+        Op::PutObjectLegalHold => Box::pin(lock::put_legal_hold(cx, call)).await,
         Op::GetBucketOwnershipControls => acl::get_ownership(cx, call),
         Op::PutBucketOwnershipControls => Box::pin(acl::put_ownership(cx, call)).await,
         Op::DeleteBucketOwnershipControls => Box::pin(acl::delete_ownership(cx, call)).await,

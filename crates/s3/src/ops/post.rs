@@ -101,7 +101,8 @@ pub(crate) async fn post_object(
     form.finish().await?;
     check_sum(stated, sums.checksum.as_ref())?;
     let acl = crate::acl::for_new_object(cx, bucket, verified.identity(), &request)?;
-    let spec = VersionSpec { meta, tags, acl };
+    let (retention, legal_hold) = super::lock::for_new_object(cx, bucket, &request)?;
+    let spec = VersionSpec { meta, tags, acl, retention, legal_hold };
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);
@@ -117,6 +118,7 @@ async fn permit(cx: &Context, asker: &Asker<'_>, bucket: &str, key: &str, form: 
     if crate::permit::asks_for_acl(asker.headers) {
         actions.push(Action::PutObjectAcl);
     }
+    actions.extend(crate::permit::locks(asker.headers));
     for action in actions {
         if !asker.may(cx, &Need { action, bucket, key, version: None }).await {
             return Err(Fault::new(Code::ACCESS_DENIED));

@@ -3,7 +3,7 @@
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
 use ashlar_checksum::Algorithm;
-use ashlar_object::{Class, MAX_PUT, PutSpec, Sums, VersionSpec};
+use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
 use super::{Answer, Call, Context, STORAGE_CLASS};
 use crate::fault::{Code, Fault, Outcome};
@@ -44,16 +44,23 @@ impl Promise {
     }
 }
 
-/// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
-pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
+/// Metadata and storage class, from the headers.
+pub fn metadata(call: &Call) -> Outcome<(Pairs, Class)> {
     let class = headers::class(&call.headers)?;
     let mut meta = headers::metadata(&call.headers)?;
     if class != Class::Standard {
         meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
     }
+    Ok((meta, class))
+}
+
+/// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
+pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
+    let (meta, class) = metadata(call)?;
     let tags = headers::tagging(&call.headers)?.unwrap_or_default();
     let acl = crate::acl::for_new_object(cx, &call.bucket, call.verified.identity(), &call.headers)?;
-    Ok((VersionSpec { meta, tags, acl }, class))
+    let (retention, legal_hold) = super::lock::for_new_object(cx, &call.bucket, &call.headers)?;
+    Ok((VersionSpec { meta, tags, acl, retention, legal_hold }, class))
 }
 
 /// `PutObject`.

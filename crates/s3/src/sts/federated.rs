@@ -136,9 +136,10 @@ impl Service {
         let given =
             |name: &'static str| form.filled(name).ok_or_else(|| invalid(format!("{name} is missing")));
         let role = form.filled("RoleArn");
+        let access = form.filled("WebIdentityAccessToken");
         let proof = match kind {
-            Kind::WebIdentity => vouch.web_identity(given("WebIdentityToken")?, role),
-            Kind::ClientGrants => vouch.web_identity(given("Token")?, role),
+            Kind::WebIdentity => vouch.web_identity(given("WebIdentityToken")?, access, role),
+            Kind::ClientGrants => vouch.web_identity(given("Token")?, access, role),
             Kind::Ldap => vouch.ldap(given("LDAPUsername")?, given("LDAPPassword")?),
             Kind::Certificate => vouch.certificate(arrival.certificates),
         };

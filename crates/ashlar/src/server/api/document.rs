@@ -1,15 +1,16 @@
 //! The description of the administration API, OpenAPI 3.1, made from the table of routes and the types.
 //!
-//! Invariant: a route without types fails a test. Must never know: what a route does.
+//! Invariant: a route without an answer or a decision about what it takes does not compile. Must never know: what a route does.
 
 use serde_json::{Map, Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{people, state};
-use crate::server::table::Route;
-use crate::server::{admin, identities, quotas};
+use super::{OpenApi, PolicyDocument, people, settings, state};
+use crate::server::settings as settings_door;
+use crate::server::table::{Route, SignInRoute};
+use crate::server::{admin, identities, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -19,14 +20,14 @@ struct Shape {
     schemas: Schemas,
 }
 
-fn of<T: ToSchema>() -> Option<Shape> {
+fn of<T: ToSchema>() -> Shape {
     let mut schemas = vec![(T::name().into_owned(), <T as PartialSchema>::schema())];
     T::schemas(&mut schemas);
-    Some(Shape { name: T::name().into_owned(), schemas })
+    Shape { name: T::name().into_owned(), schemas }
 }
 
 /// What a route answers.
-fn answer(route: Route) -> Option<Shape> {
+fn answer(route: Route) -> Shape {
     match route {
         Route::Info => of::<state::Info>(),
         Route::HealStatus => of::<state::HealStatus>(),
@@ -45,105 +46,261 @@ fn answer(route: Route) -> Option<Shape> {
         Route::PolicyList => of::<people::PolicyList>(),
         Route::PolicyGet | Route::PolicyPut => of::<people::NamedPolicy>(),
         Route::PolicyAttach | Route::PolicyDetach => of::<people::Associated>(),
+        Route::MappingList => of::<people::MappingList>(),
         Route::KeyList => of::<people::KeyList>(),
         Route::KeyCreate | Route::KeyGet | Route::KeyEdit => of::<people::Key>(),
         Route::KeyRemove => of::<people::KeyRemoved>(),
         Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => of::<state::BucketQuota>(),
         Route::Simulate => of::<people::Simulated>(),
+        Route::ProviderGet | Route::ProviderPut | Route::ProviderEdit => of::<settings::Provider>(),
+        Route::ProviderEnable | Route::ProviderDisable => of::<settings::Provider>(),
+        Route::ProviderRemove => of::<settings::ProviderRemoved>(),
+        Route::IamExport => of::<transfer::Document>(),
+        Route::IamImport => of::<people::Imported>(),
+        Route::SettingList => of::<settings::SettingList>(),
+        Route::SettingGet | Route::SettingPut => of::<settings::Setting>(),
+        Route::SettingRemove => of::<settings::SettingRemoved>(),
+        Route::ServiceStop | Route::ServiceRestart => of::<state::Ending>(),
         Route::Why => of::<state::RequestRecord>(),
-        // The description itself: any object.
-        Route::Document => Some(Shape { name: String::new(), schemas: Vec::new() }),
+        Route::Document => of::<OpenApi>(),
     }
 }
 
 /// The document that a route takes.
 fn order(route: Route) -> Option<Shape> {
-    match route {
+    Some(match route {
         Route::HealStart => of::<admin::Order>(),
         Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => of::<admin::Order>(),
         Route::UserPut => of::<identities::UserOrder>(),
         Route::GroupMembers => of::<identities::Members>(),
-        Route::PolicyPut => Some(Shape { name: String::new(), schemas: Vec::new() }),
+        Route::PolicyPut => of::<PolicyDocument>(),
         Route::PolicyAttach | Route::PolicyDetach => of::<identities::Association>(),
         Route::KeyCreate => of::<identities::KeyOrder>(),
         Route::KeyEdit => of::<identities::KeyPatch>(),
         Route::QuotaPut => of::<quotas::Order>(),
         Route::Simulate => of::<identities::Simulation>(),
-        _ => None,
+        Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
+        Route::IamImport => of::<transfer::Document>(),
+        Route::SettingPut => of::<settings_door::Order>(),
+        Route::ServiceStop | Route::ServiceRestart => of::<admin::EndOrder>(),
+        // A document that is sent all the same must be empty, or is not read.
+        Route::Info
+        | Route::HealStatus
+        | Route::Drives
+        | Route::DriveScrub
+        | Route::MetricsToken
+        | Route::UserList
+        | Route::UserEnable
+        | Route::UserDisable
+        | Route::UserRevoke
+        | Route::UserGet
+        | Route::UserRemove
+        | Route::GroupList
+        | Route::GroupEnable
+        | Route::GroupDisable
+        | Route::GroupGet
+        | Route::GroupRemove
+        | Route::PolicyList
+        | Route::PolicyGet
+        | Route::PolicyRemove
+        | Route::MappingList
+        | Route::KeyList
+        | Route::KeyGet
+        | Route::KeyRemove
+        | Route::QuotaGet
+        | Route::QuotaRemove
+        | Route::ProviderGet
+        | Route::ProviderRemove
+        | Route::ProviderEnable
+        | Route::ProviderDisable
+        | Route::IamExport
+        | Route::SettingList
+        | Route::SettingGet
+        | Route::SettingRemove
+        | Route::Why
+        | Route::Document => return None,
+    })
+}
+
+/// Whether nothing is done without the document.
+fn needs_order(route: Route) -> bool {
+    matches!(
+        route,
+        Route::DriveOffline
+            | Route::DriveOnline
+            | Route::DriveReplace
+            | Route::PolicyPut
+            | Route::PolicyAttach
+            | Route::PolicyDetach
+            | Route::QuotaPut
+            | Route::Simulate
+    )
+}
+
+/// The statuses of a success.
+fn statuses(route: Route) -> &'static [&'static str] {
+    match route {
+        Route::HealStart | Route::DriveScrub => &["202"],
+        // The first for a dry run.
+        Route::ServiceStop | Route::ServiceRestart => &["200", "202"],
+        _ => &["200"],
     }
 }
 
-/// The status of a success.
-fn status(route: Route) -> &'static str {
-    if matches!(route, Route::HealStart | Route::DriveScrub) { "202" } else { "200" }
+/// The statuses of refusals, and what they mean. `names`: something is named that may not exist;
+/// `changes`: it contradicts, or finds no room.
+fn refusals(names: bool, changes: bool) -> Vec<(&'static str, &'static str)> {
+    let all = [
+        ("400", "The request has to be changed", true),
+        ("403", "Not signed, or not permitted", true),
+        ("404", "What was named does not exist", names),
+        ("409", "It contradicts what is there", changes),
+        ("411", "A body without a length", true),
+        ("500", "The server failed", true),
+        ("503", "Not possible now; try again", true),
+        ("507", "The drives are full", changes),
+    ];
+    all.into_iter().filter(|(_, _, can)| *can).map(|(status, what, _)| (status, what)).collect()
 }
 
-/// Statuses of refusals, and what they mean.
-const REFUSALS: [(&str, &str); 9] = [
-    ("400", "The request has to be changed"),
-    ("403", "Not signed, or not permitted"),
-    ("404", "What was named does not exist"),
-    ("409", "It contradicts what is there"),
-    ("411", "A body without a length"),
-    ("500", "The server failed"),
-    ("501", "Not implemented"),
-    ("503", "Not possible now; try again"),
-    ("507", "The drives are full"),
-];
-
-fn content(shape: Shape, components: &mut Map<String, Value>) -> Value {
-    let schema = if shape.name.is_empty() {
-        json!({ "type": "object" })
-    } else {
-        json!({ "$ref": format!("#/components/schemas/{}", shape.name) })
+/// The pattern as OpenAPI writes paths, without the `/` before it.
+fn path(route: Route) -> String {
+    let pattern = route.pattern();
+    let names = match pattern.split('/').next().unwrap_or_default() {
+        "idp" => "{kind}/{name}",
+        "settings" => "{subsystem}/{target}",
+        "quotas" => "{bucket}",
+        "why" => "{request_id}",
+        "keys" => "{access_key}",
+        _ => "{name}",
     };
+    pattern.replace('*', names)
+}
+
+/// What stands in a path.
+fn parameter(name: &str) -> Value {
+    let (text, schema) = match name {
+        "kind" => ("", json!({ "type": "string", "enum": ["openid", "ldap", "tls"] })),
+        "subsystem" => {
+            let all: Vec<_> = settings_door::SUBSYSTEMS.iter().map(|s| s.name).collect();
+            ("", json!({ "type": "string", "enum": all }))
+        }
+        "target" => ("`_` where there is only one.", json!({ "type": "string", "minLength": 1 })),
+        _ => ("It may hold slashes.", json!({ "type": "string", "minLength": 1 })),
+    };
+    json!({ "name": name, "in": "path", "required": true, "description": text, "schema": schema })
+}
+
+/// The names between braces in a path.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
+}
+
+/// Refers to a type, and keeps its description.
+fn content(shape: Shape, components: &mut Map<String, Value>) -> Value {
+    let reference = format!("#/components/schemas/{}", shape.name);
     for (name, schema) in shape.schemas {
         components.insert(name, serde_json::to_value(schema).unwrap_or_default());
     }
-    json!({ "application/json": { "schema": schema } })
+    json!({ "application/json": { "schema": { "$ref": reference } } })
 }
 
-fn operation(route: Route, components: &mut Map<String, Value>) -> Option<Value> {
-    let mut answers = Map::new();
-    let good = content(answer(route)?, components);
-    answers.insert(status(route).into(), json!({ "description": "Done", "content": good }));
-    for (status, what) in REFUSALS {
-        let problem = content(of::<state::Problem>()?, components);
-        answers.insert(status.into(), json!({ "description": what, "content": problem }));
+/// All that is said about one request.
+struct Operation {
+    id: &'static str,
+    method: http::Method,
+    path: String,
+    text: String,
+    query: Vec<Value>,
+    order: Option<(Shape, bool)>,
+    statuses: &'static [&'static str],
+    answer: Shape,
+    open: bool,
+}
+
+impl Operation {
+    fn of(route: Route) -> Operation {
+        let actions: Vec<_> = route.actions().iter().map(|a| a.name()).collect();
+        let own = if route.may_be_own() { " Nobody needs it for what is their own." } else { "" };
+        let query = match route {
+            Route::KeyList => vec![
+                json!({ "name": "user", "in": "query", "description": "Whose; if left out, one's own.", "schema": { "type": "string" } }),
+                json!({ "name": "all", "in": "query", "description": "Everybody's.", "schema": { "type": "boolean" } }),
+            ],
+            _ => Vec::new(),
+        };
+        Operation {
+            id: route.name(),
+            method: route.method(),
+            path: path(route),
+            text: format!("Permitted by {}.{own}", actions.join(" or ")),
+            query,
+            order: order(route).map(|shape| (shape, needs_order(route))),
+            statuses: statuses(route),
+            answer: answer(route),
+            open: false,
+        }
     }
-    let actions: Vec<_> = route.actions().iter().map(|a| a.name()).collect();
-    let mut operation = json!({
-        "operationId": route.name(),
-        "description": format!("Permitted by {}.", actions.join(" or ")),
-        "responses": answers,
-    });
-    let mut parameters = Vec::new();
-    if route.pattern().contains('*') {
-        let text = json!({ "type": "string", "minLength": 1 });
-        parameters.push(json!({ "name": "name", "in": "path", "required": true, "schema": text }));
+
+    fn of_sign_in(route: SignInRoute) -> Operation {
+        let (id, method, path) = route.row();
+        let (text, order, answer) = match route {
+            SignInRoute::Choices => {
+                ("Where a browser's user can sign in.", None, of::<settings::SignInChoices>())
+            }
+            SignInRoute::Back => {
+                let order = of::<providers::Back>();
+                ("Back from the provider.", Some((order, true)), of::<settings::Session>())
+            }
+        };
+        let (path, text) = (path.to_owned(), format!("{text} Needs no signature."));
+        Operation { id, method, path, text, query: Vec::new(), order, statuses: &["200"], answer, open: true }
     }
-    if route == Route::KeyList {
-        parameters.push(json!({ "name": "user", "in": "query", "schema": { "type": "string" } }));
-        parameters.push(json!({ "name": "all", "in": "query", "schema": { "type": "boolean" } }));
+
+    /// Puts it where it belongs.
+    fn put(self, paths: &mut Map<String, Value>, components: &mut Map<String, Value>) {
+        let named = self.path.contains('{') || self.order.is_some();
+        let changes = self.method != http::Method::GET;
+        let mut answers = Map::new();
+        let good = content(self.answer, components);
+        for status in self.statuses {
+            answers.insert((*status).into(), json!({ "description": "Done", "content": good }));
+        }
+        for (status, what) in refusals(named, changes) {
+            let problem = content(of::<state::Problem>(), components);
+            answers.insert(status.into(), json!({ "description": what, "content": problem }));
+        }
+        let mut out = json!({ "operationId": self.id, "description": self.text, "responses": answers });
+        let parameters: Vec<Value> = names(&self.path).map(parameter).chain(self.query).collect();
+        if !parameters.is_empty() {
+            out["parameters"] = json!(parameters);
+        }
+        if let Some((order, required)) = self.order {
+            out["requestBody"] = json!({ "required": required, "content": content(order, components) });
+        }
+        if self.open {
+            out["security"] = json!([]);
+        }
+        let item = paths.entry(format!("/{}", self.path)).or_insert_with(|| json!({}));
+        item[self.method.as_str().to_ascii_lowercase()] = out;
     }
-    if !parameters.is_empty() {
-        operation["parameters"] = json!(parameters);
-    }
-    if let Some(order) = order(route) {
-        let required = route == Route::PolicyPut;
-        operation["requestBody"] = json!({ "required": required, "content": content(order, components) });
-    }
-    Some(operation)
+}
+
+/// Every request there is.
+fn operations() -> Vec<Operation> {
+    let mut all: Vec<_> = Route::ALL.iter().map(|route| Operation::of(*route)).collect();
+    // Without a name: all of a kind.
+    let (id, path, answer) = ("ProviderList", "idp/{kind}".to_owned(), of::<settings::ProviderList>());
+    all.push(Operation { id, path, answer, ..Operation::of(Route::ProviderGet) });
+    all.extend(SignInRoute::ALL.map(Operation::of_sign_in));
+    all
 }
 
 /// The whole description. `base`: where the paths begin, for instance `/ashlar/api/v1`.
 pub fn document(base: &str) -> Value {
     let (mut paths, mut components) = (Map::new(), Map::new());
-    for route in Route::ALL {
-        let Some(operation) = operation(*route, &mut components) else { continue };
-        let path = format!("/{}", route.pattern().replace('*', "{name}"));
-        let item = paths.entry(path).or_insert_with(|| json!({}));
-        item[route.method().as_str().to_ascii_lowercase()] = operation;
+    for operation in operations() {
+        operation.put(&mut paths, &mut components);
     }
     json!({
         "openapi": "3.1.0",
@@ -168,6 +325,8 @@ pub fn document(base: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     fn references(value: &Value, out: &mut Vec<String>) {
@@ -181,20 +340,61 @@ mod tests {
         }
     }
 
+    /// A schema that says something: members, or why there are none.
+    fn says(schema: &Value) -> bool {
+        schema["properties"].is_object()
+            || schema["allOf"].is_array()
+            || schema["anyOf"].is_array()
+            || schema["description"].is_string()
+    }
+
     #[test]
     fn every_route_is_described() {
         let document = document("/x");
-        for route in Route::ALL {
-            let path = format!("/{}", route.pattern().replace('*', "{name}"));
-            let method = route.method().as_str().to_ascii_lowercase();
-            assert_eq!(document["paths"][&path][&method]["operationId"], route.name(), "{route:?}");
+        let schemas = &document["components"]["schemas"];
+        let mut want: Vec<_> =
+            Route::ALL.iter().map(|r| (r.name(), r.method(), path(*r), order(*r).is_some())).collect();
+        for route in SignInRoute::ALL {
+            let (name, method, path) = route.row();
+            want.push((name, method, path.to_owned(), route == SignInRoute::Back));
+        }
+        for (name, method, path, takes) in want {
+            let operation = &document["paths"][format!("/{path}")][method.as_str().to_ascii_lowercase()];
+            assert_eq!(operation["operationId"], name);
+            assert_eq!(operation["requestBody"].is_object(), takes, "{name}");
+            let mut all = Vec::new();
+            references(operation, &mut all);
+            assert!(all.len() >= 2 + usize::from(takes), "{name}: an answer, a problem, and what it takes");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let reference = &response["content"]["application/json"]["schema"]["$ref"];
+                let own = reference.as_str().unwrap() != "#/components/schemas/Problem";
+                assert_eq!(own, status.starts_with('2'), "{name} {status}");
+            }
+            for parameter in names(&path) {
+                let all = operation["parameters"].as_array().unwrap();
+                assert!(all.iter().any(|p| p["name"] == parameter && p["in"] == "path"), "{name}");
+            }
         }
         let mut all = Vec::new();
         references(&document, &mut all);
-        assert!(all.len() > 100);
         for reference in all {
             let name = reference.strip_prefix("#/components/schemas/").unwrap();
-            assert!(document["components"]["schemas"][name].is_object(), "{reference}");
+            assert!(says(&schemas[name]), "{reference} {}", schemas[name]);
+        }
+    }
+
+    #[test]
+    fn names_mean_one_type_and_one_request() {
+        let mut seen: BTreeMap<String, Value> = BTreeMap::new();
+        let mut requests = BTreeSet::new();
+        for operation in operations() {
+            assert!(requests.insert(operation.id), "{} occurs twice", operation.id);
+            let order = operation.order.map(|(shape, _)| shape);
+            for (name, schema) in order.into_iter().chain([operation.answer]).flat_map(|s| s.schemas) {
+                let schema = serde_json::to_value(schema).unwrap();
+                let before = seen.entry(name.clone()).or_insert_with(|| schema.clone());
+                assert_eq!(*before, schema, "{name} means two types");
+            }
         }
     }
 }

@@ -4,18 +4,81 @@
 //! |---|---|
 //! | `state` | the server's state: drives, groups, healing, records of requests |
 //! | `people` | users, groups, policies, access keys |
+//! | `settings` | settings, identity providers, signing in |
 //! | `document` | the description |
+//!
+//! Documents that clients send are types beside the code that reads them.
 //!
 //! Invariant: an answer is made from the type that describes it. Must never know: how anything is done.
 
 pub mod document;
 pub mod people;
+pub mod settings;
 pub mod state;
 
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::openapi::schema::{AnyOfBuilder, Object, ObjectBuilder, Schema, Type};
+use utoipa::openapi::RefOr;
+use utoipa::{PartialSchema, ToSchema};
 
 /// An answer as JSON. Types here have names as keys and no values that JSON has not, so this cannot fail.
 pub fn value(of: impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
+
+fn described(text: &str) -> ObjectBuilder {
+    ObjectBuilder::new().description(Some(text))
+}
+
+/// Stands in a description for a policy; `policy` reads it.
+pub struct PolicyDocument;
+
+impl PartialSchema for PolicyDocument {
+    fn schema() -> RefOr<Schema> {
+        described("A policy document: see docs/policy.md.").schema_type(Type::Object).into()
+    }
+}
+
+impl ToSchema for PolicyDocument {}
+
+/// Stands in a description for a policy that may also come as text.
+pub struct PolicyOrText;
+
+impl PartialSchema for PolicyOrText {
+    fn schema() -> RefOr<Schema> {
+        let text = "A policy document, or its text; an empty text is none.";
+        let either = AnyOfBuilder::new().description(Some(text)).item(Object::with_type(Type::Object));
+        either.item(Object::with_type(Type::String)).into()
+    }
+}
+
+impl ToSchema for PolicyOrText {}
+
+/// Stands in a description for that description.
+pub struct OpenApi;
+
+impl PartialSchema for OpenApi {
+    fn schema() -> RefOr<Schema> {
+        let text = "An OpenAPI 3.1 document.";
+        let object = || Object::with_type(Type::Object);
+        let all = described(text).schema_type(Type::Object);
+        let all = all.property("openapi", Object::with_type(Type::String)).required("openapi");
+        let all = all.property("paths", object()).required("paths");
+        all.property("components", object()).required("components").into()
+    }
+}
+
+impl ToSchema for OpenApi {}
+
+/// Stands in a description for what may be anything.
+pub struct Anything;
+
+impl PartialSchema for Anything {
+    fn schema() -> RefOr<Schema> {
+        let any = utoipa::openapi::schema::SchemaType::AnyValue;
+        described("Any value.").schema_type(any).into()
+    }
+}
+
+impl ToSchema for Anything {}

@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::PolicyDocument;
+
 /// A user.
 #[derive(Serialize, ToSchema, Default)]
 pub struct User {
@@ -44,7 +46,7 @@ pub struct GroupList {
 #[derive(Serialize, ToSchema)]
 pub struct NamedPolicy {
     pub name: String,
-    #[schema(value_type = Object)]
+    #[schema(value_type = PolicyDocument)]
     pub document: Value,
     pub built_in: bool,
     pub users: Vec<String>,
@@ -70,6 +72,22 @@ pub struct Associated {
     pub federated_group: Option<String>,
 }
 
+/// Policies of a user or group of another directory.
+#[derive(Serialize, ToSchema)]
+pub struct Mapping {
+    pub name: String,
+    /// It is a group's.
+    pub group: bool,
+    pub policies: Vec<String>,
+    pub changed_ms: i64,
+}
+
+/// Policies of users and groups of other directories.
+#[derive(Serialize, ToSchema)]
+pub struct MappingList {
+    pub mappings: Vec<Mapping>,
+}
+
 /// An access key.
 #[derive(Serialize, ToSchema)]
 pub struct Key {
@@ -77,7 +95,7 @@ pub struct Key {
     /// Whom it acts for.
     pub user: String,
     pub enabled: bool,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<PolicyDocument>)]
     pub policy: Option<Value>,
     pub expires_ms: Option<i64>,
     pub name: String,
@@ -129,4 +147,25 @@ pub struct Statement {
     pub effect: &'static str,
     pub applies: bool,
     pub why_not: Option<String>,
+}
+
+/// What became of an import.
+#[derive(Serialize, ToSchema)]
+pub struct Imported {
+    pub records: Vec<ImportedRecord>,
+}
+
+/// What became of one record of an import.
+#[derive(Serialize, ToSchema)]
+pub struct ImportedRecord {
+    /// `policy`, `user`, `group`, `key`, `user_policies`, `group_policies`, `federated_user_policies` or
+    /// `federated_group_policies`.
+    pub kind: &'static str,
+    pub name: String,
+    /// Those that were to be attached.
+    pub policies: Vec<String>,
+    /// `added`, `skipped` or `failed`.
+    pub outcome: &'static str,
+    /// Empty if it was added.
+    pub why: String,
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::Anything;
 
 /// Everything an operator wants to see first.
 #[derive(Serialize, ToSchema)]
@@ -79,23 +81,23 @@ pub struct DriveState {
     /// `online`, `joining`, `read-only`, `fenced`, `offline` or `held`.
     pub state: &'static str,
     pub problem: Option<String>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    #[schema(inline)]
-    pub figures: Option<DriveFigures>,
-}
-
-/// What is measured on a drive.
-#[derive(Serialize, ToSchema)]
-pub struct DriveFigures {
-    pub capacity: u64,
-    pub used: u64,
-    pub free: u64,
-    pub read_errors: u64,
-    pub reads: u64,
-    pub writes: u64,
-    pub syncs: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_errors: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syncs: Option<u64>,
     /// Mean time of a group commit.
-    pub commit_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit_ms: Option<f64>,
     pub rebuild: Option<Rebuild>,
 }
 
@@ -181,7 +183,7 @@ pub struct BucketQuota {
 }
 
 /// What is known of a request. Empty fields are left out; see docs/audit.md.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct RequestRecord {
     /// `2026-11-21T18:43:11.123Z`.
     pub time: String,
@@ -196,8 +198,19 @@ pub struct RequestRecord {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub micros: u64,
+    /// What was done to whom, who asked, and what decided.
     #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, Anything>)]
     pub more: BTreeMap<String, serde_json::Value>,
+}
+
+/// The process ends, or would.
+#[derive(Serialize, ToSchema)]
+pub struct Ending {
+    /// False: it was only asked whether it would.
+    pub ending: bool,
+    /// The same program starts in its place.
+    pub restart: bool,
 }
 
 /// Something was not done.

@@ -197,7 +197,7 @@ impl Pair {
         put.write(body.slice(..cut)).await.unwrap();
         put.write(body.slice(cut..)).await.unwrap();
         let tags = self.pairs("t");
-        let carried = VersionSpec { meta: spec.clone(), tags: tags.clone(), acl: String::new() };
+        let carried = VersionSpec { meta: spec.clone(), tags: tags.clone(), ..VersionSpec::default() };
         let got = put.commit(carried, &c).await;
         same!(self, got, want);
         if let Ok(done) = got {
@@ -359,6 +359,7 @@ impl Pair {
                 key: e.entry.key.clone(),
                 version: Some(e.version_id),
                 conditions: Conditions::NONE,
+                bypass: false,
             });
             for done in self.store.delete_many(b, what.collect()).await.unwrap() {
                 done.unwrap();

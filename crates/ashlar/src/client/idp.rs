@@ -1,0 +1,255 @@
+//! `ashlar admin idp openid|ldap|tls`: identity providers of an Ashlar server, in mc's verbs.
+//!
+//! Invariants: with `--json` the server's own answer is printed; a secret can come from a file, so that it
+//! shows neither in the list of processes nor in the shell's history; none is ever printed.
+
+use ashlar_client::Method;
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Context,
+    admin::ask_with,
+    failure::{Failure, Outcome, While},
+    iam::{order, shown},
+    output::Tone,
+};
+
+/// The one without a name.
+const UNNAMED: &str = "_";
+
+/// Which kind.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// OpenID Connect providers
+    #[command(subcommand)]
+    Openid(Verb),
+    /// LDAP servers, Active Directory
+    #[command(subcommand)]
+    Ldap(LdapVerb),
+    /// Client certificates
+    #[command(subcommand)]
+    Tls(Verb),
+}
+
+/// What to do about them.
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// Configure one; the server asks it before it answers
+    Add(Settings),
+    /// Change some of its values; an empty value takes one away
+    Update(Settings),
+    /// Show all
+    #[command(visible_alias = "ls")]
+    List {
+        /// The server's alias
+        alias: String,
+    },
+    /// Show one
+    Info(One),
+    /// Forget one: its users' sessions and access keys end
+    #[command(visible_alias = "rm")]
+    Remove(One),
+    /// Use one again
+    Enable(One),
+    /// Use one no longer: its users' sessions and access keys do not count
+    Disable(One),
+}
+
+/// What to do about LDAP.
+#[derive(Subcommand, Debug)]
+pub enum LdapVerb {
+    #[command(flatten)]
+    Settings(Verb),
+    /// Policies of its users and groups
+    #[command(subcommand)]
+    Policy(LdapPolicy),
+}
+
+/// Who gets policies.
+#[derive(Subcommand, Debug)]
+pub enum LdapPolicy {
+    /// Give policies to a user or group
+    Attach(LdapAssociation),
+    /// Take policies from a user or group
+    Detach(LdapAssociation),
+}
+
+/// To whom.
+#[derive(Args, Debug)]
+pub struct LdapAssociation {
+    /// The server's alias
+    alias: String,
+    /// The policies
+    #[arg(required = true)]
+    policies: Vec<String>,
+    /// A user's distinguished name
+    #[arg(long, short, conflicts_with = "group", required_unless_present = "group")]
+    user: Option<String>,
+    /// A group's distinguished name
+    #[arg(long, short)]
+    group: Option<String>,
+}
+
+/// Which one.
+#[derive(Args, Debug)]
+pub struct One {
+    /// The server's alias
+    alias: String,
+    /// Its name
+    #[arg(default_value = UNNAMED)]
+    name: String,
+}
+
+/// Which one, and its values.
+#[derive(Args, Debug)]
+pub struct Settings {
+    /// The server's alias
+    alias: String,
+    /// Its name, if it has one, then NAME=VALUE; with @FILE as the value it is read from a file
+    #[arg(required = true, value_name = "[NAME] KEY=VALUE")]
+    values: Vec<String>,
+}
+
+/// The name, and the values.
+fn parts(words: &[String]) -> Outcome<(String, Map<String, Value>)> {
+    let (name, pairs) = match words.split_first() {
+        Some((first, rest)) if !first.contains('=') => (first.clone(), rest),
+        _ => (UNNAMED.to_owned(), words),
+    };
+    let mut values = Map::new();
+    for pair in pairs {
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("`{pair}`: write KEY=VALUE, for instance client_id=ashlar"))
+        })?;
+        let value = match value.strip_prefix('@') {
+            None => value.to_owned(),
+            Some(file) => std::fs::read_to_string(file)
+                .when(|| format!("cannot read `{file}`"))?
+                .trim_end_matches(['\n', '\r'])
+                .to_owned(),
+        };
+        if values.insert(key.to_owned(), json!(value)).is_some() {
+            return Err(Failure::usage(format!("`{key}` is given twice")));
+        }
+    }
+    if values.is_empty() {
+        return Err(Failure::usage("no values; write KEY=VALUE, for instance client_id=ashlar"));
+    }
+    Ok((name, values))
+}
+
+/// Does it.
+pub async fn run(command: Command, context: &Context) -> Outcome {
+    let (kind, verb) = match command {
+        Command::Openid(verb) => ("openid", verb),
+        Command::Ldap(LdapVerb::Settings(verb)) => ("ldap", verb),
+        Command::Ldap(LdapVerb::Policy(command)) => return policy(command, context).await,
+        Command::Tls(verb) => ("tls", verb),
+    };
+    let path = |name: &str| format!("idp/{kind}/{name}");
+    let change = |one: &One, suffix: &str| (one.alias.clone(), format!("{}{suffix}", path(&one.name)));
+    let (method, (alias, path), body, done) = match &verb {
+        Verb::List { alias } => return list(context, alias, &format!("idp/{kind}")).await,
+        Verb::Info(one) => {
+            let answer = ask_with(context, &one.alias, Method::GET, &path(&one.name), &[], None).await?;
+            context.output.result(|| answer.clone(), || text(&answer));
+            return Ok(());
+        }
+        Verb::Add(s) | Verb::Update(s) => {
+            let (name, values) = parts(&s.values)?;
+            let add = matches!(verb, Verb::Add(_));
+            let method = if add { Method::PUT } else { Method::PATCH };
+            let done = if add { "Added" } else { "Changed" };
+            (method, (s.alias.clone(), path(&name)), Some(json!({ "values": values })), done)
+        }
+        Verb::Remove(one) => (Method::DELETE, change(one, ""), None, "Removed."),
+        Verb::Enable(one) => (Method::POST, change(one, "/enable"), None, "Enabled"),
+        Verb::Disable(one) => (Method::POST, change(one, "/disable"), None, "Disabled"),
+    };
+    let answer = ask_with(context, &alias, method, &path, &[], body.as_ref()).await?;
+    let rest = if answer["name"].is_string() { format!(":\n{}", text(&answer)) } else { String::new() };
+    context.output.done(|| answer, || format!("{done}{rest}"));
+    Ok(())
+}
+
+async fn policy(command: LdapPolicy, context: &Context) -> Outcome {
+    let (association, verb) = match command {
+        LdapPolicy::Attach(association) => (association, "attach"),
+        LdapPolicy::Detach(association) => (association, "detach"),
+    };
+    let LdapAssociation { alias, policies, user, group } = association;
+    // The command line sees to it that there is one of them.
+    let (field, name) = match user {
+        Some(user) => ("federated_user", user),
+        None => ("federated_group", group.unwrap_or_default()),
+    };
+    let text = format!("{verb}ed {}: `{name}`.", policies.join(", "));
+    let mut body = json!({ "policies": policies });
+    body[field] = json!(name);
+    order(context, &alias, Method::POST, &format!("policies/{verb}"), Some(&body), text).await
+}
+
+/// One provider, as people read it.
+fn text(provider: &Value) -> String {
+    let mut lines = vec![
+        format!("{:<22}{}", "name", shown("", &provider["name"])),
+        format!("{:<22}{}", "state", shown("enabled", &provider["enabled"])),
+    ];
+    if provider["problem"].is_string() {
+        lines.push(format!("{:<22}{}", "problem", shown("", &provider["problem"])));
+    }
+    let fixed = provider["environment"].as_array().cloned().unwrap_or_default();
+    for part in ["values", "facts"] {
+        for (name, value) in provider[part].as_object().into_iter().flatten() {
+            let from = if part == "values" && fixed.contains(&json!(name)) { "  (environment)" } else { "" };
+            lines.push(format!("{name:<22}{}{from}", shown("", value)));
+        }
+    }
+    lines.join("\n")
+}
+
+async fn list(context: &Context, alias: &str, path: &str) -> Outcome {
+    let answer = ask_with(context, alias, Method::GET, path, &[], None).await?;
+    let rows = answer["providers"].as_array().cloned().unwrap_or_default();
+    if context.output.json {
+        for row in rows {
+            context.output.result(|| row, String::new);
+        }
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_header(["Name", "State", "Role", "Note"]);
+    for row in &rows {
+        let on = row["enabled"] == json!(true);
+        let tone = if on { Tone::Good } else { Tone::Bad };
+        let note = if row["problem"].is_string() { &row["problem"] } else { &row["values"]["comment"] };
+        table.add_row([
+            shown("", &row["name"]),
+            context.output.paint(tone, shown("enabled", &row["enabled"])),
+            shown("", &row["facts"]["role_arn"]),
+            shown("", note),
+        ]);
+    }
+    context.output.result(|| Value::Null, || table.to_string());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values() {
+        let words = |all: &[&str]| all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        let (name, values) = parts(&words(&["k", "client_id=a=b", "comment="])).unwrap();
+        assert_eq!((name.as_str(), values["client_id"].as_str()), ("k", Some("a=b")));
+        assert_eq!(values["comment"], "");
+        assert_eq!(parts(&words(&["client_id=a"])).unwrap().0, "_");
+        for bad in [&["k"][..], &["k", "x"], &["a=1", "a=2"], &["a=@/nowhere/at/all"]] {
+            assert!(parts(&words(bad)).is_err(), "{bad:?}");
+        }
+    }
+}

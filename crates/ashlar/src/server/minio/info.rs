@@ -1,0 +1,76 @@
+//! The server: what it is made of, and ending it.
+//!
+//! Must never know: drives, but for what our own API says of them.
+
+use serde_json::{Value, json};
+
+use super::say::{self, Said, invalid, not_here};
+use super::{Called, Minio, string};
+use crate::server::table::Route;
+
+pub async fn info(door: &Minio, c: &Called) -> Said {
+    let ours = door.ask(c, Route::Info, "", Value::Null).await?;
+    let none = Vec::new();
+    let drives = ours["drives"].as_array().unwrap_or(&none);
+    let ok = |d: &&Value| matches!(string(d, "state"), "online" | "joining");
+    let online = drives.iter().filter(ok).count();
+    let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
+    let capacity = &ours["capacity"];
+    let used = capacity["usable"]
+        .as_u64()
+        .unwrap_or(0)
+        .saturating_sub(capacity["usable_free"].as_u64().unwrap_or(0));
+    let deployment = uuid(string(&ours, "deployment"));
+    // MinIO's clients take `totalDrivesPerSet` less the parity for the drives that hold data.
+    say::document(&json!({
+        "mode": "online",
+        "deploymentID": deployment,
+        "buckets": { "count": ours["buckets"] },
+        "objects": { "count": 0 },
+        "versions": { "count": 0 },
+        "deletemarkers": { "count": 0 },
+        "usage": { "size": used },
+        "services": { "kms": {}, "ldap": {} },
+        "backend": { "backendType": "Erasure", "onlineDisks": online, "offlineDisks": drives.len() - online,
+            "standardSCParity": ours["parity_shards"], "rrSCParity": ours["parity_shards"],
+            "totalSets": [1], "totalDrivesPerSet": [drives.len()] },
+        "servers": [{ "state": "online", "endpoint": c.host, "uptime": ours["uptime_s"],
+            "version": format!("ashlar {}", string(&ours, "version")), "commitID": "", "poolNumber": 1,
+            "network": { (&c.host): "online" }, "drives": listed }],
+    }))
+}
+
+fn drive(index: usize, d: &Value) -> Value {
+    let state = match string(d, "state") {
+        "online" | "joining" => "ok",
+        "offline" | "held" => "offline",
+        other => other,
+    };
+    json!({ "endpoint": d["path"], "path": d["path"], "state": state, "uuid": uuid(string(d, "id")),
+        "healing": string(d, "state") == "joining", "totalspace": d["capacity"].as_u64().unwrap_or(0),
+        "usedspace": d["used"].as_u64().unwrap_or(0), "availspace": d["free"].as_u64().unwrap_or(0),
+        "metrics": {}, "local": true, "pool_index": 0, "set_index": 0, "disk_index": index })
+}
+
+/// 32 hexadecimal digits in the form of a UUID.
+fn uuid(hex: &str) -> String {
+    match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
+        (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),
+        _ => hex.to_owned(),
+    }
+}
+
+pub async fn service(door: &Minio, c: &Called) -> Said {
+    let action = c.query("action");
+    let route = match action {
+        "stop" => Route::ServiceStop,
+        "restart" => Route::ServiceRestart,
+        "freeze" | "unfreeze" => return Err(not_here(&format!("The service action \"{action}\""))),
+        other => {
+            return Err(invalid(format!("\"{other}\" is no service action; there are stop and restart")));
+        }
+    };
+    let dry = c.query("dry-run") == "true";
+    door.ask(c, route, "", json!({ "dry_run": dry })).await?;
+    say::document(&json!({ "action": action, "dryRun": dry, "results": [{ "host": c.host }] }))
+}

@@ -1,0 +1,371 @@
+//! MinIO's administration API, so that `mc admin` and what was built on it administer Ashlar.
+//!
+//! | file | what |
+//! |---|---|
+//! | `table` | the calls, and what each becomes |
+//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info` | the translations, there and back |
+//! | `kv`, `archive` | MinIO's languages: settings in one line, identities in an archive |
+//! | `vault` | sealed documents |
+//! | `say` | answers and errors in MinIO's form |
+//!
+//! A request is verified like any other, found in the table, checked for permission, opened if it is
+//! sealed, and becomes requests of our own API (`admin::Admin::act`), whose answers are translated back.
+//! Invariants: nothing is decided here that protects anything: who may do what is decided behind `act`;
+//! before a signature was verified and an action of the call is permitted nothing is opened, sealed or
+//! read; another version of the API is told so (426), and what is not in the table is refused by name
+//! (501), both only to those who signed.
+//!
+//! Must never know: where identities and settings are kept.
+
+mod archive;
+mod info;
+mod keys;
+mod kv;
+mod policies;
+mod quotas;
+mod say;
+mod settings;
+mod table;
+mod transfer;
+mod users;
+mod vault;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_iam::Kind;
+use ashlar_s3::auth::{Request as Signed, Verified};
+use ashlar_s3::intake::Intake;
+use ashlar_s3::madmin::Key;
+use ashlar_s3::target::Target;
+use ashlar_s3::{Body, Code, Fault, Source};
+use http::header::HeaderValue;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::admin::{Admin, Ask, Refusal, unrecordable};
+use super::audit::Trail;
+use super::clock::now_ms;
+use super::routes::Peer;
+use super::table::Route;
+use say::{Answer, Said, invalid, not_here};
+use table::{BASE, Call, VERSION};
+use vault::Vault;
+
+/// Bytes of a document that are read and dropped after a refusal.
+const DRAIN: u64 = 1 << 20;
+/// How long that may take.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// The door.
+pub struct Minio {
+    admin: Arc<Admin>,
+    vault: Vault,
+}
+
+/// A call whose sender is known and may make it.
+pub struct Called {
+    call: Call,
+    /// The names in the path.
+    names: Vec<String>,
+    /// The sender, the query, and the document, opened.
+    ask: Ask,
+    /// Host and port that the client asked.
+    host: String,
+    /// What the document was opened with.
+    key: Option<Key>,
+}
+
+impl Called {
+    /// A value of the query; empty if it is not there.
+    fn query(&self, name: &str) -> &str {
+        self.ask.query.get(name).unwrap_or_default()
+    }
+
+    /// All values of a name in the query.
+    fn all(&self, name: &str) -> Vec<String> {
+        self.ask
+            .query
+            .iter()
+            .filter(|(n, v)| *n == name && !v.is_empty())
+            .map(|(_, v)| v.to_owned())
+            .collect()
+    }
+
+    /// The document.
+    fn document<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        serde_json::from_slice(&self.ask.body).map_err(|e| Refusal {
+            status: StatusCode::BAD_REQUEST,
+            code: "XMinioAdminConfigBadJSON",
+            why: format!("the document is not understood: {e}"),
+        })
+    }
+
+    /// The document, as text.
+    fn text(&self) -> Result<&str, Refusal> {
+        std::str::from_utf8(&self.ask.body).map_err(|_| invalid("the document is no text"))
+    }
+}
+
+impl Minio {
+    /// The door in front of our own.
+    pub fn new(admin: Arc<Admin>) -> Minio {
+        Minio { admin, vault: Vault::new() }
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        let id = self.admin.service().request_id();
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let mut who = String::new();
+        let head = (&method, request.uri(), request.headers());
+        let mut response = match Trail::begin(self.admin.service().audit(), &id, head, peer).await {
+            Ok(trail) => self.recorded(request, peer, trail, &mut who, (&path, &id)).await,
+            Err(_) => say::refused(&unrecordable(), &path, &id),
+        };
+        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert("x-amz-request-id", id);
+        }
+        response
+    }
+
+    /// Does what is asked for, and answers when that is recorded.
+    async fn recorded(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        mut trail: Trail,
+        who: &mut String,
+        (path, id): (&str, &str),
+    ) -> Response<Body> {
+        let said = match self.admit(request, peer, &mut trail, who).await {
+            Ok(mut called) => {
+                trail.what(called.call.name(), &called.names.join("/"), called.ask.body.len());
+                let said = self.act(&mut called).await;
+                let why = said.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
+                trail.decided(called.ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                said
+            }
+            Err(refusal) => Err(refusal),
+        };
+        match said {
+            Ok(answer) => {
+                let mut response = say::whole(answer.status, answer.body, answer.kind);
+                if answer.applied {
+                    response.headers_mut().insert(say::APPLIED, HeaderValue::from_static("true"));
+                }
+                trail.end(response, "").await
+            }
+            Err(no) => trail.end(say::refused(&no, path, id), no.code).await,
+        }
+    }
+
+    /// Checks the head, then reads and opens the document.
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<Called, Refusal> {
+        let (parts, incoming) = request.into_parts();
+        let expects = parts.headers.contains_key(http::header::EXPECT);
+        let mut source = Source::Hyper(incoming);
+        let (mut called, mut verified) = match self.check(&parts, peer, trail, who) {
+            Ok(checked) => checked,
+            Err(no) => {
+                // So that a client that is still sending gets to read why.
+                if !expects {
+                    source.drain(DRAIN, DRAIN_TIME).await;
+                }
+                return Err(no);
+            }
+        };
+        let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
+        let body = intake.collect(called.call.limit()).await?;
+        peer.watch.arm();
+        called.ask.who.used(now_ms());
+        if called.call.sealed() {
+            let (text, key) = self.vault.open(&called.ask.who, body).await?;
+            (called.ask.body, called.key) = (text, Some(key));
+        } else {
+            called.ask.body = body;
+        }
+        Ok(called)
+    }
+
+    /// Checks the signature, finds the call, checks that it is permitted and names what it needs.
+    fn check(
+        &self,
+        parts: &Parts,
+        peer: &Peer,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<(Called, Verified), Refusal> {
+        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
+        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
+        let signed =
+            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
+        let verified = self.admin.service().verifier().verify(&signed, now_ms().div_euclid(1000))?;
+        if verified.identity().kind == Kind::Anonymous {
+            return Err(Fault::new(Code::ACCESS_DENIED).into());
+        }
+        who.push_str(verified.access_key());
+        trail.who(verified.identity());
+        let (call, names) = named(&parts.method, &target.path)?;
+        let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+        let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);
+        trail.what(call.name(), &names.join("/"), 0);
+        if let Err(no) = permitted(call, &ask) {
+            trail.decided(ask.ruling.into_inner(), None);
+            return Err(no);
+        }
+        if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {
+            return Err(invalid(format!("the query lacks \"{name}\"")));
+        }
+        Ok((Called { call, names, ask, host: host.to_owned(), key: None }, verified))
+    }
+
+    async fn act(&self, called: &mut Called) -> Said {
+        let key = called.key.take();
+        let mut answer = self.translate(called).await?;
+        if called.call.seals() && !answer.body.is_empty() {
+            answer = Answer {
+                body: self.vault.seal(&called.ask.who, key, answer.body).await?,
+                kind: "application/octet-stream",
+                ..answer
+            };
+        }
+        Ok(answer)
+    }
+
+    async fn translate(&self, c: &Called) -> Said {
+        match c.call {
+            Call::UserList => users::list(self, c).await,
+            Call::UserInfo => users::info(self, c).await,
+            Call::UserAdd => users::add(self, c).await,
+            Call::UserStatus => users::status(self, c).await,
+            Call::UserRemove => users::remove(self, c).await,
+            Call::UserRevoke => users::revoke(self, c).await,
+            Call::GroupMembers => users::members(self, c).await,
+            Call::GroupInfo => users::group(self, c).await,
+            Call::GroupList => users::groups(self, c).await,
+            Call::GroupStatus => users::group_status(self, c).await,
+            Call::PolicyAdd => policies::add(self, c).await,
+            Call::PolicyInfo => policies::info(self, c).await,
+            Call::PolicyList => policies::list(self, c).await,
+            Call::PolicyRemove => policies::remove(self, c).await,
+            Call::PolicySet => policies::set(self, c).await,
+            Call::PolicyAttach | Call::PolicyDetach => policies::associate(self, c, "").await,
+            Call::PolicyAttachLdap | Call::PolicyDetachLdap => {
+                policies::associate(self, c, "federated_").await
+            }
+            Call::PolicyEntitiesLdap => policies::entities_ldap(self, c).await,
+            Call::PolicyEntities => policies::entities(self, c).await,
+            Call::KeyAdd => keys::add(self, c).await,
+            Call::KeyUpdate => keys::update(self, c).await,
+            Call::KeyInfo => keys::info(self, c).await,
+            Call::KeyInfoAny => keys::info_any(self, c).await,
+            Call::KeyInfoTemporary => keys::info_temporary(c),
+            Call::KeyList => keys::list(self, c).await,
+            Call::KeyListBulk => keys::bulk(self, c, "users").await,
+            Call::KeyListLdap => keys::bulk(self, c, "userDNs").await,
+            Call::KeyRemove => keys::remove(self, c).await,
+            Call::Info => info::info(self, c).await,
+            Call::Service => info::service(self, c).await,
+            Call::ConfigGet => settings::get(self, c).await,
+            Call::ConfigSet => settings::set(self, c).await,
+            Call::ConfigDelete => settings::delete(self, c).await,
+            Call::ConfigHelp => settings::help(self, c).await,
+            Call::ConfigExport => settings::export(self, c).await,
+            Call::ConfigImport => settings::import(self, c).await,
+            Call::IdpAdd | Call::IdpUpdate => settings::idp_put(self, c).await,
+            Call::IdpInfo => settings::idp_info(self, c).await,
+            Call::IdpList => settings::idp_list(self, c).await,
+            Call::IdpRemove => settings::idp_remove(self, c).await,
+            Call::QuotaInfo => quotas::get(self, c).await,
+            Call::QuotaSet => quotas::set(self, c).await,
+            Call::IamExport => transfer::export(self, c).await,
+            Call::IamImport | Call::IamImportV2 => transfer::import(self, c).await,
+        }
+    }
+
+    /// Asks our own API, in the name of whoever called.
+    async fn ask(&self, c: &Called, route: Route, name: &str, document: Value) -> Result<Value, Refusal> {
+        self.admin.act(&c.ask.other(route, name, &document)).await.map(|(_, value)| value)
+    }
+
+    /// As [`Minio::ask`], for what needs a query.
+    async fn ask_for(&self, c: &Called, route: Route, query: &str) -> Result<Value, Refusal> {
+        let mut ask = c.ask.other(route, "", &Value::Null);
+        ask.query = ashlar_s3::target::Query::parse(query)?;
+        self.admin.act(&ask).await.map(|(_, value)| value)
+    }
+}
+
+/// The call that a path names.
+fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
+    let rest = path.strip_prefix(BASE).unwrap_or_default();
+    let (version, what) = rest.split_once('/').unwrap_or((rest, ""));
+    if version != VERSION {
+        return Err(Refusal {
+            status: StatusCode::UPGRADE_REQUIRED,
+            code: "XMinioAdminVersionMismatch",
+            why: format!("this server speaks version {VERSION} of the administration API, not \"{version}\""),
+        });
+    }
+    Call::find(method, what).ok_or_else(|| not_here(&format!("MinIO's administration call {method} {what}")))
+}
+
+/// Refuses whoever may not make a call, before anything that costs is done for it.
+fn permitted(call: Call, ask: &Ask) -> Result<(), Refusal> {
+    let routes = call.routes();
+    let may = |r: &Route| ask.may(r.actions(), false) || (r.may_be_own() && ask.may(r.actions(), true));
+    let fine = if call.asks_all() { routes.iter().all(may) } else { routes.iter().any(may) };
+    if fine {
+        return Ok(());
+    }
+    let all: Vec<_> = routes.iter().flat_map(|r| r.actions()).copied().collect();
+    ask.need(&all, false)?;
+    // One of several that are all needed.
+    match routes.iter().find(|r| !may(r)) {
+        Some(route) => ask.need(route.actions(), false),
+        None => Ok(()),
+    }
+}
+
+/// A string of a document of ours.
+fn string<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// The strings of a list in a document of ours.
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Method;
+
+    #[test]
+    fn other_versions_and_unknown_calls_are_told_apart() {
+        let code = |path: &str| named(&Method::GET, path).map(|(c, _)| c).map_err(|no| no.status.as_u16());
+        assert_eq!(code("/minio/admin/v3/info"), Ok(Call::Info));
+        assert_eq!(code("/minio/admin/v3/idp-config/openid/kc"), Ok(Call::IdpInfo));
+        for path in ["/minio/admin/v4/info", "/minio/admin/v1/info", "/minio/admin/", "/minio/admin/v33/info"]
+        {
+            assert_eq!(code(path), Err(426), "{path}");
+        }
+        for path in
+            ["/minio/admin/v3", "/minio/admin/v3/", "/minio/admin/v3/top/locks", "/minio/admin/v3/add-user"]
+        {
+            assert_eq!(code(path), Err(501), "{path}");
+        }
+    }
+}

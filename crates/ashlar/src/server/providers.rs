@@ -1,0 +1,294 @@
+//! Settings of identity providers over HTTP, and signing in with a browser, below `/ashlar/admin/v1/`.
+//!
+//! | request | document | answer |
+//! |---|---|---|
+//! | `GET idp/KIND` | | `{"providers": [PROVIDER]}` |
+//! | `GET idp/KIND/NAME` | | PROVIDER |
+//! | `PUT idp/KIND/NAME` | `{"values": {"name": "value"}}` | PROVIDER; 409 if it is stored already |
+//! | `PATCH idp/KIND/NAME` | `{"values": {...}}`, put over those stored; an empty value takes one away | PROVIDER |
+//! | `DELETE idp/KIND/NAME` | | `{}` |
+//! | `POST idp/KIND/NAME/enable`, `disable` | | PROVIDER |
+//! | `GET login/openid` | | `{"providers": [{"name", "display_name", "url"}]}` |
+//! | `POST login/openid/callback` | `{"code": "...", "state": "...", "duration_s": 3600}` | `{"access_key", "secret", "token", "expires_ms", "user"}` |
+//!
+//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the one without a name. PROVIDER is
+//! `{"kind", "name", "enabled", "problem", "values", "environment", "facts"}`: `values` without secrets
+//! (`*redacted*` in their place, which a change takes for "as it is"), `environment` the names of values
+//! that come from there and cannot be changed here, `facts` what follows (`role_arn`, `issuer`).
+//!
+//! Invariants: a change is checked with the provider itself before it is stored; whoever makes a provider
+//! can become anybody, so it takes root or somebody who may everything; secrets come in and never go out;
+//! the two requests that need no signature say nothing that a browser's user must not know.
+//!
+//! Must never know: how a provider is asked.
+
+use std::sync::Arc;
+
+use ashlar_iam::{Assume, Iam, Identity, Values};
+use ashlar_idp::{Error, Idp, REDACTED, Shown, SignIn, Subsystem};
+use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
+use ashlar_s3::Source;
+use ashlar_s3::intake::Intake;
+use http::{Request, StatusCode, header};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::admin::{Ask, Refusal, Reply, denied, wrong};
+use super::api::{self, settings as shape};
+use super::clock::now_ms;
+use super::reach::Reach;
+use super::routes::Peer;
+use super::table::{Route, SignInRoute};
+
+/// Longest document of a sign-in.
+const LIMIT: usize = 16 * 1024;
+/// Seconds that a session lasts unless something else is asked for.
+const DURATION_S: i64 = 3600;
+
+/// The door to identity providers.
+pub struct Door {
+    iam: Arc<Iam>,
+    idp: Arc<Idp>,
+    /// One change at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// Values of an identity provider. An empty one is taken away.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = ProviderOrder)]
+pub struct Order {
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    values: Values,
+}
+
+/// What came back through the browser.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SignInBack)]
+pub struct Back {
+    code: String,
+    state: String,
+    /// Seconds that the session lasts; 3600 if it is left out.
+    duration_s: Option<i64>,
+}
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Refusal {
+        let (status, code) = match &e {
+            Error::Invalid(_) => (StatusCode::BAD_REQUEST, "InvalidRequest"),
+            Error::Unreachable(_) => (StatusCode::BAD_REQUEST, "IDPCommunicationError"),
+        };
+        Refusal { status, code, why: e.to_string() }
+    }
+}
+
+impl From<ashlar_iam::Refused> for Refusal {
+    fn from(why: ashlar_iam::Refused) -> Refusal {
+        use ashlar_iam::Refused as Why;
+        let of = |status, code, why: &str| Refusal { status, code, why: why.to_owned() };
+        match why {
+            Why::Unconfigured => wrong("no identity provider is configured"),
+            Why::Denied(_) => {
+                denied("The identity provider does not vouch for this. The server's log says why.")
+            }
+            Why::Expired => denied("The token has expired; sign in again."),
+            Why::Unavailable(_) => of(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "IDPCommunicationError",
+                "The identity provider cannot be reached. Try again.",
+            ),
+            Why::Busy => {
+                of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many sign in at once.")
+            }
+        }
+    }
+}
+
+fn shown(kind: Subsystem, p: &Shown) -> shape::Provider {
+    shape::Provider {
+        kind: kind.name().trim_start_matches("identity_").to_owned(),
+        name: p.target.name.clone(),
+        enabled: p.enabled,
+        problem: p.problem.clone(),
+        values: p.target.values.clone(),
+        environment: p.target.fixed.clone(),
+        facts: p.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+    }
+}
+
+/// The kind and the name in a path.
+fn named(text: &str) -> Result<(Subsystem, &str), Refusal> {
+    let (kind, name) = text.split_once('/').unwrap_or((text, ""));
+    let kind = Subsystem::find(kind).ok_or_else(|| Refusal {
+        status: StatusCode::NOT_FOUND,
+        code: "NoSuchEntity",
+        why: format!("\"{kind}\" is no kind of identity provider: openid, ldap and tls are"),
+    })?;
+    Ok((kind, name))
+}
+
+fn no_such(kind: Subsystem, name: &str) -> Refusal {
+    let why = format!("no \"{name}\" is stored for {}", kind.name());
+    Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchEntity", why }
+}
+
+impl Door {
+    /// The door to these providers.
+    pub fn new(iam: Arc<Iam>, idp: Arc<Idp>) -> Door {
+        Door { iam, idp, turn: tokio::sync::Mutex::default() }
+    }
+
+    /// The providers.
+    pub fn idp(&self) -> Arc<Idp> {
+        self.idp.clone()
+    }
+
+    /// Answers a request about settings.
+    pub async fn answer(&self, ask: &Ask) -> Reply {
+        ask.need(ask.route.actions(), false)?;
+        let (kind, name) = named(&ask.name)?;
+        if ask.route == Route::ProviderGet && name.is_empty() {
+            let providers = self.idp.shown(kind).iter().map(|p| shown(kind, p)).collect();
+            return Ok((StatusCode::OK, api::value(shape::ProviderList { providers })));
+        }
+        if name.is_empty() {
+            return Err(wrong("name the provider; the one without a name is \"_\""));
+        }
+        if ask.route == Route::ProviderGet {
+            return self.one(kind, name);
+        }
+        let _turn = self.turn.lock().await;
+        if ask.route == Route::ProviderRemove {
+            return self.remove(kind, name).await;
+        }
+        let order: Order = ask.document()?;
+        let stored = self.iam.setting(kind.name(), name).map(|s| s.values.clone());
+        let mut values = match (ask.route, stored) {
+            (Route::ProviderPut, None) => Values::new(),
+            (Route::ProviderPut, Some(_)) => {
+                let why = format!("\"{name}\" is configured already; update it");
+                return Err(Refusal { status: StatusCode::CONFLICT, code: "EntityAlreadyExists", why });
+            }
+            // What the environment configures can be switched off here.
+            (Route::ProviderEnable | Route::ProviderDisable, stored) => {
+                let known = self.idp.shown(kind).iter().any(|p| p.target.name == name);
+                stored.or(known.then(Values::new)).ok_or_else(|| no_such(kind, name))?
+            }
+            (_, stored) => stored.ok_or_else(|| no_such(kind, name))?,
+        };
+        for (key, value) in order.values {
+            match value.trim() {
+                "" => drop(values.remove(&key)),
+                REDACTED if ask.route == Route::ProviderPut => {
+                    return Err(wrong(format!("{key} is missing: {REDACTED} stands in its place")));
+                }
+                REDACTED => {}
+                _ => drop(values.insert(key, value)),
+            }
+        }
+        match ask.route {
+            Route::ProviderEnable => drop(values.insert("enable".into(), "on".into())),
+            Route::ProviderDisable => drop(values.insert("enable".into(), "off".into())),
+            _ => {}
+        }
+        if !Reach::of(&ask.who).is_full() {
+            let why = "Whoever configures an identity provider can become anybody: only root, or who may everything, does that.";
+            return Err(denied(format!("Access Denied. {why}")));
+        }
+        self.idp.check(kind, name, &values).await?;
+        self.iam.put_setting(kind.name(), name, &values).await?;
+        self.idp.reload();
+        tracing::info!(target: "ashlar::admin", kind = kind.name(), name, by = ask.who.user, "identity provider changed");
+        self.one(kind, name)
+    }
+
+    fn one(&self, kind: Subsystem, name: &str) -> Reply {
+        let all = self.idp.shown(kind);
+        let found = all.iter().find(|p| p.target.name == name).ok_or_else(|| no_such(kind, name))?;
+        Ok((StatusCode::OK, api::value(shown(kind, found))))
+    }
+
+    async fn remove(&self, kind: Subsystem, name: &str) -> Reply {
+        if self.iam.setting(kind.name(), name).is_none() {
+            let known = self.idp.shown(kind).into_iter().any(|p| p.target.name == name);
+            return Err(match known {
+                true => {
+                    wrong(format!("\"{name}\" is configured by the server's environment; change it there"))
+                }
+                false => no_such(kind, name),
+            });
+        }
+        self.iam.remove_setting(kind.name(), name).await?;
+        self.idp.reload();
+        Ok((StatusCode::OK, api::value(shape::ProviderRemoved {})))
+    }
+
+    /// Answers what is asked before anybody is known: `None` when this is another request. Only these two
+    /// requests of the administration need no signature.
+    pub async fn sign_in(&self, request: Request<Incoming>, peer: &Peer) -> Result<Reply, Request<Incoming>> {
+        let path = request.uri().path();
+        let path = super::admin::BASES.iter().find_map(|base| path.strip_prefix(base)).unwrap_or_default();
+        match SignInRoute::find(request.method(), path) {
+            Some(SignInRoute::Choices) => Ok(self.choices(&request, peer).await),
+            Some(SignInRoute::Back) => Ok(self.back(request, peer).await),
+            None => Err(request),
+        }
+    }
+
+    async fn choices(&self, request: &Request<Incoming>, peer: &Peer) -> Reply {
+        peer.watch.arm();
+        let host = request.headers().get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+        let origin = format!("{}://{host}", if peer.tls { "https" } else { "http" });
+        let all = self.idp.choices(&origin).await;
+        let all = all.into_iter().map(|c| shape::SignInChoice {
+            name: c.name,
+            display_name: c.display_name,
+            url: c.url,
+        });
+        Ok((StatusCode::OK, api::value(shape::SignInChoices { providers: all.collect() })))
+    }
+
+    async fn back(&self, request: Request<Incoming>, peer: &Peer) -> Reply {
+        let (parts, incoming) = request.into_parts();
+        let mut intake =
+            Intake::unchecked(Source::Hyper(incoming), &parts.headers).map_err(|(fault, _)| fault)?;
+        let body = intake.collect(LIMIT).await?;
+        peer.watch.arm();
+        let back: Back = serde_json::from_slice(&body)
+            .map_err(|_| wrong("send {\"code\": \"...\", \"state\": \"...\"}"))?;
+        let came = SignIn { code: back.code, state: back.state };
+        let vouched = self.idp.sign_in(&came).await.inspect_err(|why| {
+            tracing::info!(target: "ashlar::admin", peer = %peer.address, %why, "not signed in");
+        })?;
+        let identity = self.iam.federated(&vouched.who).filter(|i| !i.policies.is_empty());
+        let Some(identity) = identity else {
+            return Err(denied(format!("No policy is attached to {}, nor to its groups.", vouched.who.id)));
+        };
+        not_denied(&identity, peer)?;
+        let ask = Assume { duration_s: back.duration_s.unwrap_or(DURATION_S), policy: None };
+        let session = self.iam.assume_federated(vouched.who, &ask, vouched.until_ms)?;
+        tracing::info!(target: "ashlar::admin", user = identity.user, access_key = session.access_key, peer = %peer.address, "signed in");
+        let answer = shape::Session {
+            secret: session.secret.expose().to_owned(),
+            access_key: session.access_key,
+            token: session.token,
+            expires_ms: session.expires_ms,
+            user: identity.user.clone(),
+        };
+        Ok((StatusCode::OK, api::value(answer)))
+    }
+}
+
+/// Everybody may sign in, unless denied.
+fn not_denied(who: &Identity, peer: &Peer) -> Result<(), Refusal> {
+    let ip = Some(peer.address.ip());
+    let facts = Facts { now_ms: now_ms(), source_ip: ip, secure: peer.tls, ..Facts::default() };
+    let principal = who.principal();
+    let question = Question::new(Action::StsAssumeRoleWithWebIdentity, "", "", &principal, &facts);
+    if decide(&question, &who.authority(BucketRules::default(), true)).allowed {
+        return Ok(());
+    }
+    Err(denied("Access Denied."))
+}

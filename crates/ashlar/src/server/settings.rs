@@ -1,0 +1,278 @@
+//! Configuration that is changed while the server runs, over HTTP, below the administration paths.
+//!
+//! | request | document |
+//! |---|---|
+//! | `GET settings` | what is set, and which subsystems and names there are |
+//! | `GET settings/SUBSYSTEM/TARGET` | |
+//! | `PUT settings/SUBSYSTEM/TARGET` | `{"values": {"name": "value"}}`: others stay; an empty value is removed |
+//! | `DELETE settings/SUBSYSTEM/TARGET` | |
+//!
+//! Subsystems and names are MinIO's. A subsystem that exists once has the target `_`.
+//!
+//! Invariants: what changes who is let in, or what is noted down about them, is changed only by root or by
+//! who may everything; a secret value is never shown: [`HIDDEN`] stands for it, and sent back it means
+//! that the value stays; a name that its subsystem does not know is refused, and what the subsystem could
+//! not use is not stored.
+//!
+//! Must never know: what a value does.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ashlar_iam::{DEFAULT_TARGET, Error, Iam, Setting, Values};
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::admin::{Ask, Refusal, Reply, wrong};
+use super::api::{self, settings as shape};
+use super::identities::only_full;
+use super::table::Route;
+
+/// Asks a subsystem whether it could use these values for a target; the text says why not.
+pub type Check = Arc<dyn Fn(String, String, Values) -> Later + Send + Sync>;
+
+/// The answer, when the provider was asked.
+pub type Later = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// Stands for a secret that is set.
+pub const HIDDEN: &str = "*redacted*";
+
+/// A name that a subsystem has.
+pub struct Name {
+    /// As in MinIO.
+    pub name: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+    /// It is never shown.
+    pub secret: bool,
+}
+
+/// Something that can be configured.
+pub struct Subsystem {
+    /// As in MinIO.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// There can be several, each under a target of its own.
+    pub several: bool,
+    /// What it has.
+    pub names: &'static [Name],
+}
+
+const fn name(name: &'static str, help: &'static str) -> Name {
+    Name { name, help, secret: false }
+}
+
+const fn secret(name: &'static str, help: &'static str) -> Name {
+    Name { name, help, secret: true }
+}
+
+const ENABLE: Name = name("enable", "\"off\" keeps the settings and does not use them");
+const COMMENT: Name = name("comment", "whatever helps to remember");
+
+/// Everything that can be configured.
+pub const SUBSYSTEMS: &[Subsystem] = &[
+    Subsystem {
+        name: "identity_openid",
+        help: "users of an OpenID Connect provider",
+        several: true,
+        names: &[
+            ENABLE,
+            name("display_name", "what the provider is called"),
+            name("config_url", "address of the provider's discovery document"),
+            name("client_id", "this server's identifier at the provider"),
+            secret("client_secret", "this server's secret at the provider"),
+            name("claim_name", "the claim that names policies"),
+            name("claim_userinfo", "\"on\": claims are asked for at the provider too"),
+            name("role_policy", "policies of everybody from this provider, with commas"),
+            name("claim_prefix", "what stands before the claim's name"),
+            name("redirect_uri", "where the provider sends browsers back to"),
+            name("redirect_uri_dynamic", "\"on\": that address follows from the request"),
+            name("scopes", "scopes to ask for, with commas"),
+            name("vendor", "whose provider it is, for what only one vendor has"),
+            name("keycloak_realm", "Keycloak's realm"),
+            name("keycloak_admin_url", "Keycloak's administration address"),
+            name("user_readable_claim", "the claim with a name for people"),
+            name("user_id_claim", "the claim that identifies a user"),
+            name("jwks_url", "of MinIO's earlier releases"),
+            COMMENT,
+        ],
+    },
+    Subsystem {
+        name: "identity_ldap",
+        help: "users of a directory",
+        several: false,
+        names: &[
+            ENABLE,
+            name("server_addr", "HOST:PORT of the directory"),
+            name("srv_record_name", "the name of the DNS record that has the directory's addresses"),
+            name("lookup_bind_dn", "who looks users up"),
+            secret("lookup_bind_password", "their password"),
+            name("user_dn_search_base_dn", "where users are, with semicolons"),
+            name("user_dn_search_filter", "which of them is meant; %s is the name"),
+            name("user_dn_attributes", "attributes of users that policies may speak of, with commas"),
+            name(
+                "group_search_filter",
+                "which groups a user is in; %s is the name, %d the distinguished name",
+            ),
+            name("group_search_base_dn", "where groups are, with semicolons"),
+            name("tls_skip_verify", "\"on\": whatever certificate the directory has"),
+            name("server_insecure", "\"on\": without TLS"),
+            name("server_starttls", "\"on\": TLS after StartTLS"),
+            COMMENT,
+            name("username_format", "of MinIO's earlier releases"),
+            name("sts_expiry", "of MinIO's earlier releases"),
+            name("tls_ca", "file with the certificates that the directory's is signed by"),
+            name("group_search_nested", "\"on\": groups of groups count too"),
+            name("check_interval", "how often it is asked whether users are still there"),
+        ],
+    },
+    Subsystem {
+        name: "identity_tls",
+        help: "users with a certificate",
+        several: false,
+        names: &[ENABLE, name("skip_verify", "\"on\": whoever signed the certificate"), COMMENT],
+    },
+];
+
+impl Subsystem {
+    /// The one of that name.
+    pub fn find(name: &str) -> Option<&'static Subsystem> {
+        SUBSYSTEMS.iter().find(|s| s.name == name)
+    }
+
+    /// The name's description.
+    pub fn known(&self, name: &str) -> Option<&'static Name> {
+        self.names.iter().find(|n| n.name == name)
+    }
+}
+
+/// Names and values. Others stay; an empty value is removed.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = SettingOrder)]
+pub struct Order {
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    values: Values,
+}
+
+/// Answers a request about settings.
+pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
+    let Some(iam) = iam else {
+        return Err(Error::Unavailable("this server has no settings".into()).into());
+    };
+    ask.need(ask.route.actions(), false)?;
+    if ask.route == Route::SettingList {
+        let settings = iam
+            .settings("")
+            .iter()
+            .filter_map(|(key, s)| key.split_once('/').map(|(subsystem, target)| shown(subsystem, target, s)))
+            .collect();
+        let subsystems = SUBSYSTEMS.iter().map(described).collect();
+        return Ok((StatusCode::OK, api::value(shape::SettingList { settings, subsystems })));
+    }
+    let (subsystem, target) = ask.name.split_once('/').unwrap_or((&ask.name, DEFAULT_TARGET));
+    let known = Subsystem::find(subsystem).ok_or_else(|| unknown(subsystem))?;
+    if !known.several && target != DEFAULT_TARGET {
+        return Err(wrong(format!("{subsystem} exists once: its target is {DEFAULT_TARGET}")));
+    }
+    let before = iam.setting(subsystem, target);
+    let missing = || Refusal::from(Error::Missing { what: "setting", name: format!("{subsystem}:{target}") });
+    match ask.route {
+        Route::SettingPut => {
+            only_full(ask, "Changing settings")?;
+            let order: Order = ask.document()?;
+            let values = merged(known, before.map(|b| b.values.clone()).unwrap_or_default(), order.values)?;
+            check(subsystem.to_owned(), target.to_owned(), values.clone()).await.map_err(wrong)?;
+            iam.put_setting(subsystem, target, &values).await?;
+        }
+        Route::SettingRemove => {
+            only_full(ask, "Changing settings")?;
+            iam.remove_setting(subsystem, target).await?;
+            let (subsystem, target) = (subsystem.to_owned(), target.to_owned());
+            let gone = shape::SettingRemoved { subsystem, target, removed: true };
+            return Ok((StatusCode::OK, api::value(gone)));
+        }
+        _ => {}
+    }
+    let setting = iam.setting(subsystem, target).ok_or_else(missing)?;
+    Ok((StatusCode::OK, api::value(shown(subsystem, target, &setting))))
+}
+
+fn unknown(subsystem: &str) -> Refusal {
+    let all: Vec<_> = SUBSYSTEMS.iter().map(|s| s.name).collect();
+    wrong(format!("\"{subsystem}\" cannot be configured here; there are {}", all.join(", ")))
+}
+
+/// The values after a change.
+fn merged(subsystem: &Subsystem, mut values: Values, change: Values) -> Result<Values, Refusal> {
+    for (name, value) in change {
+        let known = subsystem.known(&name).ok_or_else(|| {
+            let all: Vec<_> = subsystem.names.iter().map(|n| n.name).collect();
+            wrong(format!("{} has no setting \"{name}\"; it has {}", subsystem.name, all.join(", ")))
+        })?;
+        if value.chars().any(|c| c.is_control() && c != '\n') {
+            return Err(wrong(format!("{name} holds control characters")));
+        }
+        if name == "enable" && !matches!(value.as_str(), "" | "on" | "off") {
+            return Err(wrong("enable is \"on\" or \"off\""));
+        }
+        if known.secret && value == HIDDEN {
+            continue;
+        }
+        match value.is_empty() {
+            true => values.remove(&name),
+            false => values.insert(name, value),
+        };
+    }
+    Ok(values)
+}
+
+/// A setting without its secrets.
+fn shown(subsystem: &str, target: &str, setting: &Setting) -> shape::Setting {
+    let known = Subsystem::find(subsystem);
+    // What a subsystem no longer knows may have been a secret.
+    let hidden = |n: &str| known.and_then(|s| s.known(n)).is_none_or(|n| n.secret);
+    let values = setting
+        .values
+        .iter()
+        .map(|(n, v)| (n.clone(), if hidden(n) { HIDDEN.to_owned() } else { v.clone() }))
+        .collect();
+    let (subsystem, target) = (subsystem.to_owned(), target.to_owned());
+    shape::Setting { subsystem, target, values, changed_ms: setting.changed_ms }
+}
+
+fn described(s: &Subsystem) -> shape::Subsystem {
+    let names = s.names.iter().map(|n| shape::SettingName { name: n.name, help: n.help, secret: n.secret });
+    shape::Subsystem { name: s.name, help: s.help, several: s.several, names: names.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_change_keeps_the_rest_and_never_stores_what_stands_for_a_secret() {
+        let s = Subsystem::find("identity_openid").unwrap();
+        let before = values(&[("client_secret", "x"), ("client_id", "c"), ("vendor", "v")]);
+        let change =
+            values(&[("client_secret", HIDDEN), ("client_id", "d"), ("vendor", ""), ("enable", "off")]);
+        let after = merged(s, before, change).unwrap();
+        assert_eq!(after, values(&[("client_secret", "x"), ("client_id", "d"), ("enable", "off")]));
+        assert!(merged(s, Values::new(), values(&[("client_secret", HIDDEN)])).unwrap().is_empty());
+        for bad in [("nosuch", "x"), ("enable", "yes"), ("scopes", "a\0b")] {
+            assert!(merged(s, Values::new(), values(&[bad])).is_err(), "{bad:?}");
+        }
+        let setting = Setting { values: after, changed_ms: 1 };
+        let text = api::value(shown("identity_openid", "_", &setting)).to_string();
+        assert!(text.contains(HIDDEN) && !text.contains("\"x\""), "{text}");
+        let setting = Setting { values: values(&[("a", "secret")]), changed_ms: 1 };
+        let text = api::value(shown("gone", "_", &setting)).to_string();
+        assert!(!text.contains("secret"), "{text}");
+    }
+}

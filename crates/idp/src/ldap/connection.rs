@@ -1,0 +1,409 @@
+//! One connection to a directory, used for one thing after the other.
+//!
+//! Invariants: nothing but StartTLS is said before TLS is there, and nothing that came before it counts
+//! after it; every step has an end in time, every message and every answer an end in size; referrals are
+//! not followed; link-local and metadata addresses are never connected to.
+//!
+//! Must never know: what is asked for, or why.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_outbound::{Class, classify};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::ber::{Writer, head};
+use super::filter::Filter;
+use super::message::{self, Answer, Entry, Outcome, Scope, Search};
+
+/// Longest step: connecting, TLS, a bind, a search.
+pub const STEP: Duration = Duration::from_secs(10);
+/// Longest message, in bytes.
+const MESSAGE: usize = 1 << 20;
+/// Most bytes that answer one question.
+const ALL: usize = 16 << 20;
+
+/// How the connection is kept private.
+#[derive(Clone)]
+pub enum Privacy {
+    /// TLS from the first byte.
+    Tls(Arc<rustls::ClientConfig>),
+    /// TLS after StartTLS.
+    StartTls(Arc<rustls::ClientConfig>),
+    /// Not at all.
+    None,
+}
+
+/// Where a directory is.
+#[derive(Clone)]
+pub struct Server {
+    /// A name or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// How the connection is kept private.
+    pub privacy: Privacy,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The directory is not there, is busy, or speaks wrongly.
+    #[error("the directory {0}")]
+    Away(String),
+    /// It refuses.
+    #[error("the directory refuses {0}: {1}")]
+    Refused(&'static str, Outcome),
+    /// It answers more than can be taken.
+    #[error("the directory answers too much: {0}")]
+    TooMuch(String),
+}
+
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// A connection.
+pub struct Connection {
+    stream: Box<dyn Io>,
+    /// What was read and not used yet.
+    read: Vec<u8>,
+    received: usize,
+    id: u32,
+}
+
+async fn within<T>(what: &str, f: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    match tokio::time::timeout(STEP, f).await {
+        Ok(done) => done,
+        Err(_) => Err(Failure::Away(format!("did not answer within {} s: {what}", STEP.as_secs()))),
+    }
+}
+
+fn away(what: &'static str) -> impl Fn(std::io::Error) -> Failure {
+    move |e| Failure::Away(format!("cannot be reached: {what}: {e}"))
+}
+
+impl Server {
+    /// Connects.
+    ///
+    /// # Errors
+    /// `Away`, `Refused` (StartTLS).
+    pub async fn connect(&self) -> Result<Connection, Failure> {
+        let tcp = within("connecting", self.tcp()).await?;
+        let _ = tcp.set_nodelay(true);
+        match &self.privacy {
+            Privacy::None => Ok(Connection::over(Box::new(tcp))),
+            Privacy::Tls(config) => within("TLS", self.tls(config, tcp)).await,
+            Privacy::StartTls(config) => {
+                let tcp = within("StartTLS", start_tls(tcp)).await?;
+                within("TLS", self.tls(config, tcp)).await
+            }
+        }
+    }
+
+    async fn tcp(&self) -> Result<TcpStream, Failure> {
+        let found =
+            tokio::net::lookup_host((self.host.as_str(), self.port)).await.map_err(away("its name"))?;
+        let mut last = Failure::Away("has no address".into());
+        for address in found.take(8) {
+            last = match classify(address.ip()) {
+                class @ (Class::LinkLocal | Class::Metadata | Class::Unusable) => {
+                    Failure::Away(format!("is at {address}, {class}: not allowed"))
+                }
+                _ => match connect(address).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(e) => away("connecting")(e),
+                },
+            };
+        }
+        Err(last)
+    }
+
+    async fn tls(&self, config: &Arc<rustls::ClientConfig>, tcp: TcpStream) -> Result<Connection, Failure> {
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|_| Failure::Away(format!("\"{}\" is no name for TLS", self.host)))?;
+        let stream = TlsConnector::from(config.clone()).connect(name, tcp).await.map_err(away("TLS"))?;
+        Ok(Connection::over(Box::new(stream)))
+    }
+}
+
+async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    TcpStream::connect(address).await
+}
+
+/// Asks for TLS; the stream that is given back has been read no further than the answer.
+async fn start_tls(tcp: TcpStream) -> Result<TcpStream, Failure> {
+    let mut c = Plain { tcp, read: Vec::new() };
+    c.tcp.write_all(&message::start_tls(1)).await.map_err(away("StartTLS"))?;
+    loop {
+        match whole(&c.read)? {
+            None => {
+                let mut chunk = [0; 512];
+                let n = c.tcp.read(&mut chunk).await.map_err(away("StartTLS"))?;
+                if n == 0 {
+                    return Err(Failure::Away("closed the connection at StartTLS".into()));
+                }
+                c.read.extend_from_slice(&chunk[..n]);
+            }
+            Some((skip, end)) => {
+                // What somebody slipped in before TLS must not count after it.
+                if end != c.read.len() {
+                    return Err(Failure::Away("said something before TLS".into()));
+                }
+                return match message::read(&c.read[skip..end]) {
+                    Some((1, Answer::Extended(o))) if o.code == Outcome::SUCCESS => Ok(c.tcp),
+                    Some((_, Answer::Extended(o))) => Err(Failure::Refused("StartTLS", o)),
+                    _ => Err(broken()),
+                };
+            }
+        }
+    }
+}
+
+struct Plain {
+    tcp: TcpStream,
+    read: Vec<u8>,
+}
+
+fn broken() -> Failure {
+    Failure::Away("speaks no LDAP".into())
+}
+
+/// Where the content of the first message begins and ends, once it is there.
+fn whole(read: &[u8]) -> Result<Option<(usize, usize)>, Failure> {
+    let Some((tag, length, skip)) = head(read).ok_or_else(broken)? else { return Ok(None) };
+    if tag != 0x30 {
+        return Err(broken());
+    }
+    if length > MESSAGE {
+        return Err(Failure::TooMuch(format!("a message of {length} bytes")));
+    }
+    Ok((read.len() >= skip + length).then_some((skip, skip + length)))
+}
+
+impl Connection {
+    fn over(stream: Box<dyn Io>) -> Connection {
+        Connection { stream, read: Vec::new(), received: 0, id: 0 }
+    }
+
+    #[cfg(test)]
+    pub fn fake(stream: tokio::io::DuplexStream) -> Connection {
+        Connection::over(Box::new(stream))
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.received = 0;
+        self.stream.write_all(bytes).await.map_err(away("sending"))?;
+        self.stream.flush().await.map_err(away("sending"))
+    }
+
+    /// The next answer to the question asked last.
+    async fn answer(&mut self) -> Result<Answer, Failure> {
+        loop {
+            if let Some((skip, end)) = whole(&self.read)? {
+                let (id, answer) = message::read(&self.read[skip..end]).ok_or_else(broken)?;
+                self.read.drain(..end);
+                return match (id, answer) {
+                    (0, Answer::Extended(o)) => Err(Failure::Away(format!("ends the connection: {o}"))),
+                    (id, answer) if id == self.id => Ok(answer),
+                    _ => Err(broken()),
+                };
+            }
+            let mut chunk = [0; 8192];
+            let n = self.stream.read(&mut chunk).await.map_err(away("receiving"))?;
+            if n == 0 {
+                return Err(Failure::Away("closed the connection".into()));
+            }
+            self.received += n;
+            if self.received > ALL {
+                return Err(Failure::TooMuch(format!("more than {ALL} bytes")));
+            }
+            self.read.extend_from_slice(&chunk[..n]);
+        }
+    }
+
+    /// Proves who one is. The password is not empty.
+    ///
+    /// # Errors
+    /// `Away`: no outcome.
+    pub async fn bind(&mut self, dn: &str, password: &str) -> Result<Outcome, Failure> {
+        within("binding", async {
+            self.id += 1;
+            let bytes = message::bind(self.id, dn, password);
+            self.send(&bytes).await?;
+            match self.answer().await? {
+                Answer::Bound(outcome) => Ok(outcome),
+                _ => Err(broken()),
+            }
+        })
+        .await
+    }
+
+    /// Finds entries, at most `limit`; none if there is no entry `base`. `attributes`: those to answer.
+    ///
+    /// # Errors
+    /// `TooMuch` when there are more; `Away`, `Refused`.
+    pub async fn search(
+        &mut self,
+        (base, scope): (&str, Scope),
+        filter: (&Filter, &str, &str),
+        attributes: &[&str],
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let (filter, user, dn) = filter;
+        let mut encoded = Writer::default();
+        filter.encode(user, dn, &mut encoded);
+        let question = Search {
+            base,
+            scope,
+            // One more, to see whether there are more; those who ask get the error.
+            limit: u32::try_from(limit + 1).unwrap_or(u32::MAX),
+            filter: &encoded.done(),
+            attributes,
+            seconds: u32::try_from(STEP.as_secs()).unwrap_or(10),
+        };
+        within("searching", async {
+            self.id += 1;
+            let bytes = message::search(self.id, &question);
+            self.send(&bytes).await?;
+            let mut found = Vec::new();
+            let more = || Failure::TooMuch(format!("more than {limit} entries"));
+            loop {
+                match self.answer().await? {
+                    Answer::Entry(_) if found.len() == limit => return Err(more()),
+                    Answer::Entry(entry) => found.push(entry),
+                    Answer::Elsewhere => {
+                        tracing::debug!("the directory names another one, which is not asked");
+                    }
+                    Answer::Done(o) => {
+                        return match o.code {
+                            Outcome::SUCCESS | Outcome::NO_SUCH_OBJECT => Ok(found),
+                            Outcome::SIZE_LIMIT => Err(more()),
+                            _ if o.is_passing() => Err(Failure::Away(format!("cannot search: {o}"))),
+                            _ => Err(Failure::Refused("a search", o)),
+                        };
+                    }
+                    _ => return Err(broken()),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes leave.
+    pub async fn close(mut self) {
+        let bytes = message::unbind(self.id + 1);
+        let leave = async {
+            let _ = self.send(&bytes).await;
+            let _ = self.stream.shutdown().await;
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), leave).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(content: &[u8]) -> Vec<u8> {
+        let mut w = Writer::default();
+        w.bytes(0x30, content);
+        w.done()
+    }
+
+    /// What a search comes to when a directory answers this.
+    async fn told(answer: Vec<u8>, limit: usize) -> Result<Vec<Entry>, Failure> {
+        let (ours, mut theirs) = tokio::io::duplex(4 << 20);
+        theirs.write_all(&answer).await.unwrap();
+        theirs.shutdown().await.unwrap();
+        let mut c = Connection::fake(ours);
+        c.search(("dc=x", Scope::Tree), (&Filter::any(), "", ""), &[], limit).await
+    }
+
+    const ENTRY: &[u8] = b"\x02\x01\x01\x64\x08\x04\x04cn=a\x30\x00";
+    const DONE: &[u8] = b"\x02\x01\x01\x65\x07\x0a\x01\x00\x04\x00\x04\x00";
+
+    #[tokio::test]
+    async fn a_directory_that_misbehaves_costs_an_error() {
+        let ok = [framed(ENTRY), framed(b"\x02\x01\x01\x73\x00"), framed(DONE)].concat();
+        assert_eq!(told(ok.clone(), 1).await.unwrap().len(), 1, "a reference is passed over");
+        assert!(matches!(told(ok, 0).await, Err(Failure::TooMuch(_))));
+        let coded =
+            |code: u8| framed(&[&b"\x02\x01\x01\x65\x07\x0a\x01"[..], &[code], b"\x04\x00\x04\x00"].concat());
+        assert!(told(coded(32), 1).await.unwrap().is_empty());
+        assert!(matches!(told(coded(4), 1).await, Err(Failure::TooMuch(_))));
+        assert!(matches!(told(coded(51), 1).await, Err(Failure::Away(_))));
+        assert!(matches!(told(coded(50), 1).await, Err(Failure::Refused(..))));
+        assert!(matches!(told(coded(10), 1).await, Err(Failure::Refused(..))), "referrals are not followed");
+        // The wrong number, the directory's leave, no LDAP, no end, nothing.
+        assert!(matches!(
+            told(framed(b"\x02\x01\x07\x65\x07\x0a\x01\x00\x04\x00\x04\x00"), 1).await,
+            Err(Failure::Away(_))
+        ));
+        assert!(matches!(
+            told(framed(b"\x02\x01\x00\x78\x07\x0a\x01\x34\x04\x00\x04\x00"), 1).await,
+            Err(Failure::Away(_))
+        ));
+        assert!(matches!(told(b"HTTP/1.1 400 Bad Request\r\n".to_vec(), 1).await, Err(Failure::Away(_))));
+        assert!(matches!(told(framed(ENTRY), 1).await, Err(Failure::Away(_))));
+        assert!(matches!(told(Vec::new(), 1).await, Err(Failure::Away(_))));
+        // Too long, before it is read; and nested without end, which nobody follows.
+        assert!(matches!(told(b"\x30\x84\x7f\xff\xff\xff".to_vec(), 1).await, Err(Failure::TooMuch(_))));
+        let mut deep = Vec::new();
+        for left in (0..100_000u32).rev() {
+            deep.extend([&[0x30, 0x84][..], &(left * 6).to_be_bytes()].concat());
+        }
+        assert!(matches!(told(deep, 1).await, Err(Failure::Away(_))));
+    }
+
+    #[tokio::test]
+    async fn a_bind_has_an_outcome() {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        theirs.write_all(&framed(b"\x02\x01\x01\x61\x07\x0a\x01\x31\x04\x00\x04\x00")).await.unwrap();
+        let mut c = Connection::fake(ours);
+        assert_eq!(c.bind("cn=a", "pw").await.unwrap().code, 49);
+        c.close().await;
+        let mut sent = Vec::new();
+        theirs.read_to_end(&mut sent).await.unwrap();
+        assert!(sent.ends_with(b"\x42\x00"));
+    }
+
+    /// Answers StartTLS with `answer` and tells what becomes of it.
+    async fn starting(answer: Vec<u8>) -> Result<TcpStream, Failure> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = async {
+            let (mut s, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 64];
+            let _ = s.read(&mut asked).await.unwrap();
+            s.write_all(&answer).await.unwrap();
+            s
+        };
+        let (started, _held) =
+            tokio::join!(async { start_tls(connect(address).await.unwrap()).await }, server);
+        started
+    }
+
+    #[tokio::test]
+    async fn nothing_is_slipped_in_before_tls() {
+        let yes = framed(b"\x02\x01\x01\x78\x07\x0a\x01\x00\x04\x00\x04\x00");
+        assert!(starting(yes.clone()).await.is_ok());
+        let slipped = [yes, framed(b"\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00")].concat();
+        assert!(matches!(starting(slipped).await, Err(Failure::Away(_))));
+        let no = framed(b"\x02\x01\x01\x78\x07\x0a\x01\x02\x04\x00\x04\x00");
+        assert!(matches!(starting(no).await, Err(Failure::Refused("StartTLS", _))));
+    }
+
+    #[tokio::test]
+    async fn addresses_that_serve_credentials_are_not_asked() {
+        for host in ["169.254.169.254", "0.0.0.0", "fe80::1", "::ffff:169.254.169.254"] {
+            let server = Server { host: host.into(), port: 1, privacy: Privacy::None };
+            let Err(Failure::Away(why)) = server.connect().await else { panic!("{host}") };
+            assert!(why.contains("not allowed"), "{why}");
+        }
+    }
+}

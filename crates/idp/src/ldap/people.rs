@@ -1,0 +1,249 @@
+//! Who somebody is to a directory, and in which groups.
+//!
+//! Invariants: a login name means exactly one entry, or nobody; groups of groups are followed once each, to
+//! a bounded depth and number; what a directory names outside the configured bases does not count.
+//!
+//! Must never know: passwords.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::Future;
+
+use ashlar_iam::Facts;
+
+use super::connection::{Connection, Failure};
+use super::dn::Dn;
+use super::filter::Filter;
+use super::message::{Entry, Scope};
+use super::settings::{Base, Settings};
+
+/// Most groups of one person; whoever has more is refused, since leaving some out could widen what they may.
+pub const GROUPS: usize = 1000;
+/// How many steps groups of groups are followed.
+pub const DEPTH: usize = 16;
+/// Values kept of an attribute, and the longest, in bytes.
+const VALUES: (usize, usize) = (16, 256);
+
+/// Somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// The distinguished name as the directory spells it.
+    pub dn: String,
+    /// The same in normal form.
+    pub id: String,
+    /// The login name as the directory spells it.
+    pub username: String,
+    /// Values for `ldap:*`, the name and the DN among them.
+    pub attributes: Facts,
+}
+
+impl Settings {
+    /// Whom a login name means. `None`: nobody, or more than one.
+    pub async fn find(&self, c: &mut Connection, name: &str) -> Result<Option<Person>, Failure> {
+        let mut found: Vec<Person> = Vec::new();
+        for base in &self.user_bases {
+            let entries = match self.at(c, (&base.text, Scope::Tree), name, 2).await {
+                Err(Failure::TooMuch(_)) => {
+                    tracing::warn!(base = base.text, "more than one entry fits a login name");
+                    return Ok(None);
+                }
+                entries => entries?,
+            };
+            for person in entries.into_iter().filter_map(|e| self.person(e, name)) {
+                // Bases may overlap.
+                if !found.iter().any(|f| f.id == person.id) {
+                    found.push(person);
+                }
+            }
+        }
+        if found.len() > 1 {
+            let names: Vec<&str> = found.iter().map(|p| p.dn.as_str()).collect();
+            tracing::warn!(?names, "more than one entry fits a login name");
+            return Ok(None);
+        }
+        Ok(found.pop())
+    }
+
+    /// The person of this normal form, if the login name still means them.
+    pub async fn again(&self, c: &mut Connection, id: &str, name: &str) -> Result<Option<Person>, Failure> {
+        if !Dn::parse(id).is_ok_and(|dn| within(&dn, &self.user_bases)) {
+            return Ok(None);
+        }
+        let entries = self.at(c, (id, Scope::Base), name, 1).await?;
+        Ok(entries.into_iter().find_map(|e| self.person(e, name)).filter(|p| p.id == id))
+    }
+
+    async fn at(
+        &self,
+        c: &mut Connection,
+        place: (&str, Scope),
+        name: &str,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let mut asked: Vec<&str> = self.attributes.iter().map(String::as_str).collect();
+        self.user_filter.login_attributes(&mut asked);
+        c.search(place, (&self.user_filter, name, ""), &asked, limit).await
+    }
+
+    fn person(&self, entry: Entry, name: &str) -> Option<Person> {
+        let dn = match Dn::parse(&entry.dn) {
+            Ok(dn) if within(&dn, &self.user_bases) => dn,
+            Ok(_) => return None,
+            Err(why) => {
+                tracing::warn!(why, "an entry's name cannot be read");
+                return None;
+            }
+        };
+        let username = self.login_name(&entry, name);
+        let mut attributes =
+            vec![("user".to_owned(), vec![dn.spelled()]), ("username".to_owned(), vec![username.clone()])];
+        for attribute in &self.attributes {
+            let values: Vec<String> = entry.texts(attribute).map(str::to_owned).collect();
+            if values.len() > VALUES.0 || values.iter().any(|v| v.len() > VALUES.1) {
+                tracing::warn!(dn = entry.dn, attribute, "too many or too long values; left out");
+            } else if !values.is_empty() {
+                attributes.push((attribute.clone(), values));
+            }
+        }
+        Some(Person { id: dn.normal(), dn: entry.dn, username, attributes })
+    }
+
+    /// As the directory spells it, so that no user chooses among spellings; as it came, where the filter
+    /// compares it with nothing that the directory shows.
+    fn login_name(&self, entry: &Entry, name: &str) -> String {
+        let words = |t: &str| t.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        let mut attributes = Vec::new();
+        self.user_filter.login_attributes(&mut attributes);
+        let values = attributes.into_iter().flat_map(|a| entry.texts(a));
+        values.into_iter().find(|v| words(v) == words(name)).unwrap_or(name.trim()).to_owned()
+    }
+
+    /// The groups of somebody, by their normal forms, in order.
+    pub async fn groups(&self, c: &mut Connection, person: &Person) -> Result<Vec<String>, Failure> {
+        if self.group_bases.is_empty() {
+            return Ok(Vec::new());
+        }
+        walk(&mut InDirectory { settings: self, c }, self.nested, &person.username, &person.dn).await
+    }
+
+    /// Whether there is an entry of that name in one of the bases: its normal form.
+    pub async fn entry(&self, c: &mut Connection, dn: &Dn) -> Result<Option<String>, Failure> {
+        let found = c.search((&dn.spelled(), Scope::Base), (&Filter::any(), "", ""), &[], 1).await?;
+        Ok(found.first().and_then(|e| Dn::parse(&e.dn).ok()).map(|dn| dn.normal()))
+    }
+}
+
+/// Whether a name is in one of the bases.
+pub fn within(dn: &Dn, bases: &[Base]) -> bool {
+    bases.iter().any(|b| dn.is_within(&b.dn))
+}
+
+/// Who knows groups.
+pub trait Look {
+    /// Distinguished names of the groups that have `dn` as a member; `user`: their login name.
+    fn groups_of(
+        &mut self,
+        user: &str,
+        dn: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<String>, Failure>> + Send;
+}
+
+struct InDirectory<'a> {
+    settings: &'a Settings,
+    c: &'a mut Connection,
+}
+
+impl Look for InDirectory<'_> {
+    async fn groups_of(&mut self, user: &str, dn: &str, limit: usize) -> Result<Vec<String>, Failure> {
+        let mut all = Vec::new();
+        for base in &self.settings.group_bases {
+            let filter = (&self.settings.group_filter, user, dn);
+            let found = self.c.search((&base.text, Scope::Tree), filter, &[], limit).await?;
+            all.extend(found.into_iter().map(|e| e.dn));
+        }
+        Ok(all)
+    }
+}
+
+/// Groups by their normal forms; with `nested`, those that groups are in, too.
+pub async fn walk(look: &mut impl Look, nested: bool, user: &str, dn: &str) -> Result<Vec<String>, Failure> {
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    let mut next = VecDeque::from([(dn.to_owned(), 0)]);
+    while let Some((member, depth)) = next.pop_front() {
+        for group in look.groups_of(user, &member, GROUPS).await? {
+            let normal = match Dn::parse(&group) {
+                Ok(dn) => dn.normal(),
+                Err(why) => {
+                    tracing::warn!(why, "a group's name cannot be read; left out");
+                    continue;
+                }
+            };
+            if !found.insert(normal) || !nested {
+                continue;
+            }
+            if depth + 1 >= DEPTH {
+                return Err(Failure::TooMuch(format!("groups in groups, more than {DEPTH} deep")));
+            }
+            next.push_back((group, depth + 1));
+        }
+        if found.len() > GROUPS {
+            return Err(Failure::TooMuch(format!("more than {GROUPS} groups of one person")));
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Who is in which groups, and how often that was asked.
+    struct Fake(BTreeMap<String, Vec<String>>, usize);
+
+    impl Look for Fake {
+        async fn groups_of(&mut self, _: &str, dn: &str, _: usize) -> Result<Vec<String>, Failure> {
+            self.1 += 1;
+            Ok(self.0.get(dn).cloned().unwrap_or_default())
+        }
+    }
+
+    fn fake(edges: &[(&str, &[&str])]) -> Fake {
+        let owned = |all: &[&str]| all.iter().map(|g| (*g).to_owned()).collect();
+        Fake(edges.iter().map(|(m, all)| ((*m).to_owned(), owned(all))).collect(), 0)
+    }
+
+    #[tokio::test]
+    async fn groups_of_groups_are_followed_once_each() {
+        let edges: &[(&str, &[&str])] = &[
+            ("uid=a", &["cn=One", "cn=two"]),
+            ("cn=One", &["cn=three", "cn=one"]),
+            ("cn=two", &["cn=three"]),
+            ("cn=three", &["cn=ONE", "cn=four"]),
+        ];
+        let mut f = fake(edges);
+        assert_eq!(walk(&mut f, false, "a", "uid=a").await.unwrap(), ["cn=one", "cn=two"]);
+        assert_eq!(f.1, 1);
+        let mut f = fake(edges);
+        let all = walk(&mut f, true, "a", "uid=a").await.unwrap();
+        assert_eq!(all, ["cn=four", "cn=one", "cn=three", "cn=two"]);
+        assert_eq!(f.1, 5, "the person, and each group once, whatever circles they form");
+        let mut f = fake(&[("uid=a", &["no name", "cn=b"])]);
+        assert_eq!(walk(&mut f, true, "a", "uid=a").await.unwrap(), ["cn=b"]);
+    }
+
+    #[tokio::test]
+    async fn too_many_and_too_deep_are_errors() {
+        let chain = |n: usize| {
+            let names = (0..n).map(|i| (format!("cn={i}"), vec![format!("cn={}", i + 1)]));
+            Fake(names.collect(), 0)
+        };
+        assert_eq!(walk(&mut chain(DEPTH - 1), true, "", "cn=0").await.unwrap().len(), DEPTH - 1);
+        assert!(matches!(walk(&mut chain(DEPTH), true, "", "cn=0").await, Err(Failure::TooMuch(_))));
+        let wide =
+            |n: usize| Fake([("u=a".to_owned(), (0..n).map(|i| format!("cn={i}")).collect())].into(), 0);
+        assert_eq!(walk(&mut wide(GROUPS), true, "", "u=a").await.unwrap().len(), GROUPS);
+        assert!(matches!(walk(&mut wide(GROUPS + 1), false, "", "u=a").await, Err(Failure::TooMuch(_))));
+    }
+}

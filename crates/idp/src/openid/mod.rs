@@ -1,0 +1,281 @@
+//! OpenID Connect: whom a provider's tokens mean.
+//!
+//! | module | what |
+//! |---|---|
+//! | `config` | settings of one provider |
+//! | `cached` | what a provider said, kept for a while |
+//! | `keys`, `token` | a provider's keys; what they verify |
+//! | `claims` | what claims mean here |
+//! | `sign_in` | signing in with a browser |
+//!
+//! Invariants: a token counts for the provider that its issuer and audience name, or that the role asked
+//! for names, and for no other; whoever is refused cannot tell which providers there are; a provider is
+//! asked seldom, whatever clients send.
+//!
+//! Must never know: what a policy says.
+
+mod cached;
+mod claims;
+mod config;
+mod keys;
+mod sign_in;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::sync::Arc;
+
+use ashlar_iam::{Federated, Refused, Values, Vouched};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Around, Error, WebAsk};
+use cached::Cached;
+use config::Settings;
+pub(crate) use config::{NAMES, SECRETS};
+use keys::Keys;
+pub(crate) use sign_in::Desk;
+pub use sign_in::{Choice, SignIn};
+use token::{Claims, Outside, Wrong};
+
+/// How long a provider's document counts before it is looked at again, in milliseconds.
+const DOCUMENT_MS: i64 = 3_600_000;
+/// How long its keys do.
+const KEYS_MS: i64 = 15 * 60_000;
+
+/// What a provider says of itself (OpenID Connect Discovery 1.0, section 3).
+#[derive(Deserialize)]
+struct Document {
+    issuer: String,
+    jwks_uri: String,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    userinfo_endpoint: Option<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// One provider.
+pub(crate) struct Provider {
+    name: String,
+    /// `openid/NAME`.
+    id: String,
+    settings: Settings,
+    around: Arc<Around>,
+    document: Cached<Document>,
+    keys: Cached<Keys>,
+}
+
+impl From<Wrong> for Refused {
+    fn from(wrong: Wrong) -> Refused {
+        match wrong {
+            Wrong::Invalid(why) => Refused::Denied(why.to_owned()),
+            Wrong::Expired => Refused::Expired,
+        }
+    }
+}
+
+impl Provider {
+    /// From settings; it is asked when somebody needs it.
+    pub fn new(target: &str, values: &Values, around: &Arc<Around>) -> Result<Provider, Error> {
+        let settings = Settings::parse(values)?;
+        if settings.config_url.starts_with("http:") {
+            tracing::warn!(
+                target,
+                "an identity provider is asked without TLS: good within this machine only"
+            );
+        }
+        Ok(Provider {
+            name: target.to_owned(),
+            id: format!("openid/{target}"),
+            settings,
+            around: around.clone(),
+            document: Cached::new(DOCUMENT_MS),
+            keys: Cached::new(KEYS_MS),
+        })
+    }
+
+    /// See `providers`.
+    pub fn trusted(&self) -> (String, Vec<String>) {
+        (self.id.clone(), self.settings.role_policies.clone())
+    }
+
+    /// Reads its document and its keys.
+    pub async fn probe(self: &Arc<Self>) -> Result<(), Error> {
+        let now = (self.around.clock)();
+        let document = self.document(now).await.map_err(Error::Unreachable)?;
+        self.clone().fetch_keys(document).await.map_err(Error::Unreachable)?;
+        Ok(())
+    }
+
+    /// See `providers`.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("issuer", self.settings.issuer.clone())];
+        if let Some(role) = self.settings.role() {
+            facts.push(("role_arn", format!("arn:minio:iam:::role/{role}")));
+        }
+        facts
+    }
+
+    /// Refuses another one that could not be told from this one.
+    pub fn apart_from(&self, other: &Provider) -> Result<(), String> {
+        let (a, b) = (&self.settings, &other.settings);
+        if a.client_id != b.client_id {
+            return Ok(());
+        }
+        if a.issuer == b.issuer {
+            return Err("issuer and client_id are the same".into());
+        }
+        if a.role().is_some() && b.role().is_some() {
+            return Err("client_id, which makes the role's name, is the same".into());
+        }
+        Ok(())
+    }
+
+    /// Whether a token claims to be of this provider and for this client.
+    fn claims_to_be_ours(&self, outside: &Outside) -> bool {
+        outside.issuer.trim_end_matches('/') == self.settings.issuer
+            && outside.audience.contains(&self.settings.client_id)
+    }
+
+    async fn get(&self, url: &str, bearer: Option<&str>) -> Result<Vec<u8>, String> {
+        let authorization = bearer.map(|t| format!("Bearer {t}"));
+        let ask = WebAsk { url: url.to_owned(), authorization, form: None };
+        let answer = self.around.web.ask(ask).await.map_err(|e| format!("{}: {e}", self.id))?;
+        match answer.status {
+            200 => Ok(answer.body.to_vec()),
+            status => Err(format!("{}: {url} answers {status}", self.id)),
+        }
+    }
+
+    async fn document(self: &Arc<Self>, now_ms: i64) -> Result<Arc<Document>, String> {
+        self.document.get(now_ms, |_| true, || self.clone().fetch_document()).await
+    }
+
+    async fn fetch_document(self: Arc<Self>) -> Result<Document, String> {
+        let bytes = self.get(&self.settings.config_url, None).await?;
+        let document: Document = serde_json::from_slice(&bytes)
+            .map_err(|e| format!("{}: the document at config_url is not understood: {e}", self.id))?;
+        if document.issuer.trim_end_matches('/') != self.settings.issuer {
+            return Err(format!(
+                "{}: the document at config_url is that of {}, and must be that of {}",
+                self.id, document.issuer, self.settings.issuer
+            ));
+        }
+        let d = &document;
+        let optional = [&d.authorization_endpoint, &d.token_endpoint, &d.userinfo_endpoint];
+        for endpoint in optional.into_iter().flatten().chain([&d.jwks_uri]) {
+            if !self.settings.takes(endpoint) {
+                return Err(format!("{}: its endpoint {endpoint} cannot be used", self.id));
+            }
+        }
+        Ok(document)
+    }
+
+    async fn fetch_keys(self: Arc<Self>, document: Arc<Document>) -> Result<Keys, String> {
+        Keys::parse(&self.get(&document.jwks_uri, None).await?).map_err(|e| format!("{}: {e}", self.id))
+    }
+
+    /// What a token says, once it is known to be the provider's, for this client, and in force.
+    async fn open(self: &Arc<Self>, token: &str, outside: &Outside) -> Result<Claims, Refused> {
+        let now = (self.around.clock)();
+        let document = self.document(now).await.map_err(Refused::Unavailable)?;
+        let fits = |keys: &Keys| !keys.fitting(outside.key.as_deref(), outside.algorithm).is_empty();
+        let keys = self.keys.get(now, fits, || self.clone().fetch_keys(document.clone())).await;
+        let claims = token::verify(token, outside, &*keys.map_err(Refused::Unavailable)?)?;
+        token::judge(&claims, &document.issuer, &self.settings.client_id, now.div_euclid(1000))?;
+        Ok(claims)
+    }
+
+    /// Adds what the provider tells the holder of an access token; what the token says goes first.
+    async fn add_userinfo(
+        self: &Arc<Self>,
+        claims: &mut Claims,
+        access_token: Option<&str>,
+    ) -> Result<(), Refused> {
+        let denied = |why: &str| Refused::Denied(format!("{}: {why}", self.id));
+        let access = access_token.ok_or_else(|| denied("claim_userinfo needs an access token"))?;
+        if access.len() > token::LIMIT || !access.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(denied("the access token is no token"));
+        }
+        let document = self.document((self.around.clock)()).await.map_err(Refused::Unavailable)?;
+        let url = document.userinfo_endpoint.as_ref().ok_or_else(|| denied("it has no userinfo_endpoint"))?;
+        let authorization = Some(format!("Bearer {access}"));
+        let ask = WebAsk { url: url.clone(), authorization, form: None };
+        let answer = self.around.web.ask(ask).await;
+        let answer = answer.map_err(|e| Refused::Unavailable(format!("{}: {e}", self.id)))?;
+        match answer.status {
+            200 => {}
+            500.. => {
+                return Err(Refused::Unavailable(format!("{}: userinfo answers {}", self.id, answer.status)));
+            }
+            status => return Err(denied(&format!("userinfo answers {status}"))),
+        }
+        let more: Claims =
+            serde_json::from_slice(&answer.body).map_err(|_| denied("its userinfo is not understood"))?;
+        // Section 5.3.2: an access token of somebody else must not lend its claims.
+        if more.get("sub") != claims.get("sub") {
+            return Err(denied("the access token is somebody else's"));
+        }
+        for (name, value) in more {
+            claims.entry(name).or_insert(value);
+        }
+        Ok(())
+    }
+
+    /// Whom claims mean.
+    fn whom(&self, claims: &Claims, issuer: String) -> Result<Vouched, Refused> {
+        let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut policies = Vec::new();
+        if self.settings.role_policies.is_empty() {
+            policies = claims::names(claims::find(claims, &self.settings.claim));
+            // As MinIO: what does not exist now is not kept for later.
+            policies.retain(|name| self.around.iam.policy(name).is_some());
+        }
+        let who = Federated {
+            provider: self.id.clone(),
+            id: format!("{}/{subject}", self.id),
+            groups: claims::groups(claims.get("groups"), &self.id),
+            policies,
+            claims: claims::facts(claims).map_err(|e| Refused::Denied(e.to_owned()))?,
+            attributes: Vec::new(),
+        };
+        who.check().map_err(|e| Refused::Denied(e.to_string()))?;
+        let audience = self.settings.client_id.clone();
+        Ok(Vouched { who, subject, audience, issuer, until_ms: None })
+    }
+
+    /// Whom a token means that was seen from outside.
+    async fn vouch(
+        self: &Arc<Self>,
+        token: &str,
+        outside: &Outside,
+        access_token: Option<&str>,
+    ) -> Result<Vouched, Refused> {
+        let mut claims = self.open(token, outside).await?;
+        if self.settings.userinfo {
+            self.add_userinfo(&mut claims, access_token).await?;
+        }
+        self.whom(&claims, outside.issuer.clone())
+    }
+}
+
+/// Whom a token means, by the provider it is of.
+pub(crate) async fn vouch(
+    providers: &[Arc<Provider>],
+    token: &str,
+    access_token: Option<&str>,
+    role: Option<&str>,
+) -> Result<Vouched, Refused> {
+    if providers.is_empty() {
+        return Err(Refused::Unconfigured);
+    }
+    let outside = token::outside(token)?;
+    let role = role.and_then(config::role_of);
+    let asked_for = |p: &&Arc<Provider>| role.is_none_or(|r| p.settings.role().as_deref() == Some(r));
+    // Said alike whether the role, the issuer or the audience is nobody's.
+    let found = providers.iter().filter(asked_for).find(|p| p.claims_to_be_ours(&outside));
+    let provider = found.ok_or_else(|| Refused::Denied("no provider fits its issuer and audience".into()))?;
+    provider.vouch(token, &outside, access_token).await
+}

@@ -1,0 +1,236 @@
+//! Signing in with a browser: authorization code with PKCE (RFC 6749 section 4.1, RFC 7636, OpenID
+//! Connect Core 1.0 section 3.1).
+//!
+//! Nothing is kept between the two steps: what has to come back is sealed in `state`. Invariants: a code is
+//! exchanged only with a `state` that this server sealed not longer than [`LIFE_MS`] ago, for the provider
+//! and the redirect that it names; the token that comes must carry the nonce; at most [`AT_ONCE`] codes are
+//! exchanged at once. The key is this process's own: who was on the way when it ended begins again.
+//!
+//! Must never know: cookies, pages.
+
+use std::sync::Arc;
+
+use ashlar_iam::{Refused, Sealer, Vouched};
+use ashlar_outbound::Url;
+use aws_lc_rs::{digest, rand};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::{Document, Provider, token};
+use crate::WebAsk;
+
+/// How long somebody may take to sign in, in milliseconds.
+const LIFE_MS: i64 = 10 * 60_000;
+/// Most codes that are exchanged at once.
+const AT_ONCE: usize = 16;
+/// Longest code and state, in bytes.
+const LIMIT: usize = 4096;
+/// Where browsers come back to if the redirect is made from the server's own address (MinIO's path).
+const CALLBACK: &str = "/oauth_callback";
+const PLACE: &str = "openid sign-in";
+
+/// A way to sign in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The provider.
+    pub name: String,
+    /// What to call it.
+    pub display_name: String,
+    /// Where to send the browser.
+    pub url: String,
+}
+
+/// What came back through the browser.
+#[derive(Clone, Debug)]
+pub struct SignIn {
+    /// The provider's code.
+    pub code: String,
+    /// As it was in the URL.
+    pub state: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    provider: String,
+    nonce: String,
+    verifier: String,
+    redirect: String,
+    end_ms: i64,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    id_token: Option<String>,
+    access_token: Option<String>,
+}
+
+/// Where people sign in.
+pub(crate) struct Desk {
+    seal: Sealer,
+    room: Semaphore,
+}
+
+fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
+/// Percent-encoded, but for what never has to be (RFC 3986, section 2.3).
+fn encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    let mut out = String::with_capacity(text.len());
+    for b in text.bytes() {
+        match plain(b) {
+            true => out.push(char::from(b)),
+            false => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out
+}
+
+fn form(fields: &[(&str, &str)]) -> String {
+    let all: Vec<String> = fields.iter().map(|(n, v)| format!("{n}={}", encoded(v))).collect();
+    all.join("&")
+}
+
+impl Provider {
+    /// Where browsers come back to.
+    fn redirect(&self, origin: &str) -> Option<String> {
+        if self.settings.redirect_dynamic {
+            return Url::parse(origin).is_ok().then(|| format!("{}{CALLBACK}", origin.trim_end_matches('/')));
+        }
+        self.settings.redirect_uri.clone()
+    }
+
+    /// The scopes to ask for: those configured, else all that the provider has, but for access without end.
+    fn scopes(&self, document: &Document) -> String {
+        if !self.settings.scopes.is_empty() {
+            return self.settings.scopes.join(" ");
+        }
+        let theirs = document.scopes_supported.iter().map(String::as_str);
+        let mut all = vec!["openid"];
+        all.extend(theirs.filter(|s| !["openid", "offline_access"].contains(s)).take(32));
+        all.join(" ")
+    }
+
+    /// Exchanges a code.
+    async fn exchange(&self, document: &Document, code: &str, state: &State) -> Result<Tokens, Refused> {
+        let s = &self.settings;
+        let denied = |why: String| Refused::Denied(format!("{}: {why}", self.id));
+        let url = document.token_endpoint.clone().ok_or_else(|| denied("it has no token_endpoint".into()))?;
+        let mut fields = vec![
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &state.redirect),
+            ("code_verifier", &state.verifier),
+        ];
+        let methods = document.token_endpoint_auth_methods_supported.as_deref();
+        let basic = methods.is_none_or(|m| m.iter().any(|m| m == "client_secret_basic"));
+        let mut authorization = None;
+        match &s.client_secret {
+            Some(secret) if basic => {
+                let pair = format!("{}:{}", encoded(&s.client_id), encoded(secret));
+                authorization = Some(format!("Basic {}", STANDARD.encode(pair)));
+            }
+            secret => {
+                fields.push(("client_id", &s.client_id));
+                fields.extend(secret.iter().map(|s| ("client_secret", s.as_str())));
+            }
+        }
+        let ask = WebAsk { url, authorization, form: Some(form(&fields)) };
+        let answer = self.around.web.ask(ask).await;
+        let answer = answer.map_err(|e| Refused::Unavailable(format!("{}: {e}", self.id)))?;
+        match answer.status {
+            200 => serde_json::from_slice(&answer.body)
+                .map_err(|_| denied("its answer to the code is not understood".into())),
+            500.. => Err(Refused::Unavailable(format!("{}: the code: {}", self.id, answer.status))),
+            status => Err(denied(format!("it does not take the code ({status})"))),
+        }
+    }
+}
+
+impl Desk {
+    /// With a key of its own.
+    pub fn new() -> Desk {
+        Desk { seal: Sealer::new(&random()), room: Semaphore::new(AT_ONCE) }
+    }
+
+    /// See [`crate::Idp::choices`]. A provider that is away is left out.
+    pub async fn choices(&self, providers: &[Arc<Provider>], origin: &str, now_ms: i64) -> Vec<Choice> {
+        let mut all = Vec::new();
+        for provider in providers {
+            let Some(redirect) = provider.redirect(origin) else { continue };
+            let Ok(document) = provider.document(now_ms).await else { continue };
+            let Some(url) = self.url(provider, &document, redirect, now_ms) else { continue };
+            let shown = provider.settings.display_name.clone();
+            let display_name = shown.unwrap_or_else(|| provider.name.clone());
+            all.push(Choice { name: provider.name.clone(), display_name, url });
+        }
+        all
+    }
+
+    fn url(&self, provider: &Provider, document: &Document, redirect: String, now_ms: i64) -> Option<String> {
+        let endpoint = document.authorization_endpoint.as_ref()?;
+        let [nonce, verifier] = [(); 2].map(|()| URL_SAFE_NO_PAD.encode(random()));
+        let challenge = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
+        let end_ms = now_ms.saturating_add(LIFE_MS);
+        let state = State { provider: provider.name.clone(), nonce, verifier, redirect, end_ms };
+        let plain = serde_json::to_vec(&state).expect("plain data");
+        let sealed = URL_SAFE_NO_PAD.encode(self.seal.seal(PLACE, &plain));
+        let query = form(&[
+            ("response_type", "code"),
+            ("client_id", &provider.settings.client_id),
+            ("redirect_uri", &state.redirect),
+            ("scope", &provider.scopes(document)),
+            ("state", &sealed),
+            ("nonce", &state.nonce),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ]);
+        let joint = if endpoint.contains('?') { '&' } else { '?' };
+        Some(format!("{endpoint}{joint}{query}"))
+    }
+
+    fn open(&self, state: &str, now_ms: i64) -> Option<State> {
+        let sealed = URL_SAFE_NO_PAD.decode(state).ok()?;
+        let state: State = serde_json::from_slice(&self.seal.open(PLACE, &sealed)?).ok()?;
+        (now_ms < state.end_ms).then_some(state)
+    }
+
+    /// See [`crate::Idp::sign_in`].
+    pub async fn sign_in(
+        &self,
+        providers: &[Arc<Provider>],
+        back: &SignIn,
+        now_ms: i64,
+    ) -> Result<Vouched, Refused> {
+        if providers.is_empty() {
+            return Err(Refused::Unconfigured);
+        }
+        let denied = |why: &str| Refused::Denied(why.to_owned());
+        if back.code.is_empty() || back.code.len() > LIMIT || back.state.len() > LIMIT {
+            return Err(denied("there is no code, or what came back is too long"));
+        }
+        let state =
+            self.open(&back.state, now_ms).ok_or_else(|| denied("the state is not ours, or too old"))?;
+        let provider = providers.iter().find(|p| p.name == state.provider);
+        let provider = provider.ok_or_else(|| denied("the provider is configured no longer"))?;
+        let _room = self.room.try_acquire().map_err(|_| Refused::Busy)?;
+        let document = provider.document(now_ms).await.map_err(Refused::Unavailable)?;
+        let tokens = provider.exchange(&document, &back.code, &state).await?;
+        let id = tokens.id_token.ok_or_else(|| denied("no ID token came for the code"))?;
+        let outside = token::outside(&id)?;
+        let mut claims = provider.open(&id, &outside).await?;
+        if claims.get("nonce").and_then(Value::as_str) != Some(&state.nonce) {
+            return Err(denied("the token was made for another sign-in (nonce)"));
+        }
+        if provider.settings.userinfo {
+            provider.add_userinfo(&mut claims, tokens.access_token.as_deref()).await?;
+        }
+        provider.whom(&claims, outside.issuer)
+    }
+}

@@ -1,0 +1,243 @@
+//! One state of what is configured: which providers there are, and whom that makes trusted.
+//!
+//! Every kind has a module with the same shape: `NAMES` and `SECRETS` of its values, and a `Provider` with
+//! `new(target, values, around)`, `trusted()`, `probe()`, `facts()`. Invariants: a target that cannot be
+//! used is left out and said why; a target whose values are as before stays the very provider it was, with
+//! what it learned (keys, connections).
+//!
+//! Must never know: how a provider is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ashlar_iam::{Trusted, Values};
+
+use crate::settings::{Shown, is_enabled, known_names, targets};
+use crate::{Around, Error, Subsystem, certificate, ldap, openid};
+
+/// A provider, whatever it is.
+#[derive(Clone)]
+pub(crate) enum Provider {
+    OpenId(Arc<openid::Provider>),
+    Ldap(Arc<ldap::Provider>),
+    Certificate(Arc<certificate::Provider>),
+}
+
+impl Provider {
+    /// From values that are known by name and say that it is enabled.
+    fn new(
+        subsystem: Subsystem,
+        target: &str,
+        values: &Values,
+        around: &Arc<Around>,
+    ) -> Result<Provider, Error> {
+        Ok(match subsystem {
+            Subsystem::OpenId => Provider::OpenId(Arc::new(openid::Provider::new(target, values, around)?)),
+            Subsystem::Ldap => Provider::Ldap(Arc::new(ldap::Provider::new(target, values, around)?)),
+            Subsystem::Tls => {
+                Provider::Certificate(Arc::new(certificate::Provider::new(target, values, around)?))
+            }
+        })
+    }
+
+    /// Its name in `Federated::provider`, and the policies it gives to everybody.
+    fn trusted(&self) -> (String, Vec<String>) {
+        match self {
+            Provider::OpenId(p) => p.trusted(),
+            Provider::Ldap(p) => p.trusted(),
+            Provider::Certificate(p) => p.trusted(),
+        }
+    }
+
+    /// Asks it for something that costs nothing, to see that it is there.
+    pub async fn probe(&self) -> Result<(), Error> {
+        match self {
+            Provider::OpenId(p) => p.probe().await,
+            Provider::Ldap(p) => p.probe().await,
+            Provider::Certificate(p) => p.probe().await,
+        }
+    }
+
+    /// What follows from its settings and is good to know.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Provider::OpenId(p) => p.facts(),
+            Provider::Ldap(p) => p.facts(),
+            Provider::Certificate(p) => p.facts(),
+        }
+    }
+}
+
+/// A provider and what it was made from.
+struct Built {
+    values: Values,
+    provider: Provider,
+}
+
+/// One state of what is configured.
+#[derive(Default)]
+pub(crate) struct Providers {
+    built: BTreeMap<(Subsystem, String), Built>,
+    /// Why a target is not in use.
+    problems: BTreeMap<(Subsystem, String), String>,
+}
+
+impl Providers {
+    /// What is configured now; `before`: what was.
+    pub fn load(around: &Arc<Around>, before: &Providers) -> Providers {
+        let mut next = Providers::default();
+        for subsystem in Subsystem::ALL {
+            for target in targets(&around.iam, &around.environment, subsystem.name(), subsystem.names()) {
+                let key = (subsystem, target.name.clone());
+                let old = before.built.get(&key).filter(|b| b.values == target.values);
+                let made = match old.map(|b| b.provider.clone()) {
+                    Some(provider) => next.fits(subsystem, &target.name, &provider).map(|()| Some(provider)),
+                    None => next.build(around, subsystem, &target.name, &target.values),
+                };
+                match made {
+                    Ok(Some(provider)) => {
+                        next.built.insert(key, Built { values: target.values, provider });
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        let (subsystem, target) = (subsystem.name(), &target.name);
+                        tracing::warn!(subsystem, target, %error, "an identity provider cannot be used");
+                        next.problems.insert(key, error.to_string());
+                    }
+                }
+            }
+        }
+        next
+    }
+
+    /// A provider from values, if they say that it is enabled.
+    fn build(
+        &self,
+        around: &Arc<Around>,
+        subsystem: Subsystem,
+        target: &str,
+        values: &Values,
+    ) -> Result<Option<Provider>, Error> {
+        known_names(subsystem, values)?;
+        if !is_enabled(values)? {
+            return Ok(None);
+        }
+        let provider = Provider::new(subsystem, target, values, around)?;
+        self.fits(subsystem, target, &provider)?;
+        Ok(Some(provider))
+    }
+
+    /// As [`Providers::build`], for values that are not stored yet; the environment's win.
+    pub fn build_one(
+        &self,
+        around: &Arc<Around>,
+        subsystem: Subsystem,
+        target: &str,
+        values: &Values,
+    ) -> Result<Option<Provider>, Error> {
+        let mut values = values.clone();
+        let all = targets(&around.iam, &around.environment, subsystem.name(), subsystem.names());
+        if let Some(now) = all.iter().find(|t| t.name == target) {
+            for name in &now.fixed {
+                values.insert(name.clone(), now.values[name].clone());
+            }
+        }
+        self.build(around, subsystem, target, &values)
+    }
+
+    /// Refuses a provider that could not be told from another one.
+    fn fits(&self, subsystem: Subsystem, target: &str, provider: &Provider) -> Result<(), Error> {
+        let others = self.built.iter().filter(|((s, t), _)| *s == subsystem && t != target);
+        for ((_, name), other) in others {
+            if let (Provider::OpenId(a), Provider::OpenId(b)) = (provider, &other.provider) {
+                a.apart_from(b).map_err(|why| Error::Invalid(format!("{why} as that of \"{name}\"")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For [`ashlar_iam::Iam::trust`].
+    pub fn trusted(&self) -> Trusted {
+        self.built.values().map(|b| b.provider.trusted()).collect()
+    }
+
+    /// Those of OpenID Connect, in order of names.
+    pub fn openid(&self) -> Vec<Arc<openid::Provider>> {
+        let of = |b: &Built| match &b.provider {
+            Provider::OpenId(p) => Some(p.clone()),
+            _ => None,
+        };
+        self.built.values().filter_map(of).collect()
+    }
+
+    /// Those of LDAP, in order of names.
+    pub fn ldap(&self) -> Vec<Arc<ldap::Provider>> {
+        let of = |b: &Built| match &b.provider {
+            Provider::Ldap(p) => Some(p.clone()),
+            _ => None,
+        };
+        self.built.values().filter_map(of).collect()
+    }
+
+    /// That of certificates.
+    pub fn certificate(&self) -> Option<Arc<certificate::Provider>> {
+        self.built.values().find_map(|b| match &b.provider {
+            Provider::Certificate(p) => Some(p.clone()),
+            _ => None,
+        })
+    }
+
+    /// See [`crate::Idp::shown`].
+    pub fn shown(&self, around: &Around, subsystem: Subsystem) -> Vec<Shown> {
+        let all = targets(&around.iam, &around.environment, subsystem.name(), subsystem.names());
+        all.into_iter()
+            .map(|target| {
+                let key = (subsystem, target.name.clone());
+                let built = self.built.get(&key);
+                Shown {
+                    enabled: built.is_some(),
+                    problem: self.problems.get(&key).cloned(),
+                    facts: built.map(|b| b.provider.facts()).unwrap_or_default(),
+                    target: target.redacted(subsystem),
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{World, values};
+    use crate::{Error, Subsystem};
+
+    #[tokio::test]
+    async fn the_environment_wins_and_one_bad_target_stops_no_other() {
+        let variables = [
+            ("MINIO_IDENTITY_OPENID_CONFIG_URL_A", "https://a.test/.well-known/openid-configuration"),
+            ("ASHLAR_IDENTITY_OPENID_CLIENT_ID_A", "of-the-environment"),
+            ("ASHLAR_IDENTITY_OPENID_CLIENT_SECRET_A", "planted-secret"),
+            ("ASHLAR_IDENTITY_OPENID_VENDOR_B", "keycloak"),
+        ];
+        let world = World::with(Vec::new(), &variables).await;
+        world.put("identity_openid", "a", &[("client_id", "stored"), ("role_policy", "readonly")]).await;
+        world.put("identity_openid", "c", &[("nonsense", "1")]).await;
+        let shown = world.idp.shown(Subsystem::OpenId);
+        let of = |name: &str| shown.iter().find(|s| s.target.name == name).unwrap();
+        let a = of("a");
+        assert!(a.enabled && a.problem.is_none());
+        assert_eq!(a.target.values["client_id"], "of-the-environment");
+        assert_eq!(a.target.values["client_secret"], "*redacted*");
+        assert_eq!(a.target.values["role_policy"], "readonly");
+        assert_eq!(a.target.fixed, ["config_url", "client_id", "client_secret"]);
+        for (name, why) in [("b", "vendor"), ("c", "nonsense")] {
+            assert!(!of(name).enabled);
+            assert!(of(name).problem.as_ref().unwrap().contains(why));
+        }
+        // What is checked is what would be in force: the environment's address, which does not answer.
+        let pairs = values(&[("config_url", "https://b.test/.well-known/openid-configuration")]);
+        let why = world.idp.check(Subsystem::OpenId, "a", &pairs).await.unwrap_err();
+        assert!(matches!(why, Error::Unreachable(_)), "{why}");
+        assert_eq!(world.web.times("https://a.test/.well-known/openid-configuration"), 1);
+        assert_eq!(world.web.times("https://b.test/.well-known/openid-configuration"), 0);
+    }
+}

@@ -1,0 +1,327 @@
+//! Object lock: what keeps a version, and until when.
+//!
+//! One guard stands where version lists are replaced ([`guard`]), so that no operation, known now or
+//! written later, removes or weakens what is locked. Invariants: a version under legal hold, or under
+//! retention that has not ended, stays with its data and its lock, except that GOVERNANCE gives way to
+//! those who may bypass it; a retention is extended freely and never shortened otherwise; time for locks
+//! is [`LockTime`], which a wall clock set forward does not hurry.
+//!
+//! Rules: Amazon S3 User Guide, "Locking objects with Object Lock".
+//!
+//! Must never know: who may bypass, what a bucket's default is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_cluster::{Compare, Control, Txn};
+use ashlar_format::{Retention, Version, VersionId};
+use ashlar_machine::Clock;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::bucket::{Versioning, control_error};
+use crate::{Error, Result, Store};
+
+/// Where the time of locks is kept.
+const KEY: &str = "lock-time";
+/// When it lags behind the wall clock it goes faster by one part in so many: a week in a year.
+const CATCH_UP: i64 = 52;
+
+/// The time that locks go by: it advances with the machine's uptime, not with its wall clock.
+///
+/// At the first use it is the wall clock. From then on it is never ahead of the wall clock, and gains at
+/// most one part in [`CATCH_UP`] on uptime while it is behind. So a clock that is set forward releases
+/// nothing early (a week in a year at most), and the price is that locks last longer by the time the
+/// machine was off, until that is made up for. After NetApp's ComplianceClock.
+pub(crate) struct LockTime {
+    clock: Arc<dyn Clock>,
+    at: Mutex<At>,
+}
+
+/// The lock time at a moment of uptime.
+struct At {
+    ms: i64,
+    uptime: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format: u32,
+    ms: i64,
+}
+
+impl LockTime {
+    /// Goes on from what is stored.
+    pub fn open(control: &Control, clock: Arc<dyn Clock>) -> Result<LockTime> {
+        let stored = match control.get(KEY) {
+            None => None,
+            Some(value) => {
+                let bad = || Error::Internal("the stored time of locks cannot be read".into());
+                let stored: Stored = serde_json::from_slice(&value.bytes).map_err(|_| bad())?;
+                if stored.format != 1 {
+                    return Err(bad());
+                }
+                Some(stored.ms)
+            }
+        };
+        let ms = stored.unwrap_or_else(|| clock.wall_ms());
+        let at = Mutex::new(At { ms, uptime: clock.elapsed() });
+        Ok(LockTime { clock, at })
+    }
+
+    /// Milliseconds since 1970, never later than the wall clock says.
+    pub fn now_ms(&self) -> i64 {
+        let mut at = self.at.lock();
+        let (wall, uptime) = (self.clock.wall_ms(), self.clock.elapsed());
+        let passed = i64::try_from(uptime.saturating_sub(at.uptime).as_millis()).unwrap_or(0);
+        if passed > 0 {
+            at.uptime = uptime;
+            let on = at.ms.saturating_add(passed);
+            // The whole step is looked at, so that short steps lose at most one part in CATCH_UP.
+            at.ms = if on < wall { wall.min(on.saturating_add(passed / CATCH_UP)) } else { on };
+        }
+        at.ms.min(wall)
+    }
+}
+
+/// What an operation may do to locks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Permit {
+    /// Retention in GOVERNANCE mode gives way.
+    pub bypass: bool,
+    /// It is about legal hold.
+    pub hold: bool,
+}
+
+/// The retention of a version that has not ended.
+fn active(v: &Version, now_ms: i64) -> Option<&Retention> {
+    v.retention.as_ref().filter(|r| now_ms < r.until_ms)
+}
+
+/// Refuses a next list that lacks a locked version of the old one, or has it with a weaker lock.
+pub(crate) fn guard(
+    old: &[Version],
+    new: &[Version],
+    now_ms: impl FnOnce() -> i64,
+    permit: Permit,
+) -> Result<()> {
+    if !old.iter().any(|v| v.legal_hold || v.retention.is_some()) {
+        return Ok(());
+    }
+    let now_ms = now_ms();
+    for v in old.iter().filter(|v| v.legal_hold || v.retention.is_some()) {
+        // A null version that replaces another has its id, and other data.
+        let same = |n: &&Version| {
+            n.id == v.id && n.modified_ms == v.modified_ms && n.md5 == v.md5 && n.parts == v.parts
+        };
+        let kept = new.iter().find(same);
+        if v.legal_hold && !kept.is_some_and(|n| n.legal_hold || permit.hold) {
+            return Err(Error::Locked);
+        }
+        let Some(r) = active(v, now_ms) else { continue };
+        let stronger = |n: &Retention| n.compliance == r.compliance && n.until_ms >= r.until_ms;
+        let holds = kept.and_then(|n| n.retention.as_ref()).is_some_and(stronger);
+        if !holds && (r.compliance || !permit.bypass) {
+            return Err(Error::Locked);
+        }
+    }
+    Ok(())
+}
+
+impl Store {
+    /// The time that locks go by, in milliseconds since 1970; never later than the wall clock.
+    #[must_use]
+    pub fn lock_now(&self) -> i64 {
+        self.inner.lock_time.now_ms()
+    }
+
+    /// Stores the time of locks: now and then, and before the end. What is not stored makes locks last
+    /// longer.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn keep_lock_time(&self) -> Result<()> {
+        let control = &self.inner.registry.control;
+        let ms = self.lock_now();
+        let json =
+            serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
+        let compare = match control.get(KEY) {
+            None => Compare::Absent(KEY.to_owned()),
+            Some(value) => Compare::Revision(KEY.to_owned(), value.revision),
+        };
+        let txn = Txn {
+            compares: vec![compare],
+            puts: vec![(KEY.to_owned(), Bytes::from(json))],
+            ..Txn::default()
+        };
+        control.txn(txn).await.map(|_| ()).map_err(control_error)
+    }
+
+    /// Allows locks in a bucket that keeps versions, for good.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `InvalidBucketState` without versioning, `Unavailable`.
+    pub async fn enable_object_lock(&self, bucket: &str) -> Result<()> {
+        let change = |b: &mut crate::Bucket| {
+            if b.versioning != Versioning::Enabled {
+                return Err(Error::InvalidBucketState("object lock needs versioning"));
+            }
+            b.object_lock = true;
+            Ok(())
+        };
+        self.inner.registry.modify(bucket, change).await
+    }
+
+    /// Sets (or with `None` removes) the retention of a version; `bypass`: GOVERNANCE gives way. Answers
+    /// the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::set_tags`]; `Locked` when that would shorten a retention; `InvalidRequest` in a bucket
+    /// without object lock, and for a delete marker.
+    pub async fn set_retention(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        retention: Option<Retention>,
+        bypass: bool,
+    ) -> Result<Option<VersionId>> {
+        self.needs_lock(bucket)?;
+        let permit = Permit { bypass, hold: false };
+        self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
+    }
+
+    /// Sets or lifts the legal hold of a version. Answers the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::set_tags`]; `InvalidRequest` in a bucket without object lock.
+    pub async fn set_legal_hold(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        on: bool,
+    ) -> Result<Option<VersionId>> {
+        self.needs_lock(bucket)?;
+        self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
+    }
+
+    fn needs_lock(&self, bucket: &str) -> Result<()> {
+        if self.bucket(bucket)?.object_lock {
+            return Ok(());
+        }
+        Err(Error::InvalidRequest("Bucket is missing Object Lock Configuration"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Hands(Mutex<(i64, u64)>);
+
+    impl Clock for Hands {
+        fn wall_ms(&self) -> i64 {
+            self.0.lock().0
+        }
+        fn elapsed(&self) -> Duration {
+            Duration::from_millis(self.0.lock().1)
+        }
+    }
+
+    const DAY: i64 = 86_400_000;
+
+    fn at(ms: i64, hands: &Arc<Hands>) -> LockTime {
+        let clock: Arc<dyn Clock> = hands.clone();
+        LockTime { at: Mutex::new(At { ms, uptime: clock.elapsed() }), clock }
+    }
+
+    #[test]
+    fn the_time_of_locks_is_not_hurried_by_the_wall_clock() {
+        let hands = Arc::new(Hands::default());
+        let set = |wall: i64, up: i64| *hands.0.lock() = (wall, up as u64);
+        set(100 * DAY, 0);
+        let time = at(100 * DAY, &hands);
+        // In step while nothing happens.
+        set(101 * DAY, DAY);
+        assert_eq!(time.now_ms(), 101 * DAY);
+        // A year forward: a fifty-second part of each day is gained, not a day more.
+        set(466 * DAY, DAY);
+        assert_eq!(time.now_ms(), 101 * DAY);
+        set(467 * DAY, 2 * DAY);
+        assert_eq!(time.now_ms(), 102 * DAY + DAY / 52);
+        for hour in 1..=24 {
+            set(467 * DAY + hour * DAY / 24, 2 * DAY + hour * DAY / 24);
+            time.now_ms();
+        }
+        assert!(time.now_ms() <= 103 * DAY + 2 * (DAY / 52));
+        // Set back: never ahead of the wall.
+        set(50 * DAY, 3 * DAY);
+        assert_eq!(time.now_ms(), 50 * DAY);
+        // Off for ten days: behind, and caught up slowly.
+        set(200 * DAY, 0);
+        let time = at(190 * DAY, &hands);
+        set(252 * DAY, 52 * DAY);
+        assert_eq!(time.now_ms(), 243 * DAY);
+    }
+
+    /// Every lock, every operation, before and after the end: the decisions of the user guide.
+    #[test]
+    fn what_is_locked_stays() {
+        let modes = [None, Some((false, 10)), Some((true, 10))];
+        let retention =
+            |m: Option<(bool, i64)>| m.map(|(compliance, until_ms)| Retention { compliance, until_ms });
+        let mut rows = 0;
+        for mode in modes {
+            for hold in [false, true] {
+                for now in [9, 10] {
+                    for bypass in [false, true] {
+                        let v = Version {
+                            id: VersionId([1; 16]),
+                            retention: retention(mode),
+                            legal_hold: hold,
+                            md5: [1; 16],
+                            ..Version::default()
+                        };
+                        let old = [v.clone()];
+                        let active = mode.is_some() && now < 10;
+                        let compliance = mode.is_some_and(|(c, _)| c);
+                        let gives_way = !active || (!compliance && bypass);
+                        let try_it =
+                            |new: &[Version], permit: Permit| guard(&old, new, || now, permit).is_ok();
+                        let plain = Permit { bypass, hold: false };
+                        let what = format!("{mode:?} hold {hold} now {now} bypass {bypass}");
+                        // Removed, or replaced by other data under its id.
+                        assert_eq!(try_it(&[], plain), !hold && gives_way, "remove: {what}");
+                        let other = Version { md5: [2; 16], ..v.clone() };
+                        assert_eq!(try_it(&[other], plain), !hold && gives_way, "replace: {what}");
+                        // Kept, with something newer on top, other tags.
+                        let newer = Version { id: VersionId([2; 16]), ..Version::default() };
+                        let tagged = Version { tags: vec![("a".into(), "b".into())], ..v.clone() };
+                        assert!(try_it(&[newer, tagged], plain), "keep: {what}");
+                        // Hold lifted: only by what is about holds.
+                        let lifted = Version { legal_hold: false, ..v.clone() };
+                        assert_eq!(try_it(&[lifted.clone()], plain), !hold, "lift: {what}");
+                        assert!(try_it(&[lifted], Permit { bypass, hold: true }), "lift rightly: {what}");
+                        // Other retentions.
+                        for (to, fine) in [
+                            (None, gives_way),
+                            (Some((false, 11)), gives_way || !compliance),
+                            (Some((true, 11)), gives_way || compliance),
+                            (Some((false, 9)), gives_way),
+                            (Some((true, 9)), gives_way),
+                            (mode, true),
+                        ] {
+                            let changed = Version { retention: retention(to), ..v.clone() };
+                            assert_eq!(try_it(&[changed], plain), fine, "to {to:?}: {what}");
+                            rows += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(rows, 3 * 2 * 2 * 2 * 6);
+    }
+}
