@@ -201,9 +201,7 @@ impl Identities {
             Route::UserRemove | Route::UserEnable | Route::UserDisable | Route::UserRevoke => {
                 change_user(iam, ask).await
             }
-            Route::GroupList => {
-                done(shape::GroupList { groups: iam.groups().iter().map(group).collect() })
-            }
+            Route::GroupList => done(shape::GroupList { groups: iam.groups().iter().map(group).collect() }),
             Route::GroupGet => done(group(&iam.group(&ask.name).ok_or_else(|| missing("group", &ask.name))?)),
             Route::GroupMembers => members(iam, ask).await,
             Route::GroupEnable | Route::GroupDisable | Route::GroupRemove => change_group(iam, ask).await,

@@ -18,8 +18,8 @@ pub mod state;
 
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::openapi::schema::{AnyOfBuilder, Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AnyOfBuilder, Object, ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// An answer as JSON. Types here have names as keys and no values that JSON has not, so this cannot fail.
