@@ -70,15 +70,3 @@ impl PartialSchema for OpenApi {
 }
 
 impl ToSchema for OpenApi {}
-
-/// Stands in a description for what may be anything.
-pub struct Anything;
-
-impl PartialSchema for Anything {
-    fn schema() -> RefOr<Schema> {
-        let any = utoipa::openapi::schema::SchemaType::AnyValue;
-        described("Any value.").schema_type(any).into()
-    }
-}
-
-impl ToSchema for Anything {}

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Anything;
-
 /// Everything an operator wants to see first.
 #[derive(Serialize, ToSchema)]
 pub struct Info {
@@ -200,7 +198,6 @@ pub struct RequestRecord {
     pub micros: u64,
     /// What was done to whom, who asked, and what decided.
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, Anything>)]
     pub more: BTreeMap<String, serde_json::Value>,
 }
 
