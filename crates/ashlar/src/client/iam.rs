@@ -39,6 +39,9 @@ pub enum Command {
     /// Identity providers: other directories that vouch for users
     #[command(subcommand)]
     Idp(idp::Command),
+    /// The whole deployment: take its identities elsewhere
+    #[command(subcommand)]
+    Cluster(super::cluster::Command),
     /// Say who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
     /// Audit files
@@ -270,6 +273,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
         Command::Idp(command) => idp::run(command, context).await,
+        Command::Cluster(command) => super::cluster::run(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
         Command::Audit(command) => super::audit::audit(&command, context),
     }
