@@ -446,6 +446,31 @@ def test_nobody_lifts_themselves(own):
             denied(client(own, *who).get_object, Bucket="team", Key="a")
 
 
+def test_identities_go_to_a_file_and_back(own, tmp_path):
+    env = dict(os.environ, ASHLAR_CONFIG_DIR=str(tmp_path), NO_COLOR="1",
+               ASHLAR_HOST_it=own.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
+
+    def cli(*args):
+        return subprocess.run([BIN, "--json", "admin", *args], env=env, capture_output=True, text=True, timeout=60)
+
+    root(own, "PUT", "users/mover", {"secret": "secret-of-the-mover"})
+    root(own, "PUT", "policies/moving", allow("s3:ListAllMyBuckets"))
+    root(own, "POST", "policies/attach", {"policies": ["moving"], "user": "mover"})
+    made = cli("cluster", "iam", "export", "it", "--output", str(tmp_path / "all.json"))
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "all.json").stat().st_mode & 0o777 == 0o600
+    assert cli("cluster", "iam", "export", "it", "--output", str(tmp_path / "all.json")).returncode != 0, "never overwritten"
+    root(own, "DELETE", "users/mover")
+    root(own, "DELETE", "policies/moving")
+    back = cli("cluster", "iam", "import", "it", str(tmp_path / "all.json"))
+    records = json.loads(back.stdout)["records"]
+    outcome = {(r["kind"], r["name"]): r["outcome"] for r in records}
+    assert outcome[("user", "mover")] == "added" and outcome[("policy", "moving")] == "added", outcome
+    client(own, "mover", "secret-of-the-mover").list_buckets()
+    (tmp_path / "zip").write_bytes(b"PK\x03\x04")
+    assert cli("cluster", "iam", "import", "it", str(tmp_path / "zip")).returncode != 0
+
+
 @contextlib.contextmanager
 def started(server, args, env):
     """A server with other credentials, for as long as the block takes."""

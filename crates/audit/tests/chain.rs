@@ -131,7 +131,7 @@ async fn the_chain_goes_on_after_restarts_crashes_and_rotation() {
     let shorter: Vec<&str> = text.lines().collect();
     fs::write(&path, shorter[..shorter.len() - 2].join("\n") + "\n").unwrap();
     Audit::open(config(&path, 64 * 1024)).unwrap().close();
-    let report = good(&[path.clone()]);
+    let report = good(std::slice::from_ref(&path));
     assert!(report.notes.iter().any(|n| n.contains("2 lines were missing")), "{:?}", report.notes);
     // Something else is not written into.
     let other = folder.path().join("other");

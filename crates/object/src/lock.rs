@@ -303,7 +303,7 @@ mod tests {
                         assert!(try_it(&[newer, tagged], plain), "keep: {what}");
                         // Hold lifted: only by what is about holds.
                         let lifted = Version { legal_hold: false, ..v.clone() };
-                        assert_eq!(try_it(&[lifted.clone()], plain), !hold, "lift: {what}");
+                        assert_eq!(try_it(std::slice::from_ref(&lifted), plain), !hold, "lift: {what}");
                         assert!(try_it(&[lifted], Permit { bypass, hold: true }), "lift rightly: {what}");
                         // Other retentions.
                         for (to, fine) in [

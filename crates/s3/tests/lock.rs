@@ -249,5 +249,16 @@ fn who_may_lock_and_bypass() {
         |n| w.by("carol", "PUT", "/l-1/a").q("retention", "").body(retention("GOVERNANCE", &days(n))).send();
     set(8).expect(200);
     set(20).refused(403, "AccessDenied");
+    // What headers say does not pass for what the document asks for.
+    let lie = w.by("carol", "PUT", "/l-1/a").q("retention", "").body(retention("GOVERNANCE", &days(20)));
+    let lie = lie.header("x-amz-object-lock-mode", "GOVERNANCE");
+    lie.header("x-amz-object-lock-retain-until-date", days(5)).send().refused(403, "AccessDenied");
+    let long = format!(
+        r#"{{"Effect":"Allow","Action":"s3:PutObjectRetention","Resource":"{all}","Condition":{{"NumericGreaterThan":{{"s3:object-lock-remaining-retention-days":"10"}}}}}}"#
+    );
+    w.user("david", &long);
+    let lie = w.by("david", "PUT", "/l-1/a").q("retention", "").body("<Retention/>");
+    let lie = lie.header("x-amz-object-lock-mode", "GOVERNANCE");
+    lie.header("x-amz-object-lock-retain-until-date", days(20)).send().refused(403, "AccessDenied");
     w.by("carol", "GET", "/l-1/a").q("retention", "").send().expect(200);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use ashlar_iam::{Assume, Entity, NewKey, Secret};
+use ashlar_iam::{Assume, NewKey, Secret};
 use ashlar_s3::operation::Operation;
 use common::*;
 

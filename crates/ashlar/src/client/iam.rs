@@ -39,6 +39,9 @@ pub enum Command {
     /// Identity providers: other directories that vouch for users
     #[command(subcommand)]
     Idp(idp::Command),
+    /// The whole deployment: take its identities elsewhere
+    #[command(subcommand)]
+    Cluster(super::cluster::Command),
     /// Say who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
     /// Print what the administration API of this release takes and gives, as OpenAPI
@@ -272,6 +275,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
         Command::Idp(command) => idp::run(command, context).await,
+        Command::Cluster(command) => super::cluster::run(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
         Command::ApiDocument => {
             let document = crate::server::api::document::document("/ashlar/api/v1");

@@ -12,6 +12,7 @@ pub mod aliases;
 mod audit;
 mod bucket;
 mod cat;
+mod cluster;
 mod cp;
 pub mod failure;
 mod globals;

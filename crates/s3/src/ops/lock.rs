@@ -247,13 +247,16 @@ pub async fn bypasses(cx: &Context, call: &Call, key: &str, version: Option<&str
     call.may(cx, &Need { action, bucket: &call.bucket, key, version }).await
 }
 
-/// Refuses unless allowed, with what the document asks for as facts.
+/// Refuses unless allowed, with what the document asks for as facts, and nothing that headers say of locks.
 async fn permitted(
     cx: &Context,
     call: &mut Call,
     action: Action,
     facts: &[(&'static str, &str)],
 ) -> Outcome<()> {
+    for name in [MODE, UNTIL, HOLD] {
+        call.headers.remove(name);
+    }
     for (name, value) in facts {
         let value = HeaderValue::from_str(value).map_err(|_| Fault::new(Code::MALFORMED_XML))?;
         call.headers.insert(*name, value);
