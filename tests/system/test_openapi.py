@@ -255,7 +255,7 @@ def harmless(name, case):
 
 @SCHEMA.parametrize()
 @settings(
-    max_examples=15, derandomize=True, database=None, deadline=None, phases=[Phase.explicit, Phase.generate],
+    max_examples=10, derandomize=True, database=None, deadline=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 def test_no_request_makes_the_server_fail(case, own):
