@@ -595,7 +595,7 @@ fn user(u: &UserInfo) -> shape::User {
         name: u.name.clone(),
         enabled: u.enabled,
         policies: u.policies.iter().cloned().collect(),
-        groups: u.groups.iter().cloned().collect(),
+        groups: u.groups.to_vec(),
         changed_ms: u.changed_ms,
         used_ms: u.used_ms,
         secret: None,

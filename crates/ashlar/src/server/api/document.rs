@@ -196,7 +196,7 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
 }
 
-/// Refers to a type, and keeps its description.
+/// Refers to a type, and puts it and those in it among the components.
 fn content(shape: Shape, components: &mut Map<String, Value>) -> Value {
     let reference = format!("#/components/schemas/{}", shape.name);
     for (name, schema) in shape.schemas {
