@@ -38,6 +38,8 @@ fn stopping_lets_what_is_in_flight_end() {
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"PUT /b-1/k HTTP/1.1\r\nhost: a\r\n").unwrap();
+    // Until the server has read that, the connection is idle, and nothing holds up the stop.
+    std::thread::sleep(Duration::from_millis(500));
     server.signal("INT");
     std::thread::sleep(Duration::from_millis(300));
     server.signal("INT");
