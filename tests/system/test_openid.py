@@ -459,6 +459,35 @@ def test_a_provider_that_is_taken_away_takes_its_users_along(own, both, ashlar, 
     assert ashlar("admin", "idp", "openid", "ls", "it") == []
 
 
+def test_mc_configures_a_provider(own, ashlar, claims, tmp_path):
+    """The real `mc idp openid`, after the other tests took their providers away."""
+    assert ashlar("admin", "idp", "openid", "ls", "it") == []
+    env = dict(os.environ, MC_CONFIG_DIR=str(tmp_path),
+               MC_HOST_it=own.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
+
+    def mc(*args, check=True):
+        done = subprocess.run([f"{os.environ['CLIENT_BIN']}/mc", "--json", "idp", "openid", *args],
+                              env=env, capture_output=True, text=True, timeout=60)
+        assert (done.returncode == 0) == check, (args, done.stdout, done.stderr)
+        return done.stdout
+
+    mc("add", "it", "house", f"config_url={claims.config_url}", f"client_id={claims.client_id}",
+       f"client_secret={CLIENT_SECRET}")
+    assert "house" in mc("ls", "it")
+    assert CLIENT_SECRET not in mc("info", "it", "house")
+    token = claims.token("alice")
+    s3 = s3_of(own, assume(own, token)["Credentials"])
+    s3.list_buckets()
+    mc("disable", "it", "house")
+    fails("InvalidToken", s3.list_buckets)
+    mc("enable", "it", "house")
+    s3.list_buckets()
+    mc("update", "it", "house", "comment=of the house")
+    mc("add", "it", "away", "config_url=http://127.0.0.1:9/none", "client_id=x", check=False)
+    mc("rm", "it", "house")
+    fails("InvalidToken", s3.list_buckets)
+
+
 # Client certificates
 
 

@@ -34,7 +34,7 @@ pub enum Command {
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Access keys: further keys of a user, which may do at most what the user may
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "key")]
     Accesskey(KeyCommand),
     /// Identity providers: other directories that vouch for users
     #[command(subcommand)]
