@@ -237,11 +237,13 @@ document.getElementById("frame").onload = event => {{
 
 def look(site, width, dark):
     folder, url = site
-    (folder / "look.html").write_text(LOOK.format(width=width))
+    # A page of its own for each width: one that is rewritten within a second is taken from the browser's cache.
+    page = f"look-{width}.html"
+    (folder / page).write_text(LOOK.format(width=width))
     Site.asked.clear()
-    dom = chromium(folder, f"{url}/look.html", dark, f"{max(width, 600)},2200", "--virtual-time-budget=8000", "--dump-dom")
+    dom = chromium(folder, f"{url}/{page}", dark, f"{max(width, 600)},2200", "--virtual-time-budget=8000", "--dump-dom")
     seen = json.loads(unescape(re.search("SEEN(.*)SEEN</pre>", dom, re.S).group(1)))
-    assert set(Site.asked) <= {"/look.html", "/report.html", "/favicon.ico"}, Site.asked
+    assert set(Site.asked) <= {f"/{page}", "/report.html", "/favicon.ico"}, Site.asked
     return seen
 
 
