@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{
     CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text,
 };
@@ -87,7 +88,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         conditions: headers::conditions(&call.headers, "")?,
     };
     let copied =
-        cx.store.copy(&from, &call.bucket, &call.key, spec).await.map_err(|e| of_source(e, call, &from))?;
+        call.store(cx, Kind::Copy).copy(&from, &call.bucket, &call.key, spec).await.map_err(|e| of_source(e, call, &from))?;
     let committed = &copied.committed;
     let mut xml = Xml::new();
     xml.root("CopyObjectResult")

@@ -3,6 +3,7 @@
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
 use ashlar_checksum::Algorithm;
+use ashlar_object::feed::Kind;
 use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
 use http::HeaderMap;
@@ -88,7 +89,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         want_md5: true,
         class,
     };
-    let mut put = cx.store.put(&call.bucket, &call.key, put).await.map_err(|e| call.fault(e))?;
+    let mut put = call.store(cx, Kind::Put).put(&call.bucket, &call.key, put).await.map_err(|e| call.fault(e))?;
     while let Some(data) = call.intake.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
