@@ -173,12 +173,12 @@ impl OpenUpload {
         if spec.number == 0 || spec.number > MAX_PARTS {
             return Err(Error::InvalidArgument("part numbers are 1 to 10,000"));
         }
-        let OpenUpload { inner, live, names, sealed, algorithm: own } = self;
+        let OpenUpload { inner, live, names, sealed, algorithm: own, hide_md5 } = self;
         let seal = match (sealed, key) {
             (None, _) => None,
             (Some(_), None) => return Err(Error::KeyNeeded),
             (Some(Sealed { cipher, envelope, .. }), Some(key)) => {
-                Some(Seal { key: key.clone(), cipher, envelope, md5: spec.want_md5 })
+                Some(Seal { key: key.clone(), cipher, envelope, md5: !hide_md5 })
             }
         };
         if own.is_some() && spec.checksum.is_some() && own != spec.checksum {

@@ -85,6 +85,12 @@ impl ContentKey {
     pub fn new(bytes: [u8; 32]) -> ContentKey {
         ContentKey(Zeroizing::new(bytes))
     }
+
+    /// The bytes, to be sealed anew.
+    #[must_use]
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
 }
 
 /// How a new body is to be encrypted.

@@ -44,6 +44,7 @@ pub struct OpenUpload {
     pub(crate) names: Names,
     pub(crate) sealed: Option<Sealed>,
     pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) hide_md5: bool,
 }
 
 impl OpenUpload {
@@ -51,6 +52,13 @@ impl OpenUpload {
     #[must_use]
     pub fn sealed(&self) -> Option<&Sealed> {
         self.sealed.as_ref()
+    }
+
+    /// The part's ETag is random, although an MD5 may be wanted to compare it with what was stated.
+    #[must_use]
+    pub fn hiding_md5(mut self) -> OpenUpload {
+        self.hide_md5 = true;
+        self
     }
 }
 
@@ -298,7 +306,8 @@ impl Store {
         };
         let sealed = Sealed::of(&upload.template.meta)?;
         let algorithm = number_algorithm(upload.checksum_algorithm);
-        Ok(OpenUpload { inner: self.inner.clone(), live, names, sealed, algorithm })
+        let inner = self.inner.clone();
+        Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
     }
 
     /// Gives an upload up and drops its parts.

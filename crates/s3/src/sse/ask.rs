@@ -40,6 +40,13 @@ pub struct CustomerKey {
     pub(super) md5: String,
 }
 
+impl CustomerKey {
+    /// The MD5 of the key, base64, as AWS answers it.
+    pub fn md5(&self) -> &str {
+        &self.md5
+    }
+}
+
 /// Whose key: that of the object itself, or of the source of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {

@@ -320,12 +320,14 @@ pub async fn rewrap(
     Ok(Some(envelope.text()))
 }
 
-/// How a copy is encrypted: shares the data if that is possible, else a fresh key.
+/// How a copy is encrypted: shares the data if that is possible, else a fresh key. `another_sum`: a checksum
+/// is asked for, which may need the data.
 pub async fn for_copy(
     cx: &Context,
     call: &Call,
     source: &Found,
     same_key: bool,
+    another_sum: bool,
 ) -> Outcome<(ashlar_object::CopySeal, Shown)> {
     use ashlar_object::CopySeal;
     let asked = bucket::or_default(cx, &call.bucket, asked(&call.headers, call.tls)?)?;
@@ -333,7 +335,7 @@ pub async fn for_copy(
     if plain(&asked) {
         return Ok((CopySeal::Plain, Shown(None)));
     }
-    if let Some(old) = source.envelope().filter(|_| same_key) {
+    if let Some(old) = source.envelope().filter(|_| same_key && !another_sum) {
         match &asked {
             Asked::S3 if old.kind == Kind::S3 => {
                 return Ok((CopySeal::Kept, Shown(Some((old.clone(), None)))));
