@@ -12,6 +12,7 @@ use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::put::{Committed, PutSpec, VersionSpec};
+use crate::store::By;
 use crate::types::{Class, Pairs, digest_of, number_algorithm};
 use crate::versions;
 use crate::{Error, MAX_PUT, Result, Store};
@@ -195,7 +196,8 @@ impl Store {
             let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
         };
-        self.inner.change(&live, &key, None, !spec.conditions.is_empty(), decide).await
+        let by = By::cause(self.cause.as_ref());
+        self.inner.change(&live, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 
     /// To be taken before one body is read to write another ([`CopyTurn`]).

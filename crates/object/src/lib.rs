@@ -15,6 +15,7 @@
 //! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
 //! | `versions`, `conditions` | pure: the version list of a key; RFC 9110 conditions |
+//! | `feed` | the record of changes that others follow |
 //! | `summary` | what the index of a drive keeps of a record, so that lists need no record |
 //! | `backend`, `memory` | registers and data over placement groups; the same in memory, for tests |
 //!
@@ -32,6 +33,7 @@ pub mod conditions;
 mod copy;
 mod delete;
 mod error;
+pub mod feed;
 mod gate;
 mod get;
 mod list;

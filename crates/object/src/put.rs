@@ -12,8 +12,9 @@ use bytes::Bytes;
 use crate::body::Intake;
 use crate::bucket::Live;
 use crate::conditions::Conditions;
+use crate::feed::Cause;
 use crate::seal::{self, Seal, Sealed};
-use crate::store::Inner;
+use crate::store::{By, Inner};
 use crate::types::{Class, ETag, Pairs, fresh_id, stored};
 use crate::versions;
 use crate::{Result, Store};
@@ -106,6 +107,7 @@ impl Committed {
 /// A PUT in progress. Dropping it abandons the data.
 pub struct Put {
     inner: Arc<Inner>,
+    cause: Option<Arc<Cause>>,
     live: Arc<Live>,
     key: RegisterKey,
     intake: Intake,
@@ -139,7 +141,8 @@ impl Store {
             seal::check_envelope(&seal.envelope)?;
         }
         let intake = Intake::begin(&self.inner, &key, &spec, 1, seal.as_ref()).await?;
-        Ok(Put { inner: self.inner.clone(), live, key, intake, seal: seal.map(Box::new) })
+        let (inner, cause) = (self.inner.clone(), self.cause.clone());
+        Ok(Put { inner, cause, live, key, intake, seal: seal.map(Box::new) })
     }
 }
 
@@ -214,6 +217,7 @@ impl Put {
             Ok((Some(next), committed))
         };
         let conditional = !conditions.is_empty();
-        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, decide).await
+        let by = By::cause(self.cause.as_ref());
+        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
     }
 }

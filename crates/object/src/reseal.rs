@@ -3,8 +3,8 @@
 use ashlar_format::{Version, VersionId};
 
 use crate::get::find;
-use crate::lock::Permit;
 use crate::seal::{self, Sealed};
+use crate::store::By;
 use crate::{Error, Result, Store};
 
 impl Store {
@@ -40,7 +40,7 @@ impl Store {
             }
             Ok((Some(next), true))
         };
-        match self.inner.change_locked(&live, &key, None, false, Permit::default(), decide).await {
+        match self.inner.change(&live, &key, None, false, By { version, ..By::default() }, decide).await {
             Err(Error::Busy) => Err(Error::Conflict),
             other => other,
         }

@@ -11,9 +11,11 @@
 //! | `lock` | what is locked stays |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
 //! | `usage` | limits of buckets hold, and what is counted is there |
+//! | `feed` | nothing that was done is missing from the change feed |
 //! | `basic` | what S3 promises of single operations |
 
 mod basic;
+mod feed;
 mod flaws;
 mod interleave;
 mod lock;
