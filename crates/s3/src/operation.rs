@@ -40,17 +40,16 @@ operations! {
     GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, GetBucketOwnershipControls,
     PutBucketOwnershipControls, DeleteBucketOwnershipControls, GetObjectLockConfiguration,
     PutObjectLockConfiguration, GetObjectRetention, PutObjectRetention, GetObjectLegalHold,
-    PutObjectLegalHold, AssumeRole, AssumeRoleWithWebIdentity,
+    PutObjectLegalHold, GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption, AssumeRole, AssumeRoleWithWebIdentity,
     AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity, Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 25] = [
+const BUCKET_MISSING: [(&str, &str); 24] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
     ("cors", "Bucket CORS configuration (?cors)"),
-    ("encryption", "Bucket encryption (?encryption)"),
     ("events", "Bucket notification streams (?events)"),
     ("intelligent-tiering", "Intelligent tiering (?intelligent-tiering)"),
     ("inventory", "Bucket inventory (?inventory)"),
@@ -87,7 +86,8 @@ const OBJECT_MISSING: [(&str, &str); 9] = [
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 46] = [
+const KNOWN: [&str; 47] = [
+    "encryption",
     "object-lock",
     "retention",
     "legal-hold",
@@ -158,6 +158,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("publicAccessBlock") => Op::GetPublicAccessBlock,
         (&Method::GET, 1) if has("object-lock") => Op::GetObjectLockConfiguration,
         (&Method::GET, 1) if has("ownershipControls") => Op::GetBucketOwnershipControls,
+        (&Method::GET, 1) if has("encryption") => Op::GetBucketEncryption,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
         (&Method::GET, 1) => match query.get("list-type") {
@@ -175,10 +176,12 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("publicAccessBlock") => Op::PutPublicAccessBlock,
         (&Method::PUT, 1) if has("object-lock") => Op::PutObjectLockConfiguration,
         (&Method::PUT, 1) if has("ownershipControls") => Op::PutBucketOwnershipControls,
+        (&Method::PUT, 1) if has("encryption") => Op::PutBucketEncryption,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
         (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
         (&Method::DELETE, 1) if has("publicAccessBlock") => Op::DeletePublicAccessBlock,
         (&Method::DELETE, 1) if has("ownershipControls") => Op::DeleteBucketOwnershipControls,
+        (&Method::DELETE, 1) if has("encryption") => Op::DeleteBucketEncryption,
         (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
         (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
         (&Method::POST, 1) if has("delete") => Op::DeleteObjects,
@@ -223,6 +226,7 @@ fn object_only(target: &Target) -> bool {
         "acl",
         "attributes",
         "delete",
+        "encryption",
         "legal-hold",
         "list-type",
         "location",

@@ -43,6 +43,8 @@ use crate::xml::Xml;
 pub struct Context {
     /// Where objects are.
     pub store: Store,
+    /// What encrypts.
+    pub encryption: crate::sse::Encryption,
     /// The region of this endpoint.
     pub region: String,
     /// Canonical id of the owner of everything, 64 hexadecimal digits.
@@ -387,6 +389,10 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
         Error::TooManyVersions => {
             Fault::with(Code::INVALID_REQUEST, "The key has too many versions. Delete old versions first.")
         }
+        Error::KeyNeeded => Fault::with(
+            Code::INVALID_REQUEST,
+            "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.",
+        ),
         Error::Internal(_) => Fault::internal(text),
     }
 }
@@ -437,6 +443,9 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::GetBucketPolicy => bucket_policy::get(cx, call),
         Op::PutBucketPolicy => Box::pin(bucket_policy::put(cx, call)).await,
         Op::DeleteBucketPolicy => Box::pin(bucket_policy::delete(cx, call)).await,
+        Op::GetBucketEncryption => crate::sse::bucket::get(cx, call),
+        Op::PutBucketEncryption => Box::pin(crate::sse::bucket::put(cx, call)).await,
+        Op::DeleteBucketEncryption => Box::pin(crate::sse::bucket::delete(cx, call)).await,
         Op::GetBucketPolicyStatus => bucket_policy::status(cx, call),
         Op::GetPublicAccessBlock => bucket_policy::get_block(cx, call),
         Op::PutPublicAccessBlock => Box::pin(bucket_policy::put_block(cx, call)).await,

@@ -12,7 +12,8 @@ use super::{Answer, Came, Context, STORAGE_CLASS, fault};
 use crate::auth::{Scheme, Verifier};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
-use crate::headers::{self, Stated, refuse_unsupported};
+use crate::headers::{self, Stated};
+use crate::sse::{self, Allowed};
 use crate::permit::{Asker, Need, Origin};
 use crate::policy::Policy;
 use crate::target::{Query, check_key};
@@ -76,7 +77,7 @@ pub(crate) async fn post_object(
         form,
     )
     .await?;
-    refuse_unsupported(&request, &cx.owner_id)?;
+    sse::refuse(&request, &cx.owner_id, Allowed::All)?;
     let class = headers::class(&request)?;
     let mut meta = headers::metadata(&request)?;
     if class != ashlar_object::Class::Standard {
@@ -94,15 +95,17 @@ pub(crate) async fn post_object(
     if size > MAX_PUT {
         return Err(Fault::new(Code::ENTITY_TOO_LARGE).closing());
     }
+    let made = sse::for_new(cx, bucket, &key, &request, tls).await?;
     let spec = PutSpec {
         size,
         checksum: Some(stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
-        want_md5: true,
+        want_md5: made.as_ref().is_none_or(|m| m.seal.md5),
         class,
     };
     let of_store = |e| fault(e, bucket, &key);
     let store = Came { verified, headers: &request, origin, tls, host, id }.store(cx, bucket, Kind::Post);
-    let mut put = store.put(bucket, &key, spec).await.map_err(of_store)?;
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let mut put = store.put_sealed(bucket, &key, spec, seal).await.map_err(of_store)?;
     if !held.is_empty() {
         put.write(held).await.map_err(of_store)?;
     }
@@ -117,6 +120,9 @@ pub(crate) async fn post_object(
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);
+    if let Some(made) = &made {
+        made.show(&mut answer);
+    }
     Ok(answer)
 }
 
