@@ -51,6 +51,15 @@ pub enum Error {
         /// Bytes that it may hold.
         limit: u64,
     },
+    /// Something is to be appended elsewhere than at the end (400 InvalidWriteOffset).
+    #[error("the object has {size} bytes")]
+    WrongOffset {
+        /// Its bytes.
+        size: u64,
+    },
+    /// The version has as many parts as it may have (400 TooManyParts).
+    #[error("the object has 10,000 parts already")]
+    TooManyParts,
     /// The version is locked (403 AccessDenied).
     #[error("the version is protected by object lock")]
     Locked,

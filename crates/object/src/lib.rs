@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
 //! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
+//! | `append` | parts that are put behind what is there |
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
 //! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
@@ -25,6 +26,7 @@
 //!
 //! It must never know: HTTP, XML, signatures, users; files, sockets, drives.
 
+mod append;
 mod backend;
 mod body;
 mod bucket;
@@ -56,6 +58,7 @@ mod upload;
 mod usage;
 mod versions;
 
+pub use append::Tail;
 pub use ashlar_checksum::{Algorithm, Digest};
 pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_format::{BucketId, VersionId, WriteId};
@@ -76,7 +79,7 @@ pub use seal::{Cipher, ContentKey, MAX_ENVELOPE, Seal, Sealed};
 pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
-pub use upload::{Completed, OpenUpload, CompletedPart, UploadSpec};
+pub use upload::{Completed, CompletedPart, OpenUpload, UploadSpec};
 pub use usage::{QUOTA, Usage};
 
 /// Longest key, in bytes of UTF-8.

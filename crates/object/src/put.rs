@@ -106,12 +106,12 @@ impl Committed {
 
 /// A PUT in progress. Dropping it abandons the data.
 pub struct Put {
-    inner: Arc<Inner>,
-    cause: Option<Arc<Cause>>,
-    live: Arc<Live>,
-    key: RegisterKey,
-    intake: Intake,
-    seal: Option<Box<Seal>>,
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) cause: Option<Arc<Cause>>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) key: RegisterKey,
+    pub(crate) intake: Intake,
+    pub(crate) seal: Option<Box<Seal>>,
 }
 
 impl Store {

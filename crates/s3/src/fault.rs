@@ -72,6 +72,7 @@ codes! {
     NO_SUCH_PUBLIC_ACCESS_BLOCK 404 "NoSuchPublicAccessBlockConfiguration" "The public access block configuration was not found.";
     INVALID_TOKEN 400 "InvalidToken" "The provided token is malformed or otherwise not valid. It may have been revoked, or belong to another access key: ask for new temporary credentials.";
     INVALID_URI 400 "InvalidURI" "Couldn't parse the specified URI.";
+    INVALID_WRITE_OFFSET 400 "InvalidWriteOffset" "The write offset value that you specified does not match the current object size.";
     KEY_TOO_LONG 400 "KeyTooLongError" "Your key is too long: at most 1024 bytes of UTF-8.";
     INVALID_RETENTION_PERIOD 400 "InvalidRetentionPeriod" "The retention period is not valid.";
     MALFORMED_ACL 400 "MalformedACLError" "The XML you provided was not well-formed or did not validate against our published schema.";
@@ -105,6 +106,7 @@ codes! {
     SLOW_DOWN 503 "SlowDown" "Please reduce your request rate and try again.";
     STORAGE_FULL 507 "StorageFull" "The drives are full. Delete objects or add drives, then try again.";
     TOO_MANY_TAGS 400 "BadRequest" "Object tags cannot be greater than 10";
+    TOO_MANY_PARTS 400 "TooManyParts" "You have attempted to add more parts than the maximum of 10000 that are allowed for this object. You can use the CopyObject operation to copy this object to another and then add more data to the newly copied object.";
     UNAVAILABLE 503 "ServiceUnavailable" "Too few drives answer to be sure of the outcome. Bring drives back (see `ashlar info`), then try again.";
     UNEXPECTED_CONTENT 400 "UnexpectedContent" "This request does not support content";
     UNRESOLVABLE_GRANT 400 "UnresolvableGrantByEmailAddress" "Grantees cannot be given by e-mail address. Use a canonical id or a group.";

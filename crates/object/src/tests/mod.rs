@@ -12,8 +12,10 @@
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
 //! | `usage` | limits of buckets hold, and what is counted is there |
 //! | `feed` | nothing that was done is missing from the change feed |
+//! | `append` | what is appended is there once |
 //! | `basic` | what S3 promises of single operations |
 
+mod append;
 mod basic;
 mod feed;
 mod flaws;

@@ -6,6 +6,7 @@
 //! store has said that there is room. Must never know sockets, drives, or how signatures work.
 
 pub mod acl;
+pub mod append;
 pub mod attributes;
 pub mod bucket;
 pub mod bucket_policy;
@@ -361,6 +362,10 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
             .element("ProposedSize", size.to_string())
             .element("MinSizeAllowed", ashlar_object::MIN_PART.to_string())
             .element("PartNumber", number.to_string()),
+        Error::WrongOffset { size } => {
+            Fault::new(Code::INVALID_WRITE_OFFSET).element("ObjectSize", size.to_string())
+        }
+        Error::TooManyParts => Fault::new(Code::TOO_MANY_PARTS),
         Error::Locked => Fault::with(
             Code::ACCESS_DENIED,
             "Access Denied because object protected by object lock.",

@@ -80,6 +80,9 @@ pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap
 
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    if let Some(offset) = super::append::offset(call)? {
+        return Box::pin(super::append::append_object(cx, call, offset)).await;
+    }
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
     let promise = Promise::read(call)?;
     let (spec, class) = version_spec(cx, call)?;

@@ -1,0 +1,80 @@
+//! `PutObject` with `x-amz-write-offset-bytes`: what is put goes behind what is there.
+//!
+//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must never know how parts
+//! are kept.
+
+use ashlar_object::feed::Kind;
+use ashlar_object::{PutSpec, Tail};
+use http::header::{HeaderName, HeaderValue};
+
+use super::put::{DEFAULT_CHECKSUM, Promise, version_spec};
+use super::{Answer, Call, Context};
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers;
+use crate::sse::{self, Allowed};
+
+/// The header that makes a PUT an append.
+const OFFSET: HeaderName = HeaderName::from_static("x-amz-write-offset-bytes");
+/// Bytes of the object in the answer.
+const OBJECT_SIZE: HeaderName = HeaderName::from_static("x-amz-object-size");
+
+/// Takes the offset out of the headers; `None`: a usual PUT.
+pub fn offset(call: &mut Call) -> Outcome<Option<u64>> {
+    let Some(value) = call.headers.remove(OFFSET) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse().ok().filter(|_| digits) {
+        Some(offset) => Ok(Some(offset)),
+        None => Err(Fault::argument(OFFSET.as_str(), text, "The write offset is a number of bytes.")),
+    }
+}
+
+/// Appends.
+pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcome<Answer> {
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
+    let promise = Promise::read(call)?;
+    if promise.size == 0 {
+        let why = "Request body cannot be empty when 'write offset' is specified.";
+        return Err(Fault::with(Code::INVALID_REQUEST, why));
+    }
+    if sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?.is_some() {
+        return Err(Fault::not_implemented("Appending to encrypted objects"));
+    }
+    let (spec, class) = version_spec(cx, call)?;
+    let conditions = headers::conditions(&call.headers, "")?;
+    let tail = cx.store.tail(&call.bucket, &call.key).await.map_err(|e| call.fault(e))?;
+    if tail.exists && (spec.meta.iter().any(|(n, _)| n.starts_with("x-amz-meta-")) || !spec.tags.is_empty()) {
+        let why =
+            "Cannot specify both a write offset value and user-defined object metadata for existing objects.";
+        return Err(Fault::with(Code::INVALID_REQUEST, why));
+    }
+    let put =
+        PutSpec { size: promise.size, checksum: Some(algorithm(&promise, &tail)?), want_md5: true, class };
+    let put = call.store(cx, Kind::Append).put(&call.bucket, &call.key, put).await;
+    let mut put = put.map_err(|e| call.fault(e))?;
+    while let Some(data) = call.intake.next().await? {
+        put.write(data).await.map_err(|e| call.fault(e))?;
+    }
+    let sums = put.end().await.map_err(|e| call.fault(e))?;
+    promise.check(call, &sums)?;
+    let committed = put.append(offset, spec, &conditions).await.map_err(|e| call.fault(e))?;
+    let mut answer = Answer::ok();
+    answer.committed(&committed);
+    answer.headers.insert(OBJECT_SIZE, HeaderValue::from(committed.size));
+    Ok(answer)
+}
+
+/// The checksum of what is appended: that of the object, which a stated one has to be.
+fn algorithm(promise: &Promise, tail: &Tail) -> Outcome<ashlar_checksum::Algorithm> {
+    match (promise.stated.algorithm(), tail.checksum) {
+        (Some(stated), Some(has)) if stated != has => Err(Fault::with(
+            Code::INVALID_REQUEST,
+            format!(
+                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+                has.name().to_ascii_lowercase(),
+                stated.name().to_ascii_lowercase()
+            ),
+        )),
+        (stated, has) => Ok(stated.or(has).unwrap_or(DEFAULT_CHECKSUM)),
+    }
+}
