@@ -41,6 +41,7 @@ pub use encode::{percent_decode, percent_encode};
 pub use error::{Error, Result, ServiceError};
 pub use file::FileRange;
 pub use ops::list::{ListOptions, ListVersionsOptions};
+pub use ops::lock::{DefaultRetention, Retention};
 pub use ops::object::{CopyOptions, GetOptions, PutOptions};
 pub use sign::{AmzDate, Signer};
 pub use tls::tls_config;

@@ -19,6 +19,7 @@ mod globals;
 mod iam;
 mod idp;
 mod kms;
+mod lock;
 mod ls;
 mod manual;
 mod mime;
@@ -70,6 +71,12 @@ pub enum Command {
     /// How much a bucket may hold
     #[command(subcommand)]
     Quota(quota::Command),
+    /// Keep versions of objects for some time
+    #[command(subcommand)]
+    Retention(lock::RetentionCommand),
+    /// Keep versions of objects until that is lifted
+    #[command(subcommand)]
+    Legalhold(lock::HoldCommand),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -125,6 +132,8 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Rb(options) => bucket::remove(&options, context).await,
         Command::Mirror(options) => mirror::run(&options, context).await,
         Command::Bucket(command) => bucket::run(command, context).await,
+        Command::Retention(command) => lock::retention(command, context).await,
+        Command::Legalhold(command) => lock::hold(command, context).await,
         Command::Quota(command) => quota::run(command, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,

@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod bucket;
 pub mod list;
+pub mod lock;
 pub mod multipart;
 pub mod object;
 
