@@ -60,13 +60,7 @@ impl Builtin {
         old: Option<&Secret>,
         clock: fn() -> i64,
     ) -> Result<Builtin> {
-        let me = Builtin {
-            control,
-            root,
-            clock,
-            keys: RwLock::default(),
-            turn: tokio::sync::Mutex::new(()),
-        };
+        let me = Builtin { control, root, clock, keys: RwLock::default(), turn: tokio::sync::Mutex::new(()) };
         let mut again = Vec::new();
         for (key, value) in me.control.list(PREFIX) {
             let name = key[PREFIX.len()..].to_owned();
@@ -206,11 +200,7 @@ impl Builtin {
 }
 
 fn status(name: &str, named: &Named) -> KeyStatus {
-    KeyStatus {
-        name: name.to_owned(),
-        version: named.versions.len() as u32,
-        created_ms: named.created_ms,
-    }
+    KeyStatus { name: name.to_owned(), version: named.versions.len() as u32, created_ms: named.created_ms }
 }
 
 fn seal_newest(named: &Named, plain: &Secret, context: &[u8]) -> Vec<u8> {

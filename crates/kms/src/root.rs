@@ -24,7 +24,9 @@ pub struct Root {
 }
 
 fn wrong(origin: &str) -> Error {
-    Error::Invalid(format!("{origin}: a root key is 32 bytes, as base64 (44 characters) or as 64 hexadecimal digits"))
+    Error::Invalid(format!(
+        "{origin}: a root key is 32 bytes, as base64 (44 characters) or as 64 hexadecimal digits"
+    ))
 }
 
 /// Reads 32 bytes as text.
@@ -44,7 +46,8 @@ fn parse(text: &str, origin: &str) -> Result<Secret> {
 fn from_file(path: &Path) -> Result<Secret> {
     use std::os::unix::fs::PermissionsExt as _;
     let origin = path.display().to_string();
-    let unreadable = |e: std::io::Error| Error::Invalid(format!("the root key in {origin} cannot be read: {e}"));
+    let unreadable =
+        |e: std::io::Error| Error::Invalid(format!("the root key in {origin} cannot be read: {e}"));
     let found = std::fs::metadata(path).map_err(unreadable)?;
     if found.permissions().mode() & 0o077 != 0 {
         return Err(Error::Invalid(format!(

@@ -70,7 +70,9 @@ impl Vault {
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn new(settings: VaultSettings, web: Outbound) -> Result<Vault> {
         if settings.token.is_empty() == settings.role.0.is_empty() {
-            return Err(Error::Invalid("Vault: give a token, or the role id and secret id of AppRole".into()));
+            return Err(Error::Invalid(
+                "Vault: give a token, or the role id and secret id of AppRole".into(),
+            ));
         }
         for part in settings.mount.split('/') {
             check_name(part)?;
@@ -94,7 +96,8 @@ impl Vault {
             v.set_sensitive(true);
             Ok::<_, Error>(v)
         };
-        let mut headers = vec![(HeaderName::from_static("x-vault-request"), HeaderValue::from_static("true"))];
+        let mut headers =
+            vec![(HeaderName::from_static("x-vault-request"), HeaderValue::from_static("true"))];
         if !token.is_empty() {
             headers.push((HeaderName::from_static("x-vault-token"), value(token)?));
         }

@@ -81,7 +81,8 @@ pub fn open(key: &Secret, sealed: &[u8], context: &[u8]) -> Result<Secret> {
     }
     let mut body = sealed[1 + SALT..].to_vec();
     let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
-    let opened = cipher(key.expose(), &sealed[1..1 + SALT], context).open_in_place(nonce, Aad::empty(), &mut body);
+    let opened =
+        cipher(key.expose(), &sealed[1..1 + SALT], context).open_in_place(nonce, Aad::empty(), &mut body);
     let out = match opened {
         Ok(plain) => <[u8; 32]>::try_from(&*plain).map(Secret::new).map_err(|_| Error::Sealed),
         Err(_) => Err(Error::Sealed),

@@ -52,7 +52,10 @@ async fn versions_open_what_they_sealed_after_every_restart() {
     let moved = k.rewrap("main", "other", &first.sealed, b"here").await.ok().unwrap().unwrap();
     assert_eq!(k.open("other", &moved, b"here").await.ok().unwrap().expose(), first.plain.expose());
     let all = k.list_keys("").await.ok().unwrap();
-    assert_eq!(all.iter().map(|k| (k.name.as_str(), k.version)).collect::<Vec<_>>(), [("main", 2), ("other", 1)]);
+    assert_eq!(
+        all.iter().map(|k| (k.name.as_str(), k.version)).collect::<Vec<_>>(),
+        [("main", 2), ("other", 1)]
+    );
     assert_eq!(k.list_keys("o").await.ok().unwrap().len(), 1);
     assert_eq!(k.key_status("main").await.ok().unwrap().version, 2);
     control.close().await;

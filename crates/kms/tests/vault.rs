@@ -113,7 +113,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let (status, said) = answer(&mut state.lock().unwrap(), &method, &path, &token, &body);
         let said = said.to_string();
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", said.len());
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            said.len()
+        );
         stream.write_all(format!("{head}{said}").as_bytes()).ok()?;
     }
 }

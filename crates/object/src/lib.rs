@@ -76,7 +76,7 @@ pub use seal::{Cipher, ContentKey, MAX_ENVELOPE, Seal, Sealed};
 pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
-pub use upload::{Completed, OpenUpload, CompletedPart, UploadSpec};
+pub use upload::{Completed, CompletedPart, OpenUpload, UploadSpec};
 pub use usage::{QUOTA, Usage};
 
 /// Longest key, in bytes of UTF-8.

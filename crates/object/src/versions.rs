@@ -14,9 +14,9 @@ use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::delete::Deleted;
 use crate::error::Error;
-use crate::{seal, summary};
 use crate::types::{ETag, UploadId, fresh_id};
 use crate::{Result, Verdict};
+use crate::{seal, summary};
 
 /// Most versions of one key: bounds the record that every change of the key rewrites.
 pub(crate) const MAX_VERSIONS: usize = 10_000;

@@ -184,7 +184,9 @@ pub fn refuse_unsupported(headers: &HeaderMap, owner: &str) -> Outcome<()> {
     for name in headers.keys() {
         let n = name.as_str();
         let Some(rest) = n.strip_prefix("x-amz-") else { continue };
-        if rest.starts_with("server-side-encryption") || rest.starts_with("copy-source-server-side-encryption") {
+        if rest.starts_with("server-side-encryption")
+            || rest.starts_with("copy-source-server-side-encryption")
+        {
             return Err(Fault::not_implemented(&format!("Server-side encryption here (header {n})")));
         }
     }

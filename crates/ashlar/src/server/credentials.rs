@@ -4,8 +4,8 @@
 //! that others can reach; nothing here logs a secret; where there is a root key of encryption, what is
 //! stored is sealed under it.
 
-use ashlar_s3::{Credential, Secret};
 use ashlar_kms::{Secret as Key, open_bytes, seal_bytes};
+use ashlar_s3::{Credential, Secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};

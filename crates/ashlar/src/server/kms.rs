@@ -101,7 +101,9 @@ impl Roots {
 pub async fn open(args: &Args, roots: Roots, house: &House) -> Result<Encryption, String> {
     for name in ["MINIO_KMS_KES_ENDPOINT", "MINIO_KMS_SERVER"] {
         if variable(name).is_some() {
-            return Err(format!("encryption: {name} is set, and this server does not speak to MinIO's key servers (KES, KMS); use a root key or Vault"));
+            return Err(format!(
+                "encryption: {name} is set, and this server does not speak to MinIO's key servers (KES, KMS); use a root key or Vault"
+            ));
         }
     }
     let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
@@ -127,8 +129,7 @@ pub async fn open(args: &Args, roots: Roots, house: &House) -> Result<Encryption
             return Ok(Encryption { kms: None, cipher });
         }
         (Some(root), None) => {
-            let driver =
-                Builtin::open_keys(house.control.clone(), root.key, roots.old.as_ref(), now_ms);
+            let driver = Builtin::open_keys(house.control.clone(), root.key, roots.old.as_ref(), now_ms);
             let default = named.or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
             Kms::builtin(driver.await.map_err(said)?, &default).await.map_err(said)?
@@ -265,7 +266,12 @@ impl Door {
 }
 
 /// One pass over the versions of a bucket.
-async fn run(kms: &Kms, store: &Store, order: &Order, pass: &Mutex<Option<shape::Rewrap>>) -> Result<(), String> {
+async fn run(
+    kms: &Kms,
+    store: &Store,
+    order: &Order,
+    pass: &Mutex<Option<shape::Rewrap>>,
+) -> Result<(), String> {
     let (mut key_marker, mut version_marker) = (String::new(), None);
     loop {
         let began = Instant::now();

@@ -189,7 +189,8 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let iam = identities(&house, &started.root).await?;
     let encryption = kms::open(&args.kms, roots, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
-    let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone()));
+    let service =
+        Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone()));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());

@@ -7,8 +7,8 @@ mod keys;
 mod request;
 mod users;
 
-pub use keys::{encrypting, keys};
 pub use answer::{Resp, raw, read_response};
+pub use keys::{encrypting, keys};
 pub use request::{Mode, Req, encode, hmac1, hmac256, http_date, sha256_hex, stamp, unix};
 pub use users::{USERS_SECRET, World, allow, users};
 
