@@ -202,6 +202,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
+    open_feed(&house).await;
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
@@ -362,6 +363,22 @@ fn service(
         audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
+}
+
+/// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.
+async fn open_feed(house: &Arc<House>) {
+    let Err(error) = house.store.open_feed().await else { return };
+    tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
+    let house = house.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if house.store.open_feed().await.is_ok() {
+                tracing::info!("the change feed is open");
+                return;
+            }
+        }
+    });
 }
 
 /// Collects leftovers of uploads, at the start and every few minutes.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{
     Copied, CopySeal, CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version,
     version_text,
@@ -130,7 +131,8 @@ async fn copy(
         let found = Found::with(cx, (&from.bucket, &from.key), &mut source, customer, true).await?;
         let (seal, shown) = sse::for_copy(cx, call, &found, same, spec.checksum.is_some()).await?;
         spec.seal = seal;
-        match cx.store.copy_from(&source, found.key.as_ref(), &call.bucket, &call.key, spec).await {
+        let store = call.store(cx, Kind::Copy);
+        match store.copy_from(&source, found.key.as_ref(), &call.bucket, &call.key, spec).await {
             Ok(copied) => return Ok((copied, shown)),
             Err(ashlar_object::Error::Changed) => {}
             Err(error) => return Err(of_source(error, call, from)),

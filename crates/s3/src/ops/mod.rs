@@ -19,7 +19,10 @@ pub mod post;
 pub mod put;
 pub mod tagging;
 
+use std::sync::Arc;
+
 use ashlar_checksum::Algorithm;
+use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Committed, Error, Store, VersionId, parse_version, version_text};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -76,6 +79,8 @@ pub struct Call {
     pub origin: Origin,
     /// What was decided last.
     pub ruling: crate::witness::Slot,
+    /// The id of the request.
+    pub id: String,
 }
 
 /// Operations that may take minutes, because they move whole objects.
@@ -177,7 +182,64 @@ pub mod limit {
     pub const COMPLETE: usize = 4 * 1024 * 1024;
 }
 
+/// Who asks for a change, from where: for the change feed.
+pub struct Came<'a> {
+    /// Who.
+    pub verified: &'a Verified,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// Where it came from.
+    pub origin: &'a Origin,
+    /// It came over TLS.
+    pub tls: bool,
+    /// The Host header.
+    pub host: &'a str,
+    /// The id of the request.
+    pub id: &'a str,
+}
+
+impl Came<'_> {
+    /// The store, through which changes of `bucket` tell the change feed of this request, if anybody
+    /// follows.
+    pub fn store(&self, cx: &Context, bucket: &str, kind: Kind) -> Store {
+        match cx.store.bucket(bucket) {
+            Ok(b) if cx.store.feed().wants(&b) => cx.store.by(Arc::new(self.cause(kind))),
+            _ => cx.store.clone(),
+        }
+    }
+
+    /// The cause of a change.
+    pub fn cause(&self, kind: Kind) -> Cause {
+        let agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
+        Cause {
+            kind,
+            who: self.verified.access_key().to_owned(),
+            source: self.origin.ip.to_string(),
+            request_id: self.id.to_owned(),
+            agent: agent.unwrap_or_default().chars().take(256).collect(),
+            endpoint: endpoint(self.tls, self.host),
+        }
+    }
+}
+
 impl Call {
+    /// Who asks, from where.
+    pub fn came(&self) -> Came<'_> {
+        Came {
+            verified: &self.verified,
+            headers: &self.headers,
+            origin: &self.origin,
+            tls: self.tls,
+            host: &self.host,
+            id: &self.id,
+        }
+    }
+
+    /// The store, for a change of this kind to the call's key.
+    pub fn store(&self, cx: &Context, kind: Kind) -> Store {
+        self.came().store(cx, &self.bucket, kind)
+    }
+
     /// `scheme://host` as the client sees it, for `Location`.
     pub fn endpoint(&self) -> String {
         endpoint(self.tls, &self.host)

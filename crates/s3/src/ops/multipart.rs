@@ -1,6 +1,7 @@
 //! Multipart uploads.
 
 use ashlar_checksum::{Algorithm, Digest};
+use ashlar_object::feed::Kind;
 use ashlar_object::{CompletedPart, ETag, MAX_PARTS, PartPut, PartSpec, UploadId, UploadSpec};
 use http::header::HeaderName;
 
@@ -143,8 +144,8 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(size) = headers::ascii(&call.headers, "x-amz-mp-object-size") {
         check_size(cx, call, id, size, &parts).await?;
     }
-    let done = cx
-        .store
+    let done = call
+        .store(cx, Kind::Complete)
         .complete_upload(&call.bucket, &call.key, id, &parts, stated, &conditions)
         .await
         .map_err(|e| call.fault(e))?;

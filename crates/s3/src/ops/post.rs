@@ -1,5 +1,6 @@
 //! POST of a form: an upload from a browser, allowed by a signed policy.
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{MAX_PUT, PutSpec, VersionSpec};
 use ashlar_policy::Action;
 use bytes::{Bytes, BytesMut};
@@ -7,7 +8,7 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::put::DEFAULT_CHECKSUM;
-use super::{Answer, Context, STORAGE_CLASS, fault};
+use super::{Answer, Came, Context, STORAGE_CLASS, fault};
 use crate::auth::{Scheme, Verifier};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
@@ -22,12 +23,22 @@ use crate::xml::{Xml, url_encode};
 /// Files up to this size are held, so that their size is known whatever follows them.
 const HELD: usize = 64 * 1024;
 
+/// Where a form came from.
+pub(crate) struct From<'a> {
+    pub origin: &'a Origin,
+    pub tls: bool,
+    /// The Host header.
+    pub host: &'a str,
+    /// The id of the request.
+    pub id: &'a str,
+}
+
 /// `PostObject`.
 pub(crate) async fn post_object(
     cx: &Context,
     verifier: &Verifier,
     bucket: &str,
-    from: (&Origin, bool, &str),
+    from: From<'_>,
     form: &mut Form,
     witness: &mut Witness,
 ) -> Outcome<Answer> {
@@ -47,7 +58,7 @@ pub(crate) async fn post_object(
     let Witness { verified, ruling, .. } = witness;
     let verified = &*verified.insert(verifier.verify_form(&form.fields, now)?);
     tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
-    let (origin, tls, host) = from;
+    let From { origin, tls, host, id } = from;
     let endpoint = &super::endpoint(tls, host);
     let unsigned = verified.scheme() == Scheme::Anonymous && form.fields.get("policy").is_none();
     let policy = match unsigned {
@@ -92,8 +103,9 @@ pub(crate) async fn post_object(
         class,
     };
     let of_store = |e| fault(e, bucket, &key);
+    let store = Came { verified, headers: &request, origin, tls, host, id }.store(cx, bucket, Kind::Post);
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let mut put = cx.store.put_sealed(bucket, &key, spec, seal).await.map_err(of_store)?;
+    let mut put = store.put_sealed(bucket, &key, spec, seal).await.map_err(of_store)?;
     if !held.is_empty() {
         put.write(held).await.map_err(of_store)?;
     }

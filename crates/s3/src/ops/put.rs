@@ -3,6 +3,7 @@
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
 use ashlar_checksum::Algorithm;
+use ashlar_object::feed::Kind;
 use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
 use http::HeaderMap;
@@ -91,7 +92,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         class,
     };
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let put = cx.store.put_sealed(&call.bucket, &call.key, put, seal).await;
+    let put = call.store(cx, Kind::Put).put_sealed(&call.bucket, &call.key, put, seal).await;
     let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.intake.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
