@@ -56,7 +56,7 @@ def own():
     port = free_port()
     os.environ["ASHLAR_ADMIN_ADDRESS"] = f"127.0.0.1:{port}"
     try:
-        s = Server(home)
+        s = Server(home, env={"ASHLAR_KMS_ROOT_KEY": "AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="})
     finally:
         os.environ.pop("ASHLAR_ADMIN_ADDRESS")
     s.admin = f"http://127.0.0.1:{port}"
@@ -152,7 +152,9 @@ def test_every_answer_fits_its_description(own, door):
         ("Info", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),
-        ("QuotaRemove", "a-bucket", None), ("Why", request_id, None), ("Document", "", None),
+        ("QuotaRemove", "a-bucket", None), ("KmsStatus", "", None), ("KmsKeyCreate", key.lower(), None),
+        ("KmsKeyList", "", None), ("KmsKeyGet", key.lower(), None), ("KmsKeyRotate", key.lower(), None),
+        ("RewrapStart", "", {"bucket": "a-bucket"}), ("RewrapStatus", "", None), ("Why", request_id, None), ("Document", "", None),
         ("ServiceStop", "", {"dry_run": True}), ("ServiceRestart", "", {"dry_run": True}),
         ("HealStart", "", {}), ("DriveScrub", "", None), ("HealStatus", "", None), ("SignInChoices", "", None),
     ]

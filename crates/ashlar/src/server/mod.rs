@@ -179,14 +179,15 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
+    let roots = kms::Roots::read(&args.kms)?;
     let plan = Plan { paths, code, memory };
-    let (house, started) = House::open(&plan, environment).await?;
+    let (house, started) = House::open(&plan, environment, &roots.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
-    let encryption = kms::open(&args.kms, &house).await?;
+    let encryption = kms::open(&args.kms, roots, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let service =
         Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone()));

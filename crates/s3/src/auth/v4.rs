@@ -179,7 +179,8 @@ fn signed(
         return Err(malformed("the date in the Credential is not the date of the request"));
     }
     // MinIO's administration clients sign for no region at all.
-    let administration = !request.target.virtual_host && request.target.path.starts_with("/minio/admin/");
+    let ours = |path: &str| path.starts_with("/minio/admin/") || path.starts_with("/minio/kms/");
+    let administration = !request.target.virtual_host && ours(&request.target.path);
     let free = administration && service == "s3" && scope.region.is_empty() && scope.service == service;
     let checked = if free { Ok(()) } else { check_scope(verifier, &scope, service) };
     checked.map_err(|(why, region)| {
