@@ -22,6 +22,7 @@ pub struct Object {
     /// Only when the record holds something that clients never see.
     cleaned: Option<Box<Version>>,
     versioning: Versioning,
+    bucket: Arc<crate::Bucket>,
 }
 
 /// The bytes of a range of an object, in pieces.
@@ -52,7 +53,7 @@ impl Store {
         // `find` succeeded, so there is a record.
         let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
         let versioning = bucket.versioning;
-        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, versioning })
+        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, versioning, bucket })
     }
 }
 
@@ -86,6 +87,12 @@ impl Object {
             Some(v) => v,
             None => stored_version(&self.record, self.index),
         }
+    }
+
+    /// The bucket that it was found in.
+    #[must_use]
+    pub fn bucket(&self) -> &Arc<crate::Bucket> {
+        &self.bucket
     }
 
     /// True: it is the current version.

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
 //! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
+//! | `expire` | what lifecycle rules need: a look without records, removal of what is due |
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
 //! | `versions`, `conditions` | pure: the version list of a key; RFC 9110 conditions |
@@ -31,6 +32,7 @@ pub mod conditions;
 mod copy;
 mod delete;
 mod error;
+mod expire;
 mod gate;
 mod get;
 mod list;
@@ -59,6 +61,7 @@ pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySource, CopySpec};
 pub use delete::{Deleted, ToDelete};
 pub use error::{Error, Result};
+pub use expire::{Chosen, Expired, Found, Glanced, MAX_LOOK};
 pub use get::{Object, ObjectBody};
 pub use list::{
     Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry, VersionListSpec,
