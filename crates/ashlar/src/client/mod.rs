@@ -18,6 +18,7 @@ pub mod failure;
 mod globals;
 mod iam;
 mod idp;
+mod ilm;
 mod ls;
 mod manual;
 mod mime;
@@ -69,6 +70,9 @@ pub enum Command {
     /// How much a bucket may hold
     #[command(subcommand)]
     Quota(quota::Command),
+    /// Lifecycle rules of buckets: when objects expire and old versions go
+    #[command(subcommand)]
+    Ilm(ilm::Command),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -125,6 +129,7 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Mirror(options) => mirror::run(&options, context).await,
         Command::Bucket(command) => bucket::run(command, context).await,
         Command::Quota(command) => quota::run(command, context).await,
+        Command::Ilm(command) => ilm::run(command, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,

@@ -13,7 +13,7 @@
 //! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
-//! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
+//! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
@@ -386,6 +386,10 @@ impl Admin {
         if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
             ask.need(ask.route.actions(), false)?;
             return super::quotas::answer(&self.house.store, ask).await;
+        }
+        if matches!(ask.route, Route::LifecycleStatus | Route::LifecycleTest) {
+            ask.need(ask.route.actions(), false)?;
+            return self.house.lifecycle.answer(ask).await;
         }
         if !drives_only {
             return self.identities.answer(ask).await;

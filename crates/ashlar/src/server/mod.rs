@@ -11,6 +11,7 @@
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `quotas` | limits of buckets |
+//! | `lifecycle` | carries out lifecycle rules |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -27,6 +28,7 @@ pub mod expand;
 mod house;
 mod identities;
 mod keeper;
+mod lifecycle;
 mod listen;
 mod logs;
 mod metrics;
@@ -85,6 +87,12 @@ pub struct Args {
     /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
     #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
     address: String,
+    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',')]
+    website_domain: Vec<String>,
+    /// How often access logs of buckets are delivered, in seconds.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    access_log_interval: u64,
     /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
     #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS")]
     admin_address: Option<String>,
@@ -175,7 +183,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
-    let plan = Plan { paths, code, memory };
+    let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
     let (house, started) = House::open(&plan, environment).await?;
     guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
@@ -198,6 +206,8 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
+    tokio::spawn(house.lifecycle.clone().run());
+    tokio::spawn(deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
@@ -205,7 +215,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
     let public = args.public_metrics || public_by_environment();
     let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check);
-    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
+    let routes = Arc::new(routes::Routes::new(service.clone(), house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
@@ -215,6 +225,9 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
     if let Err(error) = house.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+    }
+    if tokio::time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
+        tracing::warn!("access logs could not be delivered in time");
     }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
@@ -338,6 +351,7 @@ fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, audit: Arc<Audit>, args:
         verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
         vouch: Some(idp),
         domains: args.domain.clone(),
+        websites: args.website_domain.clone(),
         origins: if args.cors_origin.is_empty() {
             Origins::default()
         } else {
@@ -346,6 +360,20 @@ fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, audit: Arc<Audit>, args:
         audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
+}
+
+/// Delivers access logs of buckets now and then, and early when much waits.
+async fn deliver_logs(service: Arc<Service>, interval: Duration) {
+    let logs = service.access_logs();
+    logs.look_again(&service.context().store);
+    let mut last = std::time::Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if last.elapsed() >= interval || logs.is_pressing() {
+            logs.deliver(service.context()).await;
+            last = std::time::Instant::now();
+        }
+    }
 }
 
 /// Collects leftovers of uploads, at the start and every few minutes.

@@ -83,6 +83,8 @@ routes! {
     QuotaGet GET "quotas/*" AdminGetBucketQuota;
     QuotaPut PUT "quotas/*" AdminSetBucketQuota;
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
+    LifecycleStatus GET "lifecycle/*" AdminDataUsageInfo;
+    LifecycleTest POST "lifecycle/*/test" AdminDataUsageInfo;
     Simulate POST "simulate" AdminGetPolicy;
     // As in MinIO: seeing the settings takes the right to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;

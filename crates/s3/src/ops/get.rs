@@ -50,6 +50,7 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
         if let Some(mut answer) = read(call, &wanted, &object).await? {
             super::lock::show(cx, call, &object, &mut answer).await;
+            super::lifecycle::show(call, &object, &mut answer);
             return Ok(answer);
         }
     }

@@ -62,7 +62,8 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             hex::encode(&digest[..18])
         })
         .map_err(fault_of)?;
-    let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, Some(&config.encode()));
+    let text = config.encode();
+    let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, Some(&text));
     set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.set(MINIMUM, minimum.name());
