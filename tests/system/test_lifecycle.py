@@ -132,7 +132,7 @@ def test_versions_markers_and_locks(own):
 
 def test_mc_and_ashlar_write_each_others_rules(own, tmp_path):
     s3 = client(own)
-    s3.create_bucket(Bucket="b")
+    s3.create_bucket(Bucket="b-1")
     env = dict(os.environ, HOME=str(tmp_path), NO_COLOR="1",
                PATH=f"{os.environ['CLIENT_BIN']}:{os.environ['PATH']}",
                MC_HOST_it=f"http://{ACCESS}:{SECRET}@127.0.0.1:{own.port}",
@@ -145,37 +145,37 @@ def test_mc_and_ashlar_write_each_others_rules(own, tmp_path):
 
     ashlar = os.environ["ASHLAR_BIN"]
     far = "1000000"
-    run("mc", "ilm", "rule", "add", "--prefix", "a/", "--expire-days", far, "--tags", "k=v", "it/b")
-    run("mc", "ilm", "rule", "add", "--noncurrent-expire-days", far, "--noncurrent-expire-newer", "3", "it/b")
-    listed = run(ashlar, "ilm", "rule", "ls", "it/b").stdout
+    run("mc", "ilm", "rule", "add", "--prefix", "a/", "--expire-days", far, "--tags", "k=v", "it/b-1")
+    run("mc", "ilm", "rule", "add", "--noncurrent-expire-days", far, "--noncurrent-expire-newer", "3", "it/b-1")
+    listed = run(ashlar, "ilm", "rule", "ls", "it/b-1").stdout
     assert f"expire after {far} days" in listed and "prefix a/, tag k=v" in listed and "keep 3" in listed
     run(ashlar, "ilm", "rule", "add", "--id", "mine", "--prefix", "logs/", "--expire-days", "1",
-        "--abort-incomplete-days", "7", "it/b")
-    run(ashlar, "ilm", "rule", "edit", "--id", "mine", "--disable", "it/b")
-    ids = {r["ID"]: r for r in json.loads(run("mc", "ilm", "rule", "ls", "--json", "it/b").stdout)["config"]["Rules"]}
+        "--abort-incomplete-days", "7", "it/b-1")
+    run(ashlar, "ilm", "rule", "edit", "--id", "mine", "--disable", "it/b-1")
+    ids = {r["ID"]: r for r in json.loads(run("mc", "ilm", "rule", "ls", "--json", "it/b-1").stdout)["config"]["Rules"]}
     assert ids["mine"]["Status"] == "Disabled" and ids["mine"]["Expiration"]["Days"] == 1, ids
-    exported = run(ashlar, "ilm", "rule", "export", "it/b").stdout
-    s3.create_bucket(Bucket="c")
-    run("mc", "ilm", "rule", "import", "it/c", stdin=exported)
-    again = run("mc", "ilm", "rule", "export", "it/c").stdout
-    run(ashlar, "ilm", "rule", "import", "it/b", stdin=again)
-    assert json.loads(run(ashlar, "ilm", "rule", "export", "it/b").stdout) == json.loads(exported)
-    run(ashlar, "ilm", "rule", "rm", "--id", "mine", "it/c")
-    assert len(s3.get_bucket_lifecycle_configuration(Bucket="c")["Rules"]) == 2
-    run("mc", "ilm", "rule", "rm", "--all", "--force", "it/c")
-    assert run(ashlar, "ilm", "rule", "ls", "it/c", check=False).returncode == 3
+    exported = run(ashlar, "ilm", "rule", "export", "it/b-1").stdout
+    s3.create_bucket(Bucket="c-1")
+    run("mc", "ilm", "rule", "import", "it/c-1", stdin=exported)
+    again = run("mc", "ilm", "rule", "export", "it/c-1").stdout
+    run(ashlar, "ilm", "rule", "import", "it/b-1", stdin=again)
+    assert json.loads(run(ashlar, "ilm", "rule", "export", "it/b-1").stdout) == json.loads(exported)
+    run(ashlar, "ilm", "rule", "rm", "--id", "mine", "it/c-1")
+    assert len(s3.get_bucket_lifecycle_configuration(Bucket="c-1")["Rules"]) == 2
+    run("mc", "ilm", "rule", "rm", "--all", "--force", "it/c-1")
+    assert run(ashlar, "ilm", "rule", "ls", "it/c-1", check=False).returncode == 3
     # What it would do, without doing it: nothing yet, all of it in a thousand years.
     for i in range(7):
-        s3.put_object(Bucket="b", Key=f"a/{i}", Body=b"12345", Tagging="k=v")
-    s3.put_object(Bucket="b", Key="a/other", Body=b"12345")
-    count = json.loads(run(ashlar, "--json", "ilm", "rule", "test", "it/b").stdout)
+        s3.put_object(Bucket="b-1", Key=f"a/{i}", Body=b"12345", Tagging="k=v")
+    s3.put_object(Bucket="b-1", Key="a/other", Body=b"12345")
+    count = json.loads(run(ashlar, "--json", "ilm", "rule", "test", "it/b-1").stdout)
     assert count["looked_at"] == 8 and all(r["expire"] == 0 for r in count["rules"]), count
-    count = json.loads(run(ashlar, "--json", "ilm", "rule", "test", "--at", "3030-01-01T00:00:00Z", "it/b").stdout)
+    count = json.loads(run(ashlar, "--json", "ilm", "rule", "test", "--at", "3030-01-01T00:00:00Z", "it/b-1").stdout)
     assert [r["expire"] for r in count["rules"]].count(7) == 1 and count["locked"] == 0, count
-    assert len(keys(s3, "b")) == 8
+    assert len(keys(s3, "b-1")) == 8
     # What moves objects elsewhere is refused by name, by whichever client it is asked.
     with pytest.raises(ClientError) as caught:
-        rules(s3, "b", {"ID": "t", "Status": "Enabled", "Filter": {"Prefix": ""},
+        rules(s3, "b-1", {"ID": "t", "Status": "Enabled", "Filter": {"Prefix": ""},
                         "Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]})
     assert caught.value.response["Error"]["Code"] == "NotImplemented"
     assert "Transition" in caught.value.response["Error"]["Message"]
@@ -183,14 +183,14 @@ def test_mc_and_ashlar_write_each_others_rules(own, tmp_path):
 
 def test_a_restart_goes_on(own):
     s3 = client(own)
-    s3.create_bucket(Bucket="r")
-    rules(s3, "r", {"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 2}})
+    s3.create_bucket(Bucket="r-1")
+    rules(s3, "r-1", {"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 2}})
     for i in range(20):
-        s3.put_object(Bucket="r", Key=f"k{i}", Body=b"x")
+        s3.put_object(Bucket="r-1", Key=f"k{i}", Body=b"x")
     assert own.stop() == 0
     time.sleep(3 * DAY)
     own.start()
-    wait(lambda: keys(s3, "r") == [], 15)
+    wait(lambda: keys(s3, "r-1") == [], 15)
 
 
 def test_short_days_are_refused_without_the_second_word(tmp_path):
