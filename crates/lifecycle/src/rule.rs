@@ -232,7 +232,9 @@ impl Rule {
                 return Err(Invalid::Request("ExpiredObjectDeleteMarker cannot be specified with Tags."));
             }
             Some(Expiration::Markers) if self.filter.sizes() => {
-                return Err(Invalid::Request("ExpiredObjectDeleteMarker cannot be specified with Object Size."));
+                return Err(Invalid::Request(
+                    "ExpiredObjectDeleteMarker cannot be specified with Object Size.",
+                ));
             }
             _ => {}
         }
@@ -256,7 +258,9 @@ impl Rule {
                 ));
             }
             if !self.filter.tags.is_empty() {
-                return Err(Invalid::Request("AbortIncompleteMultipartUpload cannot be specified with Tags."));
+                return Err(Invalid::Request(
+                    "AbortIncompleteMultipartUpload cannot be specified with Tags.",
+                ));
             }
             if self.filter.sizes() {
                 return Err(Invalid::Request(

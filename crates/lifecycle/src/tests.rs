@@ -61,9 +61,7 @@ fn current_versions() {
 #[test]
 fn noncurrent_versions_count_from_their_successor() {
     let c = Calendar::default();
-    let of = |days, newer| {
-        config(vec![Rule { noncurrent: Some(Noncurrent { days, newer }), ..rule("") }])
-    };
+    let of = |days, newer| config(vec![Rule { noncurrent: Some(Noncurrent { days, newer }), ..rule("") }]);
     let list = [
         seen(NOW, 1, false),
         seen(NOW - DAY_MS, 1, false),
@@ -102,20 +100,16 @@ fn filters_locks_and_overlaps() {
     let mut off = config.clone();
     off.rules.iter_mut().for_each(|r| r.enabled = false);
     assert_eq!((off.next_due("k", &locked, c), off.is_about()), (None, (false, false)));
-    let nested = ["b/x", "a", "b/", "ab", "c"].map(|p| Rule {
-        expiration: Some(Expiration::Days(1)),
-        ..rule(p)
-    });
+    let nested =
+        ["b/x", "a", "b/", "ab", "c"].map(|p| Rule { expiration: Some(Expiration::Days(1)), ..rule(p) });
     assert_eq!(Config { rules: nested.to_vec(), ..Config::default() }.prefixes(false), ["a", "b/", "c"]);
 }
 
 #[test]
 fn uploads() {
     let c = Calendar::default();
-    let config = config(vec![
-        Rule { abort_days: Some(7), ..rule("") },
-        Rule { abort_days: Some(2), ..rule("t/") },
-    ]);
+    let config =
+        config(vec![Rule { abort_days: Some(7), ..rule("") }, Rule { abort_days: Some(2), ..rule("t/") }]);
     assert_eq!(config.abort_at("t/x", NOW, c), Some((c.after(NOW, 2), 1)));
     assert_eq!(config.abort_at("u", NOW, c), Some((c.after(NOW, 7), 0)));
 }
@@ -165,7 +159,9 @@ fn golden_document() {
         \"minimum\":\"varies_by_storage_class\",\"set_ms\":7}";
     assert_eq!(c.encode(), text);
     assert_eq!(Config::decode(text), Some(c));
-    for bad in ["", "{}", &text.replace("\"format\":1", "\"format\":2"), &text.replace("\"days\":3", "\"hours\":3")] {
+    for bad in
+        ["", "{}", &text.replace("\"format\":1", "\"format\":2"), &text.replace("\"days\":3", "\"hours\":3")]
+    {
         assert_eq!(Config::decode(bad), None, "{bad}");
     }
 }
@@ -198,14 +194,21 @@ fn random_rule(r: &mut Rng, i: usize, day: i64) -> Rule {
         3 if !filter.looks_inside() => Some(Expiration::Markers),
         _ => None,
     };
-    let noncurrent = (r.below(2) == 0)
-        .then(|| Noncurrent { days: 1 + r.below(4) as u32, newer: r.below(3) as u32 });
+    let noncurrent =
+        (r.below(2) == 0).then(|| Noncurrent { days: 1 + r.below(4) as u32, newer: r.below(3) as u32 });
     let enabled = r.below(4) > 0;
     Rule { id: i.to_string(), enabled, legacy: false, filter, expiration, noncurrent, abort_days: None }
 }
 
 /// From AWS's sentences, one version and one rule at a time, with a clock that only knows whole days.
-fn naive(config: &Config, key: &str, list: &[Seen<'_>], keeps: bool, now: i64, day: i64) -> Vec<(usize, Action)> {
+fn naive(
+    config: &Config,
+    key: &str,
+    list: &[Seen<'_>],
+    keeps: bool,
+    now: i64,
+    day: i64,
+) -> Vec<(usize, Action)> {
     let mut out = Vec::new();
     let midnight_today = now / day;
     // The midnights since then, without the first that comes: a day begun does not count.
@@ -285,7 +288,11 @@ fn random_rules_agree_with_the_twin() {
         for key in ["a", "a/1", "b", "c"] {
             let plan = config.plan(key, &list, keeps, now, calendar);
             let got: Vec<(usize, Action)> = plan.iter().map(|d| (d.index, d.action)).collect();
-            assert_eq!(got, naive(&config, key, &list, keeps, now, day), "seed {seed} key {key} {config:?} {list:?} now {now}");
+            assert_eq!(
+                got,
+                naive(&config, key, &list, keeps, now, day),
+                "seed {seed} key {key} {config:?} {list:?} now {now}"
+            );
             hits += got.len();
             let untouched = |d: &Due| !list[d.index].locked || (d.action == Action::Expire && keeps);
             assert!(plan.iter().all(untouched), "seed {seed}: something locked");

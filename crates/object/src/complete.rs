@@ -29,8 +29,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::backend::{Decision, Failed};
-use crate::bucket::Live;
+use crate::bucket::{Bucket, Live, Versioning};
 use crate::conditions::{Conditions, Match};
+use crate::feed::{Cause, Effect, Kind, Ticket};
 use crate::lock::{self, Permit};
 use crate::parts::{Kept, kept};
 use crate::put::Committed;
@@ -47,6 +48,9 @@ const CLEAR_NOW: usize = 32;
 const IF_MATCH: &str = ":if-match";
 const IF_NONE_MATCH: &str = ":if-none-match";
 const IF_UNMODIFIED: &str = ":if-unmodified-since";
+
+/// The bucket of a key, and what the change feed is told of its change.
+type By<'a> = (&'a Arc<Bucket>, Option<&'a Arc<Cause>>);
 
 /// How a roll-forward ended.
 pub(crate) enum Outcome {
@@ -92,11 +96,13 @@ impl Store {
             }
         };
         let _room = self.inner.usage.reserve(names.object.bucket(), version.size)?;
-        let version = match self.inner.put_on_key(&names, &version).await? {
-            Outcome::Done(v) => v,
-            Outcome::Refused(e) => return Err(e),
-            Outcome::Gone => return Err(Error::NoSuchUpload),
-        };
+        let version =
+            match self.inner.put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref()))).await?
+            {
+                Outcome::Done(v) => v,
+                Outcome::Refused(e) => return Err(e),
+                Outcome::Gone => return Err(Error::NoSuchUpload),
+            };
         let answer = completed(&version, &live);
         if version.parts.len() <= CLEAR_NOW {
             // The version is there: whatever fails now is finished later.
@@ -117,7 +123,9 @@ impl Store {
 }
 
 fn completed(v: &Version, live: &Live) -> Completed {
-    Completed { committed: Committed::of(v, live.bucket().versioning) }
+    // How it is encrypted was understood when the upload was made.
+    let sealed = crate::seal::Sealed::of(&v.meta).ok().flatten();
+    Completed { committed: Committed::of(v, live.bucket().versioning), sealed }
 }
 
 impl Inner {
@@ -191,7 +199,7 @@ impl Inner {
     /// Steps 3 to 8 for an upload that was found completing; the caller holds the bucket's gate and
     /// the upload's lock.
     pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<Outcome> {
-        let outcome = self.put_on_key(names, v).await?;
+        let outcome = self.put_on_key(names, v, None).await?;
         if let Outcome::Done(v) = &outcome {
             self.finish(names, v).await?;
         }
@@ -199,7 +207,42 @@ impl Inner {
     }
 
     /// Steps 3 to 5. The version answered carries the time under which it is shown.
-    async fn put_on_key(&self, names: &Names, v: &Version) -> Result<Outcome> {
+    async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
+        let mut ticket = self.intend(names, by).await?;
+        let outcome = self.try_on_key(names, v, &mut ticket).await;
+        if let (Ok(_), Some((ticket, _))) = (&outcome, ticket) {
+            ticket.ended(None);
+        }
+        outcome
+    }
+
+    /// Tells the change feed what is about to be done to the key, if its bucket is still there.
+    async fn intend(&self, names: &Names, by: Option<By<'_>>) -> Result<Option<(Ticket, Versioning)>> {
+        let (bucket, cause) = match by {
+            Some((bucket, cause)) => (bucket.clone(), cause.cloned()),
+            None => {
+                let id = names.object.bucket();
+                match self.registry.all().iter().map(|l| l.bucket()).find(|b| b.id == id) {
+                    Some(bucket) => (bucket, None),
+                    None => return Ok(None),
+                }
+            }
+        };
+        if !self.feed.wants(&bucket) {
+            return Ok(None);
+        }
+        let cause = cause.unwrap_or_else(|| Arc::new(Cause { kind: Kind::Complete, ..Cause::default() }));
+        let ticket = self.feed.intend(&bucket, names.object.key(), None, Some(&cause)).await?;
+        Ok(ticket.map(|t| (t, bucket.versioning)))
+    }
+
+    /// Steps 3 to 5; takes the ticket when it was used.
+    async fn try_on_key(
+        &self,
+        names: &Names,
+        v: &Version,
+        ticket: &mut Option<(Ticket, Versioning)>,
+    ) -> Result<Outcome> {
         let id = names.id();
         let conditions = kept_conditions(v);
         loop {
@@ -240,7 +283,16 @@ impl Inner {
                 self.reopen(names).await?;
                 return Ok(Outcome::Refused(e));
             }
+            let turn = match &*ticket {
+                Some((ticket, _)) => ticket.turn().await,
+                None => None,
+            };
             if self.replace_exactly(&names.object, key.as_ref(), &list).await? {
+                if let Some((ticket, versioning)) = ticket.take() {
+                    let kind = ticket.cause().kind;
+                    ticket.ended(Some(Effect::of(kind, &list[0], versioning)));
+                }
+                drop(turn);
                 return Ok(Outcome::Done(Box::new(list[0].clone())));
             }
         }
@@ -354,10 +406,10 @@ fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -
         if (ETag { md5: f.md5, parts: 0 }) != a.etag || !stated {
             return Err(Error::InvalidPart(a.number));
         }
-        if i + 1 < asked.len() && f.size < min_part {
-            return Err(Error::EntityTooSmall { number: a.number, size: f.size });
+        if i + 1 < asked.len() && f.plain_size() < min_part {
+            return Err(Error::EntityTooSmall { number: a.number, size: f.plain_size() });
         }
-        total = total.saturating_add(f.size);
+        total = total.saturating_add(f.plain_size());
     }
     if total > MAX_OBJECT { Err(Error::EntityTooLarge) } else { Ok(()) }
 }
@@ -373,14 +425,14 @@ fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>])
                 number: a.number,
                 size: f.size,
                 md5: f.md5,
-                checksum: f.checksum.clone(),
+                checksum: crate::seal::join(f.nonce, f.checksum.clone()),
                 modified_ms: f.modified_ms,
                 data,
             });
         }
     }
     Version {
-        size: parts.iter().map(|p| p.size).sum(),
+        size: found.iter().flatten().map(Kept::plain_size).sum(),
         md5: ashlar_checksum::md5_once(&md5s),
         parts_count: asked.len() as u16,
         parts,
@@ -397,7 +449,7 @@ fn whole_checksum(
     let mut digests = Vec::with_capacity(found.len());
     for f in found.iter().flatten() {
         let digest = f.checksum.as_ref().and_then(digest_of).filter(|d| d.algorithm() == algorithm);
-        digests.push((digest.ok_or(Error::BadDigest)?, f.size));
+        digests.push((digest.ok_or(Error::BadDigest)?, f.plain_size()));
     }
     if upload.checksum_composite {
         let digests: Vec<Digest> = digests.into_iter().map(|(d, _)| d).collect();

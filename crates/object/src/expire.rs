@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::bucket::Versioning;
 use crate::lock::{Permit, keeps};
+use crate::store::By;
 use crate::summary;
 use crate::versions;
 use crate::{Bucket, Error, Result, Store};
@@ -133,29 +134,60 @@ impl Store {
     ) -> Result<Expired> {
         let live = self.inner.registry.live(bucket)?;
         let register = self.inner.object_key(&live.bucket(), key)?;
-        let record = self.inner.backend.read_register(&register).await?;
-        let list = versions::of(record.as_ref().map(|r| &r.body));
-        if list.is_empty() || self.show(list, &live.bucket(), &mut decide) == Chosen::default() {
-            return Ok(Expired::default());
+        let mut total = Expired::default();
+        // Bounded: each turn but the last removes a version or covers the current one.
+        loop {
+            let bucket = live.bucket();
+            let record = self.inner.backend.read_register(&register).await?;
+            let list = versions::of(record.as_ref().map(|r| &r.body));
+            if list.is_empty() {
+                return Ok(total);
+            }
+            let chosen = self.show(list, &bucket, &mut decide);
+            if chosen == Chosen::default() {
+                return Ok(total);
+            }
+            // Who follows the changes of the bucket is told of one version at a time.
+            let followed = self.inner.feed.wants(&bucket);
+            let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
+            let only = followed.then_some(oldest);
+            drop(record);
+            let expired = self.expire_now(&live, &register, only, &mut decide).await?;
+            total.current += expired.current;
+            total.versions += expired.versions;
+            total.markers += expired.markers;
+            total.locked += expired.locked;
+            if !followed || expired.current + expired.versions + expired.markers == 0 {
+                return Ok(total);
+            }
         }
-        drop(record);
-        self.expire_now(&live, &register, decide).await
     }
+
+    /// One change. `only`: nothing but this version, or (`None` within) the current one.
 
     async fn expire_now(
         &self,
         live: &crate::bucket::Live,
         register: &RegisterKey,
+        only: Option<Option<VersionId>>,
         mut decide: impl FnMut(&Found<'_>) -> Chosen,
     ) -> Result<Expired> {
         let now_ms = self.inner.now_ms();
         let choose = |list: &[Version], bucket: &Bucket| {
-            let (chosen, locked) =
-                self.show(list, bucket, |found| (decide(found), locked_of(found)));
+            let (mut chosen, locked) = self.show(list, bucket, |found| (decide(found), locked_of(found)));
+            match only {
+                None => {}
+                Some(None) => chosen.versions.clear(),
+                Some(Some(id)) => {
+                    chosen.current = false;
+                    chosen.versions.retain(|i| list.get(*i).is_some_and(|v| v.id == id));
+                }
+            }
             let (next, expired) = without(list, bucket.versioning, &chosen, &locked, now_ms)?;
             Ok((next, expired))
         };
-        let done = self.inner.change_locked(live, register, None, false, Permit::default(), choose).await;
+        let by = By { permit: Permit::default(), cause: self.cause.as_ref(), version: only.flatten() };
+        let done = self.inner.change(live, register, None, false, by, choose).await;
         match done {
             // Only where a marker would replace a locked null version.
             Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
@@ -209,4 +241,3 @@ fn without(
     let changed = expired.current + expired.versions + expired.markers > 0;
     Ok((changed.then_some(rest), expired))
 }
-

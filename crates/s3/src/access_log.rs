@@ -11,8 +11,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Class, Conditions, PutSpec, Store, VersionSpec};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -159,9 +161,24 @@ impl Logs {
     /// Metrics in Prometheus text.
     pub fn render(&self, out: &mut String) {
         let metrics = [
-            ("ashlar_access_log_objects_total", "counter", "Access log objects delivered.", self.delivered.load(Relaxed)),
-            ("ashlar_access_log_dropped_total", "counter", "Access log lines or objects dropped.", self.dropped.load(Relaxed)),
-            ("ashlar_access_log_bytes", "gauge", "Bytes of access log lines in memory.", self.held.load(Relaxed) as u64),
+            (
+                "ashlar_access_log_objects_total",
+                "counter",
+                "Access log objects delivered.",
+                self.delivered.load(Relaxed),
+            ),
+            (
+                "ashlar_access_log_dropped_total",
+                "counter",
+                "Access log lines or objects dropped.",
+                self.dropped.load(Relaxed),
+            ),
+            (
+                "ashlar_access_log_bytes",
+                "gauge",
+                "Bytes of access log lines in memory.",
+                self.held.load(Relaxed) as u64,
+            ),
         ];
         for (name, kind, help, value) in metrics {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
@@ -174,12 +191,19 @@ async fn put(cx: &Context, bucket: &str, of: Waiting) -> Result<(), String> {
     getrandom::fill(&mut unique).map_err(|e| e.to_string())?;
     let now_ms = (cx.clock)();
     let key = key(&of.logging, cx, bucket, now_ms, of.since_ms, &hex::encode_upper(unique));
-    let (retention, legal_hold) =
-        crate::ops::lock::for_new_object(cx, &of.logging.target, &HeaderMap::new())
-            .map_err(|fault| fault.message().to_owned())?;
-    let spec = PutSpec { size: of.lines.len() as u64, checksum: None, want_md5: true, class: Class::Standard };
+    let target = cx.store.bucket(&of.logging.target).map_err(|e| e.to_string())?;
+    let (retention, legal_hold) = crate::ops::lock::for_new_object(cx, &target, &HeaderMap::new())
+        .map_err(|fault| fault.message().to_owned())?;
+    let spec =
+        PutSpec { size: of.lines.len() as u64, checksum: None, want_md5: true, class: Class::Standard };
     let words = |e: ashlar_object::Error| e.to_string();
-    let mut put = cx.store.put(&of.logging.target, &key, spec).await.map_err(words)?;
+    // As any object there: by the bucket's default, and told to who follows its changes.
+    let made = crate::sse::for_new(cx, &of.logging.target, &key, &HeaderMap::new(), true).await;
+    let made = made.map_err(|fault| fault.message().to_owned())?;
+    let cause = Cause { kind: Kind::Put, who: "logging".to_owned(), ..Cause::default() };
+    let store = cx.store.by(Arc::new(cause));
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let mut put = store.put_sealed(&of.logging.target, &key, spec, seal).await.map_err(words)?;
     put.write(Bytes::from(of.lines)).await.map_err(words)?;
     put.end().await.map_err(words)?;
     let meta = vec![("content-type".to_owned(), "text/plain".to_owned())];

@@ -6,8 +6,8 @@
 //!
 //! Must never know: how rules are stored.
 
-use http::header::{self, HeaderMap, HeaderValue};
 use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderValue};
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::ops::Answer;
@@ -150,7 +150,10 @@ mod tests {
         let mut second = rule(&["*"], &["GET"], &["*"]);
         second.expose = vec!["ETag".into()];
         second.max_age = Some(5);
-        let rules = Rules(vec![rule(&["https://*.a.example"], &["GET", "PUT"], &["x-amz-*", "Content-Type"]), second]);
+        let rules = Rules(vec![
+            rule(&["https://*.a.example"], &["GET", "PUT"], &["x-amz-*", "Content-Type"]),
+            second,
+        ]);
         let got = ask(&rules, "https://b.a.example", "PUT", "X-Amz-Date, content-type").unwrap();
         assert_eq!(got[header::ACCESS_CONTROL_ALLOW_ORIGIN], "https://b.a.example");
         assert_eq!(got[header::ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
@@ -175,7 +178,9 @@ mod tests {
         assert!(!answer.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
         let mut answer = HeaderMap::new();
         rules.decorate(&HeaderValue::from_static("https://evil.example"), "PUT", &mut answer);
-        assert!(!answer.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) && answer.contains_key(header::VARY));
+        assert!(
+            !answer.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) && answer.contains_key(header::VARY)
+        );
     }
 
     #[test]

@@ -57,6 +57,7 @@ codes! {
     INVALID_BUCKET_STATE 409 "InvalidBucketState" "The request is not valid with the current state of the bucket.";
     INVALID_DIGEST 400 "InvalidDigest" "The Content-MD5 you specified is not valid: it must be the base64 of 16 bytes.";
     INVALID_LOG_TARGET 400 "InvalidTargetBucketForLogging" "The target bucket for logging does not exist.";
+    INVALID_ENCRYPTION_ALGORITHM 400 "InvalidEncryptionAlgorithmError" "The Encryption request you specified is not valid. Supported value: AES256.";
     INVALID_LOCATION 400 "InvalidLocationConstraint" "The specified location constraint is not valid. Leave it out or use this server's region.";
     INVALID_OBJECT_STATE 403 "InvalidObjectState" "The operation is not valid for the current state of the object.";
     INVALID_PART 400 "InvalidPart" "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
@@ -92,6 +93,8 @@ codes! {
     NO_SUCH_CORS 404 "NoSuchCORSConfiguration" "The CORS configuration does not exist";
     NO_SUCH_LIFECYCLE 404 "NoSuchLifecycleConfiguration" "The lifecycle configuration does not exist";
     NO_SUCH_WEBSITE 404 "NoSuchWebsiteConfiguration" "The specified bucket does not have a website configuration";
+    KMS_NOT_FOUND 400 "KMS.NotFoundException" "Invalid keyId";
+    NO_BUCKET_ENCRYPTION 404 "ServerSideEncryptionConfigurationNotFoundError" "The server side encryption configuration was not found";
     NO_SUCH_BUCKET 404 "NoSuchBucket" "The specified bucket does not exist";
     NO_SUCH_KEY 404 "NoSuchKey" "The specified key does not exist.";
     NO_SUCH_TAG_SET 404 "NoSuchTagSet" "The TagSet does not exist";

@@ -75,9 +75,12 @@ impl Service {
         let target = Target::parse(parts.uri.path(), None, Some(bucket))?;
         let path = target.path[1..].to_owned();
         let found = self.context.store.bucket(bucket).map_err(|e| ops::fault(e, bucket, ""))?;
-        let site = self.gate.features.website.of(&found).ok_or_else(|| {
-            Fault::new(Code::NO_SUCH_WEBSITE).element("BucketName", bucket)
-        })?;
+        let site = self
+            .gate
+            .features
+            .website
+            .of(&found)
+            .ok_or_else(|| Fault::new(Code::NO_SUCH_WEBSITE).element("BucketName", bucket))?;
         let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
         if let Some(redirect) = site.redirect(&path, None, arrival.tls, host) {
             return Ok(moved(&redirect));

@@ -40,8 +40,8 @@ operations! {
     GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, GetBucketOwnershipControls,
     PutBucketOwnershipControls, DeleteBucketOwnershipControls, GetObjectLockConfiguration,
     PutObjectLockConfiguration, GetObjectRetention, PutObjectRetention, GetObjectLegalHold,
-    PutObjectLegalHold, AssumeRole, AssumeRoleWithWebIdentity,
-    AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity,
+    PutObjectLegalHold, GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption, AssumeRole,
+    AssumeRoleWithWebIdentity, AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity,
     GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycle, GetBucketCors,
     PutBucketCors, DeleteBucketCors, GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite,
     GetBucketLogging, PutBucketLogging, GetBucketAccelerateConfiguration, GetBucketRequestPayment,
@@ -51,11 +51,10 @@ operations! {
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 21] = [
+const BUCKET_MISSING: [(&str, &str); 20] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
-    ("encryption", "Bucket encryption (?encryption)"),
     ("events", "Bucket notification streams (?events)"),
     ("intelligent-tiering", "Intelligent tiering (?intelligent-tiering)"),
     ("inventory", "Bucket inventory (?inventory)"),
@@ -76,8 +75,15 @@ const BUCKET_MISSING: [(&str, &str); 21] = [
 ];
 
 /// Of these, what is answered as AWS answers where it was never set; it cannot be set here.
-const UNSET: [&str; 7] =
-    ["accelerate", "analytics", "intelligent-tiering", "inventory", "metrics", "replication", "requestPayment"];
+const UNSET: [&str; 7] = [
+    "accelerate",
+    "analytics",
+    "intelligent-tiering",
+    "inventory",
+    "metrics",
+    "replication",
+    "requestPayment",
+];
 
 /// Subresources of objects that AWS has and this server has not.
 const OBJECT_MISSING: [(&str, &str); 9] = [
@@ -93,11 +99,12 @@ const OBJECT_MISSING: [(&str, &str); 9] = [
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 50] = [
+const KNOWN: [&str; 51] = [
     "cors",
     "lifecycle",
     "logging",
     "website",
+    "encryption",
     "object-lock",
     "retention",
     "legal-hold",
@@ -179,6 +186,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("inventory") => Op::ListBucketInventoryConfigurations,
         (&Method::GET, 1) if has("metrics") => Op::ListBucketMetricsConfigurations,
         (&Method::GET, 1) if has("intelligent-tiering") => Op::ListBucketIntelligentTieringConfigurations,
+        (&Method::GET, 1) if has("encryption") => Op::GetBucketEncryption,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
         (&Method::GET, 1) => match query.get("list-type") {
@@ -200,6 +208,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("cors") => Op::PutBucketCors,
         (&Method::PUT, 1) if has("website") => Op::PutBucketWebsite,
         (&Method::PUT, 1) if has("logging") => Op::PutBucketLogging,
+        (&Method::PUT, 1) if has("encryption") => Op::PutBucketEncryption,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
         (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
         (&Method::DELETE, 1) if has("publicAccessBlock") => Op::DeletePublicAccessBlock,
@@ -207,6 +216,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::DELETE, 1) if has("lifecycle") => Op::DeleteBucketLifecycle,
         (&Method::DELETE, 1) if has("cors") => Op::DeleteBucketCors,
         (&Method::DELETE, 1) if has("website") => Op::DeleteBucketWebsite,
+        (&Method::DELETE, 1) if has("encryption") => Op::DeleteBucketEncryption,
         (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
         (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
         (&Method::POST, 1) if has("delete") => Op::DeleteObjects,
@@ -252,6 +262,7 @@ fn object_only(target: &Target) -> bool {
         "attributes",
         "cors",
         "delete",
+        "encryption",
         "legal-hold",
         "lifecycle",
         "list-type",

@@ -27,7 +27,7 @@ use crate::framing::{Framing, Watch};
 use crate::intake::{Intake, Source};
 use crate::metrics::Metrics;
 use crate::operation::Operation;
-use crate::ops::{self, Answer, Call, Context};
+use crate::ops::{self, Answer, Call, Context, post};
 use crate::permit::{Gate, Origin};
 use crate::sts;
 use crate::target::Target;
@@ -287,7 +287,8 @@ impl Service {
         };
         let took_ms = began.elapsed().as_millis() as u64;
         let head = parts.method == Method::HEAD;
-        let length = response.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
+        let length =
+            response.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
         let range = response.headers().get(header::CONTENT_RANGE).and_then(|v| v.to_str().ok());
         let size = match seen.op {
             Operation::GetObject | Operation::HeadObject | Operation::WebsiteRequest
@@ -415,9 +416,9 @@ impl Service {
         }
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;
-            return Box::pin(self.form(parts, source, head, &boundary, arrival, seen)).await;
+            return Box::pin(self.form(parts, source, head, &boundary, arrival, seen, id)).await;
         }
-        let (mut call, op) = match self.admit(parts, source, head, arrival, seen) {
+        let (mut call, op) = match self.admit(parts, source, head, arrival, seen, id) {
             Ok(admitted) => admitted,
             Err((fault, source)) => {
                 seen.left = source;
@@ -505,6 +506,7 @@ impl Service {
         boundary: &str,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
         let Head { target, host } = head;
         let both = parts.headers.contains_key(header::AUTHORIZATION)
@@ -533,10 +535,10 @@ impl Service {
             }
         };
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
-        let from = (&origin, arrival.tls, host.as_str());
+        let from = post::From { origin: &origin, tls: arrival.tls, host: &host, id };
         let witness = &mut seen.witness;
         let outcome =
-            ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness).await;
+            post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness).await;
         seen.verified = true;
         let intake = form.into_intake();
         seen.received = intake.received();
@@ -583,7 +585,8 @@ impl Service {
 fn without_secrets(uri: &http::Uri) -> String {
     let secret = |p: &&str| {
         let name = p.split('=').next().unwrap_or_default().to_ascii_lowercase();
-        let known = ["signature", "awsaccesskeyid", "x-amz-signature", "x-amz-credential", "x-amz-security-token"];
+        let known =
+            ["signature", "awsaccesskeyid", "x-amz-signature", "x-amz-credential", "x-amz-security-token"];
         !known.contains(&name.as_str())
     };
     match uri.query() {

@@ -83,9 +83,10 @@ impl Website {
             let location = format!("{}://{}/{}", scheme(&all.protocol), all.host, escape(path));
             return Some(Redirect { status: 301, location });
         }
-        let route = self.routes.iter().find(|r| {
-            r.error == error && r.prefix.as_ref().is_none_or(|p| path.starts_with(p.as_str()))
-        })?;
+        let route = self
+            .routes
+            .iter()
+            .find(|r| r.error == error && r.prefix.as_ref().is_none_or(|p| path.starts_with(p.as_str())))?;
         let key = match (&route.replace_key, &route.replace_prefix) {
             (Some(key), _) => key.clone(),
             (None, Some(prefix)) => {
@@ -111,7 +112,11 @@ mod tests {
         assert_eq!(site.key("a/"), "a/index.html");
         assert_eq!(site.key("a"), "a");
         site.routes = vec![
-            Route { prefix: Some("docs/".into()), replace_prefix: Some("documents/".into()), ..Route::default() },
+            Route {
+                prefix: Some("docs/".into()),
+                replace_prefix: Some("documents/".into()),
+                ..Route::default()
+            },
             Route {
                 prefix: Some("x/".into()),
                 error: Some(404),
@@ -123,7 +128,9 @@ mod tests {
             },
             Route { error: Some(404), replace_prefix: Some("report/".into()), ..Route::default() },
         ];
-        let at = |path: &str, error| site.redirect(path, error, false, "w.example").map(|r| (r.status, r.location));
+        let at = |path: &str, error| {
+            site.redirect(path, error, false, "w.example").map(|r| (r.status, r.location))
+        };
         assert_eq!(at("docs/a b", None), Some((301, "http://w.example/documents/a%20b".into())));
         assert_eq!(at("x/1", None), None);
         assert_eq!(at("x/1", Some(404)), Some((302, "https://other.example/gone%20page".into())));

@@ -174,10 +174,16 @@ impl Flags {
         all.object_size_less_than = bytes(&self.size_lt, "--size-lt")?.or(all.object_size_less_than);
         all.object_size_greater_than = bytes(&self.size_gt, "--size-gt")?.or(all.object_size_greater_than);
         rule.filter = LifecycleFilter::of(all);
-        let date = self.expire_date.as_ref().map(|d| if d.len() == 10 { format!("{d}T00:00:00Z") } else { d.clone() });
+        let date = self
+            .expire_date
+            .as_ref()
+            .map(|d| if d.len() == 10 { format!("{d}T00:00:00Z") } else { d.clone() });
         if self.expire_days.is_some() || date.is_some() || self.expire_delete_marker {
-            rule.expiration =
-                LifecycleExpiration { days: self.expire_days, date, delete_marker: self.expire_delete_marker };
+            rule.expiration = LifecycleExpiration {
+                days: self.expire_days,
+                date,
+                delete_marker: self.expire_delete_marker,
+            };
         }
         let n = &mut rule.noncurrent;
         n.noncurrent_days = self.noncurrent_expire_days.or(n.noncurrent_days);
@@ -187,7 +193,9 @@ impl Flags {
             && rule.noncurrent == LifecycleNoncurrent::default()
             && rule.abort == LifecycleAbort::default();
         match nothing {
-            true => Err(Failure::usage("the rule does nothing: say when something expires, for instance --expire-days 30")),
+            true => Err(Failure::usage(
+                "the rule does nothing: say when something expires, for instance --expire-days 30",
+            )),
             false => Ok(()),
         }
     }
@@ -365,7 +373,9 @@ async fn import(target: &str, context: &Context) -> Outcome {
     let rules: Lifecycle = serde_json::from_str(&text)
         .map_err(|e| Failure::usage(format!("standard input holds no lifecycle rules: {e}")))?;
     if rules.rules.is_empty() {
-        return Err(Failure::usage("there are no rules in it; `ashlar ilm rule rm --all --force` removes all"));
+        return Err(Failure::usage(
+            "there are no rules in it; `ashlar ilm rule rm --all --force` removes all",
+        ));
     }
     write(&remote, &rules).await?;
     context.output.done(
@@ -457,7 +467,10 @@ mod tests {
         assert_eq!(what(&rule), "expire after 3 days; remove old versions after 0 days, keep 2");
         let date = Flags { expire_date: Some("2030-01-31".into()), ..Flags::default() };
         date.apply(&mut rule).unwrap();
-        assert_eq!((rule.expiration.days, rule.expiration.date.as_deref()), (None, Some("2030-01-31T00:00:00Z")));
+        assert_eq!(
+            (rule.expiration.days, rule.expiration.date.as_deref()),
+            (None, Some("2030-01-31T00:00:00Z"))
+        );
         assert!(Flags::default().apply(&mut LifecycleRule::default()).is_err());
     }
 }

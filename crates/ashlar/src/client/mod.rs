@@ -19,6 +19,7 @@ mod globals;
 mod iam;
 mod idp;
 mod ilm;
+mod kms;
 mod ls;
 mod manual;
 mod mime;

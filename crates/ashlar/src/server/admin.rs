@@ -14,6 +14,7 @@
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
+//! | keys for encryption | see `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
@@ -29,13 +30,14 @@ use ashlar_drive::{Drive, Role, State};
 use ashlar_erasure_set::{Phase, Progress};
 use ashlar_iam::{Identity, Kind};
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
-use ashlar_s3::auth::Request as Signed;
+use ashlar_s3::auth::{Request as Signed, Verified};
 use ashlar_s3::intake::Intake;
 use ashlar_s3::target::{Query, Target};
 use ashlar_s3::witness::{self, Ruling};
 use ashlar_s3::{Body, Code, Fault, Service, Source};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -49,6 +51,7 @@ use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
 use super::identities::Identities;
 use super::keeper;
+use super::kms;
 use super::providers::Door;
 use super::routes::{Peer, plain};
 use super::table::Route;
@@ -70,6 +73,7 @@ pub struct Admin {
     providers: Door,
     ending: Ending,
     check: settings::Check,
+    keys: kms::Door,
 }
 
 /// How an operator ends the process.
@@ -218,6 +222,7 @@ impl Admin {
         providers: Door,
         ending: Ending,
         check: settings::Check,
+        keys: kms::Door,
     ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
@@ -231,6 +236,7 @@ impl Admin {
             providers,
             ending,
             check,
+            keys,
         }
     }
 
@@ -303,17 +309,7 @@ impl Admin {
         who: &mut String,
     ) -> Result<Ask, Refusal> {
         let (parts, incoming) = request.into_parts();
-        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
-        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
-        let signed =
-            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
-        let verifier = self.service.verifier();
-        let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
-        if verified.identity().kind == Kind::Anonymous {
-            return Err(Fault::new(Code::ACCESS_DENIED).into());
-        }
-        who.push_str(verified.access_key());
-        trail.who(verified.identity());
+        let (mut verified, target) = self.verified(&parts, trail, who)?;
         let base = BASES.into_iter().find(|base| target.path.starts_with(base)).unwrap_or_default();
         let what = target.path.strip_prefix(base).unwrap_or_default();
         let found = Route::find(&parts.method, what);
@@ -341,6 +337,29 @@ impl Admin {
         Ok(ask)
     }
 
+    /// Who sent a request, proved, and what its path and query say. Nobody is refused.
+    ///
+    /// # Errors
+    /// The head is not understood, or the signature is wrong or missing.
+    pub fn verified(
+        &self,
+        parts: &Parts,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<(Verified, Target), Refusal> {
+        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
+        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
+        let signed =
+            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
+        let verified = self.service.verifier().verify(&signed, now_ms().div_euclid(1000))?;
+        if verified.identity().kind == Kind::Anonymous {
+            return Err(Fault::new(Code::ACCESS_DENIED).into());
+        }
+        who.push_str(verified.access_key());
+        trail.who(verified.identity());
+        Ok((verified, target))
+    }
+
     /// What requests are checked with.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
@@ -348,52 +367,51 @@ impl Admin {
 
     /// Does what was asked for, if who asks may do it.
     pub async fn act(&self, ask: &Ask) -> Reply {
-        let provider = matches!(
-            ask.route,
-            Route::ProviderGet
-                | Route::ProviderPut
-                | Route::ProviderEdit
-                | Route::ProviderRemove
-                | Route::ProviderEnable
-                | Route::ProviderDisable
-        );
-        if provider {
-            return self.providers.answer(ask).await;
-        }
         match ask.route {
-            Route::IamExport | Route::IamImport => return transfer::answer(&self.identities, ask).await,
+            Route::ProviderGet
+            | Route::ProviderPut
+            | Route::ProviderEdit
+            | Route::ProviderRemove
+            | Route::ProviderEnable
+            | Route::ProviderDisable => self.providers.answer(ask).await,
+            Route::IamExport | Route::IamImport => transfer::answer(&self.identities, ask).await,
             Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
-                return settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await;
+                settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await
             }
-            Route::ServiceStop => return self.end(ask, End::Stop),
-            Route::ServiceRestart => return self.end(ask, End::Restart),
-            _ => {}
-        }
-        let drives_only = matches!(
-            ask.route,
+            Route::ServiceStop => self.end(ask, End::Stop),
+            Route::ServiceRestart => self.end(ask, End::Restart),
+            Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => {
+                ask.need(ask.route.actions(), false)?;
+                super::quotas::answer(&self.house.store, ask).await
+            }
+            Route::LifecycleStatus | Route::LifecycleTest => {
+                ask.need(ask.route.actions(), false)?;
+                self.house.lifecycle.answer(ask).await
+            }
+            Route::KmsStatus
+            | Route::KmsKeyList
+            | Route::KmsKeyRotate
+            | Route::KmsKeyGet
+            | Route::KmsKeyCreate
+            | Route::RewrapStart
+            | Route::RewrapStatus => self.keys.answer(ask).await,
             Route::Info
-                | Route::HealStatus
-                | Route::HealStart
-                | Route::Drives
-                | Route::DriveScrub
-                | Route::DriveOffline
-                | Route::DriveOnline
-                | Route::DriveReplace
-                | Route::MetricsToken
-                | Route::Why
-                | Route::Document
-        );
-        if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
-            ask.need(ask.route.actions(), false)?;
-            return super::quotas::answer(&self.house.store, ask).await;
+            | Route::HealStatus
+            | Route::HealStart
+            | Route::Drives
+            | Route::DriveScrub
+            | Route::DriveOffline
+            | Route::DriveOnline
+            | Route::DriveReplace
+            | Route::MetricsToken
+            | Route::Why
+            | Route::Document => self.about_itself(ask).await,
+            _ => self.identities.answer(ask).await,
         }
-        if matches!(ask.route, Route::LifecycleStatus | Route::LifecycleTest) {
-            ask.need(ask.route.actions(), false)?;
-            return self.house.lifecycle.answer(ask).await;
-        }
-        if !drives_only {
-            return self.identities.answer(ask).await;
-        }
+    }
+
+    /// Answers about the server itself: its drives, its repair, its records.
+    async fn about_itself(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
         match ask.route {
             Route::Why => return self.why(&ask.name).await,

@@ -170,6 +170,7 @@ impl House {
 
     /// Stops the background work and closes the drives.
     pub async fn close(&self) {
+        self.store.close_feed().await;
         self.sets.stop().await;
         self.control.close().await;
         let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
@@ -409,8 +410,7 @@ fn assemble(
     let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())
         .map_err(|e| e.to_string())?;
     sets.start();
-    let lifecycle =
-        Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
+    let lifecycle = Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     Ok(Arc::new(House {
         lifecycle,
         control,

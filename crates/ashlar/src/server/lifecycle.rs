@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_cluster::{Control, Txn};
 use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
+use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Bucket, BucketId, Chosen, Error, Expired, Found, MAX_LOOK, Store, UploadListSpec};
 use ashlar_pacer::{Limits, Pacer};
 use ashlar_s3::ops::lifecycle::DOCUMENT;
@@ -149,6 +150,9 @@ enum Halt {
 impl Lifecycle {
     /// Goes on from what is kept.
     pub fn new(store: Store, control: Control, calendar: Calendar) -> Lifecycle {
+        // What is removed is told to who follows changes.
+        let cause = Cause { kind: Kind::Expire, who: "lifecycle".to_owned(), ..Cause::default() };
+        let store = store.by(Arc::new(cause));
         let foreground = store.sets().map(ashlar_erasure_set::Sets::foreground).unwrap_or_default();
         let mut passes = HashMap::new();
         for (key, value) in control.list(PREFIX) {
@@ -188,7 +192,8 @@ impl Lifecycle {
         if now < pass.not_before_ms || !self.is_due(&pass.kept, &config, now) {
             return;
         }
-        let goes_on = pass.kept.format == 1 && pass.kept.ended_ms.is_none() && pass.kept.set_ms == config.set_ms;
+        let goes_on =
+            pass.kept.format == 1 && pass.kept.ended_ms.is_none() && pass.kept.set_ms == config.set_ms;
         if !goes_on {
             let kept = Kept { format: 1, set_ms: config.set_ms, began_ms: now, ..Kept::default() };
             pass = Pass { kept, not_before_ms: 0 };
@@ -320,8 +325,7 @@ impl Lifecycle {
         did: &mut Did,
     ) -> Result<Option<String>, Error> {
         let now = now_ms();
-        let (keys, next) =
-            self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
         did.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), now, calendar));
@@ -409,7 +413,12 @@ impl Lifecycle {
             ("keys_total", "counter", "Keys and uploads looked at.", load(&t.keys)),
             ("passes_total", "counter", "Passes ended.", load(&t.passes)),
             ("last_pass_timestamp_seconds", "gauge", "When the last pass ended.", last),
-            ("behind_seconds", "gauge", "For how long something due waits at most.", self.behind_ms() as f64 / 1000.0),
+            (
+                "behind_seconds",
+                "gauge",
+                "For how long something due waits at most.",
+                self.behind_ms() as f64 / 1000.0,
+            ),
         ];
         for (name, kind, help, value) in metrics {
             let name = format!("ashlar_lifecycle_{name}");
@@ -424,7 +433,9 @@ impl Lifecycle {
         let passes = self.passes.lock();
         let late = |bucket: &Arc<Bucket>| {
             let text = bucket.documents.get(DOCUMENT)?;
-            let done = passes.get(&bucket.id).is_some_and(|p| p.kept.ended_ms.is_some() && p.kept.began_ms >= midnight);
+            let done = passes
+                .get(&bucket.id)
+                .is_some_and(|p| p.kept.ended_ms.is_some() && p.kept.began_ms >= midnight);
             let since = || midnight.max(Config::decode(text).map_or(0, |c| c.set_ms));
             Some(if done { 0 } else { (now - since()).max(0) })
         };
@@ -466,7 +477,12 @@ impl Lifecycle {
     }
 
     /// Counts what rules would do.
-    async fn test(&self, bucket: &Bucket, config: &Config, order: Order) -> Result<shape::LifecycleTest, Error> {
+    async fn test(
+        &self,
+        bucket: &Bucket,
+        config: &Config,
+        order: Order,
+    ) -> Result<shape::LifecycleTest, Error> {
         let at = match &order.at {
             None => now_ms(),
             Some(text) => ashlar_s3::date::parse_iso(text)
@@ -475,9 +491,8 @@ impl Lifecycle {
         };
         let mut place: Place = match &order.after {
             None => Place::default(),
-            Some(text) => {
-                serde_json::from_str(text).map_err(|_| Error::InvalidArgument("`after` is as it was answered"))?
-            }
+            Some(text) => serde_json::from_str(text)
+                .map_err(|_| Error::InvalidArgument("`after` is as it was answered"))?,
         };
         let mut counted = Counted::default();
         let began = Instant::now();
@@ -517,8 +532,7 @@ impl Lifecycle {
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (keys, next) =
-            self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
         counted.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), at, calendar));
@@ -671,7 +685,13 @@ impl Counted {
         }
     }
 
-    fn shape(&self, bucket: &Bucket, config: &Config, at: i64, after: Option<String>) -> shape::LifecycleTest {
+    fn shape(
+        &self,
+        bucket: &Bucket,
+        config: &Config,
+        at: i64,
+        after: Option<String>,
+    ) -> shape::LifecycleTest {
         let rules = config.rules.iter().enumerate().map(|(i, rule)| {
             let h = self.rules.get(&i).copied().unwrap_or_default();
             shape::LifecycleHits {
@@ -722,7 +742,8 @@ mod tests {
         };
         assert_eq!(with(&[]), Ok(Calendar::default()));
         assert!(with(&[("ASHLAR_LIFECYCLE_DAY_SECONDS", "5")]).is_err());
-        let both = with(&[("ASHLAR_LIFECYCLE_DAY_SECONDS", "5"), ("ASHLAR_DEBUG_SHORT_DAYS", "expire-early")]);
+        let both =
+            with(&[("ASHLAR_LIFECYCLE_DAY_SECONDS", "5"), ("ASHLAR_DEBUG_SHORT_DAYS", "expire-early")]);
         assert_eq!(both, Ok(Calendar::with_days_of(5000)));
         let bad = with(&[("ASHLAR_LIFECYCLE_DAY_SECONDS", "0"), ("ASHLAR_DEBUG_SHORT_DAYS", "expire-early")]);
         assert!(bad.is_err());

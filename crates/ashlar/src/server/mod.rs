@@ -9,6 +9,7 @@
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
+//! | `kms` | keys for encryption at rest |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `quotas` | limits of buckets |
 //! | `lifecycle` | carries out lifecycle rules |
@@ -28,6 +29,7 @@ pub mod expand;
 mod house;
 mod identities;
 mod keeper;
+mod kms;
 mod lifecycle;
 mod listen;
 mod logs;
@@ -123,6 +125,8 @@ pub struct Args {
     cors_origin: Vec<String>,
     #[command(flatten)]
     audit: audit::Args,
+    #[command(flatten)]
+    kms: kms::Args,
     /// Worker threads; one per processor if left out.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS")]
     threads: Option<usize>,
@@ -190,8 +194,10 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
+    let encryption = kms::open(&args.kms, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
-    let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args));
+    let service =
+        Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone()));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
@@ -203,6 +209,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
+    open_feed(&house).await;
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
@@ -214,7 +221,8 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     }
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
     let public = args.public_metrics || public_by_environment();
-    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check);
+    let keys = kms::Door::new(encryption, house.store.clone());
+    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys);
     let routes = Arc::new(routes::Routes::new(service.clone(), house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
@@ -336,13 +344,21 @@ async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
-fn service(house: &House, iam: Arc<Iam>, idp: Arc<Idp>, audit: Arc<Audit>, args: &Args) -> Service {
+fn service(
+    house: &House,
+    iam: Arc<Iam>,
+    idp: Arc<Idp>,
+    audit: Arc<Audit>,
+    args: &Args,
+    encryption: ashlar_s3::sse::Encryption,
+) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
     let hex = |bytes: [u8; 32]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     Service::new(Config {
         context: Context {
             store: house.store.clone(),
+            encryption,
             region: args.region.clone(),
             owner_id: hex(hash(b"owner")),
             owner_name: "root".to_owned(),
@@ -374,6 +390,22 @@ async fn deliver_logs(service: Arc<Service>, interval: Duration) {
             last = std::time::Instant::now();
         }
     }
+}
+
+/// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.
+async fn open_feed(house: &Arc<House>) {
+    let Err(error) = house.store.open_feed().await else { return };
+    tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
+    let house = house.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if house.store.open_feed().await.is_ok() {
+                tracing::info!("the change feed is open");
+                return;
+            }
+        }
+    });
 }
 
 /// Collects leftovers of uploads, at the start and every few minutes.

@@ -85,6 +85,13 @@ routes! {
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     LifecycleStatus GET "lifecycle/*" AdminDataUsageInfo;
     LifecycleTest POST "lifecycle/*/test" AdminDataUsageInfo;
+    KmsStatus GET "kms/status" AdminKmsKeyStatus;
+    KmsKeyList GET "kms/keys" AdminKmsKeyStatus;
+    KmsKeyRotate POST "kms/keys/*/rotate" AdminKmsCreateKey;
+    KmsKeyGet GET "kms/keys/*" AdminKmsKeyStatus;
+    KmsKeyCreate PUT "kms/keys/*" AdminKmsCreateKey;
+    RewrapStart POST "kms/rewrap" AdminKmsCreateKey;
+    RewrapStatus GET "kms/rewrap" AdminKmsKeyStatus;
     Simulate POST "simulate" AdminGetPolicy;
     // As in MinIO: seeing the settings takes the right to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;

@@ -152,8 +152,7 @@ impl LifecycleFilter {
     #[must_use]
     pub fn of(mut all: LifecycleAnd) -> LifecycleFilter {
         let sizes = [all.object_size_greater_than, all.object_size_less_than];
-        let count =
-            usize::from(!all.prefix.is_empty()) + all.tags.len() + sizes.iter().flatten().count();
+        let count = usize::from(!all.prefix.is_empty()) + all.tags.len() + sizes.iter().flatten().count();
         if count > 1 {
             return LifecycleFilter { and: all, ..LifecycleFilter::default() };
         }
@@ -184,12 +183,15 @@ fn rule(e: &Element) -> LifecycleRule {
             tag: f.child("Tag").map(tag),
             object_size_greater_than: f.number("ObjectSizeGreaterThan"),
             object_size_less_than: f.number("ObjectSizeLessThan"),
-            and: f.child("And").map(|a| LifecycleAnd {
-                prefix: a.text_of("Prefix").into(),
-                tags: a.all("Tag").map(tag).collect(),
-                object_size_greater_than: a.number("ObjectSizeGreaterThan"),
-                object_size_less_than: a.number("ObjectSizeLessThan"),
-            }).unwrap_or_default(),
+            and: f
+                .child("And")
+                .map(|a| LifecycleAnd {
+                    prefix: a.text_of("Prefix").into(),
+                    tags: a.all("Tag").map(tag).collect(),
+                    object_size_greater_than: a.number("ObjectSizeGreaterThan"),
+                    object_size_less_than: a.number("ObjectSizeLessThan"),
+                })
+                .unwrap_or_default(),
         };
     }
     if let Some(x) = e.child("Expiration") {
@@ -216,7 +218,13 @@ fn number(w: &mut Writer, name: &str, value: Option<u64>) {
     }
 }
 
-fn conditions(w: &mut Writer, prefix: Option<&str>, tags: &[LifecycleTag], greater: Option<u64>, less: Option<u64>) {
+fn conditions(
+    w: &mut Writer,
+    prefix: Option<&str>,
+    tags: &[LifecycleTag],
+    greater: Option<u64>,
+    less: Option<u64>,
+) {
     if let Some(prefix) = prefix {
         w.leaf("Prefix", prefix);
     }
@@ -230,7 +238,8 @@ fn conditions(w: &mut Writer, prefix: Option<&str>, tags: &[LifecycleTag], great
 fn write_filter(w: &mut Writer, f: &LifecycleFilter) {
     w.open("Filter");
     if is_default(&f.and) {
-        let other = f.tag.is_some() || f.object_size_greater_than.is_some() || f.object_size_less_than.is_some();
+        let other =
+            f.tag.is_some() || f.object_size_greater_than.is_some() || f.object_size_less_than.is_some();
         let prefix = (!other || !f.prefix.is_empty()).then_some(f.prefix.as_str());
         let (greater, less) = (f.object_size_greater_than, f.object_size_less_than);
         conditions(w, prefix, f.tag.as_slice(), greater, less);
@@ -332,10 +341,15 @@ mod tests {
         let rules: Lifecycle = serde_json::from_str(text).unwrap();
         let root = crate::xml::parse(write(&rules).as_bytes()).unwrap();
         assert_eq!(Lifecycle { rules: root.all("Rule").map(rule).collect() }, rules);
-        assert_eq!(serde_json::from_str::<Lifecycle>(&serde_json::to_string(&rules).unwrap()).unwrap(), rules);
+        assert_eq!(
+            serde_json::from_str::<Lifecycle>(&serde_json::to_string(&rules).unwrap()).unwrap(),
+            rules
+        );
         for r in &rules.rules {
             assert_eq!(LifecycleFilter::of(r.filter.conditions()), r.filter);
         }
-        assert!(serde_json::from_str::<Lifecycle>(r#"{"Rules":[{"ID":"a","Transition":{"Days":1}}]}"#).is_err());
+        assert!(
+            serde_json::from_str::<Lifecycle>(r#"{"Rules":[{"ID":"a","Transition":{"Days":1}}]}"#).is_err()
+        );
     }
 }

@@ -167,7 +167,10 @@ async fn glance_speed() {
     let began = std::time::Instant::now();
     let (keys, _) = store.glance("bucket", "", "", MAX_LOOK).await.unwrap();
     let gone = keys.iter().map(|k| store.expire("bucket", &k.key, everything));
-    let n = futures::stream::iter(gone).buffer_unordered(16).fold(0, |n, e| async move { n + e.unwrap().current }).await;
+    let n = futures::stream::iter(gone)
+        .buffer_unordered(16)
+        .fold(0, |n, e| async move { n + e.unwrap().current })
+        .await;
     println!("{:.0} keys/s expired ({n})", n as f64 / began.elapsed().as_secs_f64());
     pool.close().await;
 }

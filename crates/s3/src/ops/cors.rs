@@ -17,9 +17,10 @@ const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    let text = bucket.documents.get(DOCUMENT).ok_or_else(|| {
-        Fault::new(Code::NO_SUCH_CORS).element("BucketName", call.bucket.as_str())
-    })?;
+    let text = bucket
+        .documents
+        .get(DOCUMENT)
+        .ok_or_else(|| Fault::new(Code::NO_SUCH_CORS).element("BucketName", call.bucket.as_str()))?;
     Ok(kept(text))
 }
 
@@ -66,7 +67,10 @@ fn parse(body: &[u8]) -> Outcome<Rules> {
         }
         rules.0.push(rule(&mut doc)?);
         if rules.0.len() > MAX_RULES {
-            return Err(Fault::with(Code::INVALID_REQUEST, "The number of CORS rules should not exceed allowed limit of 100 rules."));
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "The number of CORS rules should not exceed allowed limit of 100 rules.",
+            ));
         }
     }
     doc.finish()?;
@@ -160,7 +164,9 @@ mod tests {
     fn documents() {
         let with = |what: &str| format!("<CORSConfiguration><CORSRule>{what}</CORSRule></CORSConfiguration>");
         let base = "<AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>";
-        let full = with(&format!("{base}<ID>i</ID><AllowedHeader>*</AllowedHeader><ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>9</MaxAgeSeconds>"));
+        let full = with(&format!(
+            "{base}<ID>i</ID><AllowedHeader>*</AllowedHeader><ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>9</MaxAgeSeconds>"
+        ));
         let rules = parse(full.as_bytes()).unwrap();
         assert_eq!(decode(&print(&rules)), Some(rules));
         for (bad, code) in [

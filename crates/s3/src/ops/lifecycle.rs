@@ -109,7 +109,9 @@ fn fault_of(invalid: Invalid) -> Fault {
     match invalid {
         Invalid::Malformed(why) => Fault::with(
             Code::MALFORMED_XML,
-            format!("The XML you provided was not well-formed or did not validate against our published schema: {why}."),
+            format!(
+                "The XML you provided was not well-formed or did not validate against our published schema: {why}."
+            ),
         ),
         Invalid::Argument(why) => Fault::with(Code::INVALID_ARGUMENT, why),
         Invalid::Request(why) => Fault::with(Code::INVALID_REQUEST, why),
@@ -293,7 +295,8 @@ fn days(doc: &mut Doc<'_>) -> Outcome<u32> {
 /// Milliseconds since 1970 of a date with or without a time.
 fn midnight(text: &str) -> Outcome<i64> {
     let text = text.trim();
-    let seconds = if text.len() == 10 { date::parse_iso(&format!("{text}T00:00:00Z")) } else { date::parse_iso(text) };
+    let seconds =
+        if text.len() == 10 { date::parse_iso(&format!("{text}T00:00:00Z")) } else { date::parse_iso(text) };
     // A fraction of a second is no midnight either.
     let fraction = text.split_once('.').is_some_and(|(_, f)| f.bytes().any(|b| (b'1'..=b'9').contains(&b)));
     match seconds {
@@ -390,7 +393,10 @@ mod tests {
         ] {
             let config = read(rules).unwrap();
             let printed = print(&config).finish();
-            let want = format!("<LifecycleConfiguration xmlns=\"{}\">{rules}</LifecycleConfiguration>", crate::xml::NAMESPACE);
+            let want = format!(
+                "<LifecycleConfiguration xmlns=\"{}\">{rules}</LifecycleConfiguration>",
+                crate::xml::NAMESPACE
+            );
             assert!(printed.ends_with(&want), "{printed}\n{want}");
             assert_eq!(Config::decode(&config.encode()), Some(config));
         }
@@ -399,7 +405,9 @@ mod tests {
     #[test]
     fn what_is_refused_has_awss_code() {
         let with = |what: &str| {
-            format!("<Rule><ID>a</ID><Filter><Prefix>p</Prefix></Filter><Status>Enabled</Status>{what}</Rule>")
+            format!(
+                "<Rule><ID>a</ID><Filter><Prefix>p</Prefix></Filter><Status>Enabled</Status>{what}</Rule>"
+            )
         };
         let days = "<Expiration><Days>1</Days></Expiration>";
         for (rules, code) in [
@@ -408,20 +416,37 @@ mod tests {
             (with("<Expiration><Days>0</Days></Expiration>"), "InvalidArgument"),
             (with("<Expiration><Days>-1</Days></Expiration>"), "InvalidArgument"),
             (with("<Expiration><Days>x</Days></Expiration>"), "MalformedXML"),
-            (with("<Expiration><Days>1</Days><Date>2030-01-01T00:00:00Z</Date></Expiration>"), "MalformedXML"),
+            (
+                with("<Expiration><Days>1</Days><Date>2030-01-01T00:00:00Z</Date></Expiration>"),
+                "MalformedXML",
+            ),
             (with("<Expiration><Date>2030-01-01T00:00:01Z</Date></Expiration>"), "InvalidArgument"),
             (with("<Expiration><Date>20300101</Date></Expiration>"), "MalformedXML"),
             (with("<Expiration/>"), "MalformedXML"),
-            (with("<Transition><Days>1</Days><StorageClass>GLACIER</StorageClass></Transition>"), "NotImplemented"),
+            (
+                with("<Transition><Days>1</Days><StorageClass>GLACIER</StorageClass></Transition>"),
+                "NotImplemented",
+            ),
             (with("<NoncurrentVersionTransition/>"), "NotImplemented"),
-            (with("<NoncurrentVersionExpiration><NoncurrentDays>0</NoncurrentDays></NoncurrentVersionExpiration>"), "InvalidArgument"),
+            (
+                with(
+                    "<NoncurrentVersionExpiration><NoncurrentDays>0</NoncurrentDays></NoncurrentVersionExpiration>",
+                ),
+                "InvalidArgument",
+            ),
             (with("<NoncurrentVersionExpiration/>"), "MalformedXML"),
             (with("<Unknown/>"), "MalformedXML"),
             (with(days) + &with(days), "InvalidArgument"),
             (with(days).replace("Enabled", "enabled"), "MalformedXML"),
             (with(days).replace("<Filter><Prefix>p</Prefix></Filter>", ""), "MalformedXML"),
             (with(days).replace("</Filter>", "</Filter><Prefix>p</Prefix>"), "MalformedXML"),
-            (with(days).replace("<Prefix>p</Prefix>", "<Prefix>p</Prefix><ObjectSizeLessThan>5</ObjectSizeLessThan>"), "MalformedXML"),
+            (
+                with(days).replace(
+                    "<Prefix>p</Prefix>",
+                    "<Prefix>p</Prefix><ObjectSizeLessThan>5</ObjectSizeLessThan>",
+                ),
+                "MalformedXML",
+            ),
             (with(days).replace("<ID>a</ID>", &format!("<ID>{}</ID>", "x".repeat(256))), "InvalidArgument"),
             ((0..1001).map(|i| with(days).replace("<ID>a", &format!("<ID>{i}"))).collect(), "InvalidRequest"),
         ] {

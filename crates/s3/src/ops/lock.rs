@@ -7,6 +7,7 @@
 //!
 //! Must never know: how locks are kept.
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{Bucket, Object, Retention};
 use ashlar_policy::Action;
 use http::HeaderMap;
@@ -131,9 +132,12 @@ fn on_or_off(text: &str) -> Outcome<bool> {
 ///
 /// # Errors
 /// The headers are wrong, the bucket has no object lock, or its default cannot be read.
-pub fn for_new_object(cx: &Context, bucket: &str, request: &HeaderMap) -> Outcome<(Option<Retention>, bool)> {
+pub fn for_new_object(
+    cx: &Context,
+    bucket: &Bucket,
+    request: &HeaderMap,
+) -> Outcome<(Option<Retention>, bool)> {
     let (retention, hold) = asked(cx, request)?;
-    let bucket = cx.store.bucket(bucket).map_err(|e| super::fault(e, bucket, ""))?;
     if !bucket.object_lock {
         return match (retention, hold) {
             (None, None) => Ok((None, false)),
@@ -142,7 +146,7 @@ pub fn for_new_object(cx: &Context, bucket: &str, request: &HeaderMap) -> Outcom
     }
     let retention = match retention {
         Some(asked) => Some(asked),
-        None => default(&bucket)?.map(|rule| Retention {
+        None => default(bucket)?.map(|rule| Retention {
             compliance: rule.compliance,
             until_ms: (cx.clock)().saturating_add(rule.days().saturating_mul(DAY_MS)),
         }),
@@ -279,7 +283,8 @@ pub async fn put_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     };
     let version = call.version()?;
     let bypass = bypasses(cx, call, &call.key, call.query.filled("versionId")).await;
-    let set = cx.store.set_retention(&call.bucket, &call.key, version, wanted, bypass);
+    let store = call.store(cx, Kind::RetentionPut);
+    let set = store.set_retention(&call.bucket, &call.key, version, wanted, bypass);
     let shown = set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(shown);
@@ -340,7 +345,8 @@ pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     permitted(cx, call, Action::PutObjectLegalHold, &[(HOLD, status.as_str())]).await?;
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
-    let set = cx.store.set_legal_hold(&call.bucket, &call.key, version, on);
+    let store = call.store(cx, Kind::LegalHoldPut);
+    let set = store.set_legal_hold(&call.bucket, &call.key, version, on);
     let shown = set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(shown);

@@ -154,13 +154,20 @@ mod tests {
         for (tail, want) in [
             ("", None),
             ("<TargetGrants/><TargetObjectKeyFormat><SimplePrefix/></TargetObjectKeyFormat>", None),
-            ("<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat>", Some(true)),
+            (
+                "<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat>",
+                Some(true),
+            ),
         ] {
             let logging = parse(with(&format!("{base}{tail}</LoggingEnabled>")).as_bytes()).unwrap().unwrap();
             assert_eq!((logging.target.as_str(), logging.partitioned), ("logs", want));
             assert_eq!(decode(&print(&logging)), Some(logging));
         }
-        for bad in ["<LoggingEnabled/>", "<LoggingEnabled><TargetBucket>b</TargetBucket></LoggingEnabled>", "<Other/>"] {
+        for bad in [
+            "<LoggingEnabled/>",
+            "<LoggingEnabled><TargetBucket>b</TargetBucket></LoggingEnabled>",
+            "<Other/>",
+        ] {
             assert!(parse(with(bad).as_bytes()).is_err(), "{bad}");
         }
     }

@@ -3,11 +3,17 @@
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
 use ashlar_checksum::Algorithm;
+use ashlar_object::feed::Kind;
 use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
-use super::{Answer, Call, Context, STORAGE_CLASS};
+use http::HeaderMap;
+
+use super::{Answer, Call, Context, STORAGE_CLASS, fault, lock};
+use crate::acl::{self, Asked};
+use crate::auth::Identity;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, Stated, content_md5, refuse_unsupported};
+use crate::headers::{self, Stated, content_md5};
+use crate::sse::{self, Allowed};
 
 /// Checksum of objects that are put without one, as AWS does.
 pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
@@ -58,9 +64,18 @@ pub fn metadata(call: &Call) -> Outcome<(Pairs, Class)> {
 pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
     let (meta, class) = metadata(call)?;
     let tags = headers::tagging(&call.headers)?.unwrap_or_default();
-    let acl = crate::acl::for_new_object(cx, &call.bucket, call.verified.identity(), &call.headers)?;
-    let (retention, legal_hold) = super::lock::for_new_object(cx, &call.bucket, &call.headers)?;
-    Ok((VersionSpec { meta, tags, acl, retention, legal_hold }, class))
+    let of_bucket = of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
+    Ok((VersionSpec { meta, tags, ..of_bucket }, class))
+}
+
+/// What a new object gets by its bucket's settings and the headers about them: owner and access control
+/// list, retention and legal hold. The rest is empty.
+pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap) -> Outcome<VersionSpec> {
+    let asked = Asked::read(request)?;
+    let bucket = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
+    let acl = acl::for_new_object(cx, &bucket, who, &asked)?;
+    let (retention, legal_hold) = lock::for_new_object(cx, &bucket, request)?;
+    Ok(VersionSpec { acl, retention, legal_hold, ..VersionSpec::default() })
 }
 
 /// The lifecycle rules of the bucket, if it has any.
@@ -71,17 +86,20 @@ fn rules(cx: &Context, call: &Call) -> Option<std::sync::Arc<ashlar_lifecycle::C
 
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
     let promise = Promise::read(call)?;
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::conditions(&call.headers, "")?;
+    let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
     let put = PutSpec {
         size: promise.size,
         checksum: Some(promise.stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
-        want_md5: true,
+        want_md5: made.as_ref().is_none_or(|m| m.seal.md5) || promise.md5.is_some(),
         class,
     };
-    let mut put = cx.store.put(&call.bucket, &call.key, put).await.map_err(|e| call.fault(e))?;
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let put = call.store(cx, Kind::Put).put_sealed(&call.bucket, &call.key, put, seal).await;
+    let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.intake.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
@@ -94,6 +112,9 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some((rules, tags)) = rules {
         let made = (committed.modified_ms, committed.size);
         super::lifecycle::tell(&rules, &call.key, made, &tags, &mut answer);
+    }
+    if let Some(made) = &made {
+        made.show(&mut answer);
     }
     Ok(answer)
 }

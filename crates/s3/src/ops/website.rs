@@ -15,9 +15,10 @@ const MAX_ROUTES: usize = 50;
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    let text = bucket.documents.get(DOCUMENT).ok_or_else(|| {
-        Fault::new(Code::NO_SUCH_WEBSITE).element("BucketName", call.bucket.as_str())
-    })?;
+    let text = bucket
+        .documents
+        .get(DOCUMENT)
+        .ok_or_else(|| Fault::new(Code::NO_SUCH_WEBSITE).element("BucketName", call.bucket.as_str()))?;
     Ok(kept(text))
 }
 
@@ -96,7 +97,9 @@ fn check(site: &Website) -> Outcome<()> {
             return bad("RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.");
         }
         (None, None) => {
-            return bad("A value for IndexDocument Suffix must be provided if RedirectAllRequestsTo is empty");
+            return bad(
+                "A value for IndexDocument Suffix must be provided if RedirectAllRequestsTo is empty",
+            );
         }
         (None, Some(index)) if index.is_empty() || index.contains('/') => {
             return bad("The IndexDocument Suffix is not well formed");
@@ -123,14 +126,20 @@ fn only(doc: &mut Doc<'_>, what: &str) -> Outcome<String> {
 fn host(doc: &mut Doc<'_>) -> Outcome<String> {
     let host = doc.text()?.trim().to_owned();
     let legal = |b: u8| b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b);
-    if host.is_empty() || !host.bytes().all(legal) { bad("The HostName is not well formed") } else { Ok(host) }
+    if host.is_empty() || !host.bytes().all(legal) {
+        bad("The HostName is not well formed")
+    } else {
+        Ok(host)
+    }
 }
 
 fn protocol(doc: &mut Doc<'_>) -> Outcome<String> {
     let text = doc.text()?.trim().to_owned();
     match text.as_str() {
         "http" | "https" => Ok(text),
-        _ => bad("Invalid protocol, protocol can be http or https. If not defined the protocol will be selected automatically."),
+        _ => bad(
+            "Invalid protocol, protocol can be http or https. If not defined the protocol will be selected automatically.",
+        ),
     }
 }
 
@@ -146,7 +155,9 @@ fn route(doc: &mut Doc<'_>) -> Outcome<Route> {
                         "HttpErrorCodeReturnedEquals" => {
                             let status: u16 = doc.parse("HttpErrorCodeReturnedEquals")?;
                             if !(400..600).contains(&status) {
-                                return bad("The provided HTTP error code is not valid. Valid codes are 4XX or 5XX.");
+                                return bad(
+                                    "The provided HTTP error code is not valid. Valid codes are 4XX or 5XX.",
+                                );
                             }
                             route.error = Some(status);
                         }
@@ -154,7 +165,9 @@ fn route(doc: &mut Doc<'_>) -> Outcome<Route> {
                     }
                 }
                 if route.prefix.is_none() && route.error.is_none() {
-                    return bad("Condition cannot be empty. To redirect all requests without a condition, the condition element shouldn't be present.");
+                    return bad(
+                        "Condition cannot be empty. To redirect all requests without a condition, the condition element shouldn't be present.",
+                    );
                 }
             }
             "Redirect" => {
@@ -175,7 +188,9 @@ fn redirect(doc: &mut Doc<'_>, route: &mut Route) -> Outcome<()> {
             "HttpRedirectCode" => {
                 let status: u16 = doc.parse("HttpRedirectCode")?;
                 if ![301, 302, 303, 304, 305, 307, 308].contains(&status) {
-                    return bad("The provided HTTP redirect code is not valid. Valid codes are 3XX except 300.");
+                    return bad(
+                        "The provided HTTP redirect code is not valid. Valid codes are 3XX except 300.",
+                    );
                 }
                 route.status = Some(status);
             }
@@ -257,7 +272,9 @@ mod tests {
             index.replace("index.html", ""),
             format!("{index}<RedirectAllRequestsTo><HostName>a</HostName></RedirectAllRequestsTo>"),
             "<RedirectAllRequestsTo><HostName>a&#13;&#10;b</HostName></RedirectAllRequestsTo>".into(),
-            format!("{index}<RoutingRules><RoutingRule><Redirect><ReplaceKeyWith>a</ReplaceKeyWith><ReplaceKeyPrefixWith>b</ReplaceKeyPrefixWith></Redirect></RoutingRule></RoutingRules>"),
+            format!(
+                "{index}<RoutingRules><RoutingRule><Redirect><ReplaceKeyWith>a</ReplaceKeyWith><ReplaceKeyPrefixWith>b</ReplaceKeyPrefixWith></Redirect></RoutingRule></RoutingRules>"
+            ),
             format!("{index}<RoutingRules><RoutingRule><Condition/><Redirect/></RoutingRule></RoutingRules>"),
         ] {
             assert!(parse(with(&bad).as_bytes()).is_err(), "{bad}");

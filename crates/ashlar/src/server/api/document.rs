@@ -7,10 +7,10 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, people, settings, state};
+use super::{OpenApi, PolicyDocument, keys, people, settings, state};
 use crate::server::settings as settings_door;
 use crate::server::table::{Route, SignInRoute};
-use crate::server::{admin, identities, lifecycle, providers, quotas, transfer};
+use crate::server::{admin, identities, kms, lifecycle, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -53,6 +53,10 @@ fn answer(route: Route) -> Shape {
         Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => of::<state::BucketQuota>(),
         Route::LifecycleStatus => of::<state::LifecycleStatus>(),
         Route::LifecycleTest => of::<state::LifecycleTest>(),
+        Route::KmsStatus => of::<keys::EncryptionStatus>(),
+        Route::KmsKeyList => of::<keys::EncryptionKeyList>(),
+        Route::KmsKeyGet | Route::KmsKeyCreate | Route::KmsKeyRotate => of::<keys::EncryptionKey>(),
+        Route::RewrapStart | Route::RewrapStatus => of::<keys::Rewrap>(),
         Route::Simulate => of::<people::Simulated>(),
         Route::ProviderGet | Route::ProviderPut | Route::ProviderEdit => of::<settings::Provider>(),
         Route::ProviderEnable | Route::ProviderDisable => of::<settings::Provider>(),
@@ -81,6 +85,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::KeyEdit => of::<identities::KeyPatch>(),
         Route::QuotaPut => of::<quotas::Order>(),
         Route::LifecycleTest => of::<lifecycle::Order>(),
+        Route::RewrapStart => of::<kms::Order>(),
         Route::Simulate => of::<identities::Simulation>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
         Route::IamImport => of::<transfer::Document>(),
@@ -113,6 +118,12 @@ fn order(route: Route) -> Option<Shape> {
         | Route::QuotaGet
         | Route::QuotaRemove
         | Route::LifecycleStatus
+        | Route::KmsStatus
+        | Route::KmsKeyList
+        | Route::KmsKeyRotate
+        | Route::KmsKeyGet
+        | Route::KmsKeyCreate
+        | Route::RewrapStatus
         | Route::ProviderGet
         | Route::ProviderRemove
         | Route::ProviderEnable
@@ -137,6 +148,7 @@ fn needs_order(route: Route) -> bool {
             | Route::PolicyAttach
             | Route::PolicyDetach
             | Route::QuotaPut
+            | Route::RewrapStart
             | Route::Simulate
     )
 }
@@ -144,7 +156,7 @@ fn needs_order(route: Route) -> bool {
 /// The statuses of a success.
 fn statuses(route: Route) -> &'static [&'static str] {
     match route {
-        Route::HealStart | Route::DriveScrub => &["202"],
+        Route::HealStart | Route::DriveScrub | Route::RewrapStart => &["202"],
         // The first for a dry run.
         Route::ServiceStop | Route::ServiceRestart => &["200", "202"],
         _ => &["200"],

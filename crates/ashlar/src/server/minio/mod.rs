@@ -20,6 +20,7 @@
 mod archive;
 mod info;
 mod keys;
+mod kms;
 mod kv;
 mod policies;
 mod quotas;
@@ -33,12 +34,10 @@ mod vault;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_iam::Kind;
-use ashlar_s3::auth::{Request as Signed, Verified};
+use ashlar_s3::auth::Verified;
 use ashlar_s3::intake::Intake;
 use ashlar_s3::madmin::Key;
-use ashlar_s3::target::Target;
-use ashlar_s3::{Body, Code, Fault, Source};
+use ashlar_s3::{Body, Source};
 use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -52,7 +51,7 @@ use super::clock::now_ms;
 use super::routes::Peer;
 use super::table::Route;
 use say::{Answer, Said, invalid, not_here};
-use table::{BASE, Call, VERSION};
+use table::{BASE, Call, KEYS, VERSION};
 use vault::Vault;
 
 /// Bytes of a document that are read and dropped after a refusal.
@@ -206,16 +205,7 @@ impl Minio {
         trail: &mut Trail,
         who: &mut String,
     ) -> Result<(Called, Verified), Refusal> {
-        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
-        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
-        let signed =
-            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
-        let verified = self.admin.service().verifier().verify(&signed, now_ms().div_euclid(1000))?;
-        if verified.identity().kind == Kind::Anonymous {
-            return Err(Fault::new(Code::ACCESS_DENIED).into());
-        }
-        who.push_str(verified.access_key());
-        trail.who(verified.identity());
+        let (verified, target) = self.admin.verified(parts, trail, who)?;
         let (call, names) = named(&parts.method, &target.path)?;
         let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
         let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);
@@ -289,6 +279,10 @@ impl Minio {
             Call::IdpRemove => settings::idp_remove(self, c).await,
             Call::QuotaInfo => quotas::get(self, c).await,
             Call::QuotaSet => quotas::set(self, c).await,
+            Call::KmsStatus => kms::status(self, c).await,
+            Call::KmsKeyCreate => kms::create(self, c).await,
+            Call::KmsKeyStatus => kms::key_status(self, c).await,
+            Call::KmsKeyList => kms::list(self, c).await,
             Call::IamExport => transfer::export(self, c).await,
             Call::IamImport | Call::IamImportV2 => transfer::import(self, c).await,
         }
@@ -309,6 +303,10 @@ impl Minio {
 
 /// The call that a path names.
 fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
+    if let Some(what) = path.strip_prefix(KEYS) {
+        let what = format!("kms/{what}");
+        return Call::find(method, &what).ok_or_else(|| not_here(&format!("MinIO's call {method} {what}")));
+    }
     let rest = path.strip_prefix(BASE).unwrap_or_default();
     let (version, what) = rest.split_once('/').unwrap_or((rest, ""));
     if version != VERSION {
