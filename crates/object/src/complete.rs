@@ -96,13 +96,11 @@ impl Store {
             }
         };
         let _room = self.inner.usage.reserve(names.object.bucket(), version.size)?;
-        let version =
-            match self.inner.put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref()))).await?
-            {
-                Outcome::Done(v) => v,
-                Outcome::Refused(e) => return Err(e),
-                Outcome::Gone => return Err(Error::NoSuchUpload),
-            };
+        let version = match self.inner.put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref()))).await? {
+            Outcome::Done(v) => v,
+            Outcome::Refused(e) => return Err(e),
+            Outcome::Gone => return Err(Error::NoSuchUpload),
+        };
         let answer = completed(&version, &live);
         if version.parts.len() <= CLEAR_NOW {
             // The version is there: whatever fails now is finished later.

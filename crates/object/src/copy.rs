@@ -10,8 +10,8 @@ use crate::backend::CopyTurn;
 use crate::bucket::Bucket;
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
-use crate::put::{Committed, PutSpec, VersionSpec};
 use crate::seal::{self, ContentKey, Seal, Sealed};
+use crate::put::{Committed, PutSpec, VersionSpec};
 use crate::store::By;
 use crate::types::{Class, Pairs, digest_of, number_algorithm};
 use crate::versions;
@@ -130,26 +130,26 @@ impl Store {
         key: &str,
         spec: &CopySpec,
     ) -> Result<Copied> {
-        let target = self.inner.object_key(&*self.bucket(bucket)?, key)?;
-        let same = source.key == target;
-        let checksum = spec.checksum;
-        if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
-            return Err(Error::InvalidRequest(
-                "a copy of an object onto itself must change its metadata or storage class",
-            ));
-        }
-        let kept = source.stored().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
-        let shares = match spec.seal {
-            CopySeal::Plain => source.sealed().is_none(),
-            CopySeal::Fresh(_) => false,
-            CopySeal::Kept | CopySeal::Envelope(_) => source.sealed().is_some(),
-        };
-        let committed = if same && shares && (checksum.is_none() || checksum == kept) {
-            self.copy_record(source, bucket, key, spec).await?
-        } else {
-            self.copy_data(source, content, bucket, key, spec, checksum.or(kept)).await?
-        };
-        Ok(Copied { committed, source_version_id: source.version_id() })
+            let target = self.inner.object_key(&*self.bucket(bucket)?, key)?;
+            let same = source.key == target;
+            let checksum = spec.checksum;
+            if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
+                return Err(Error::InvalidRequest(
+                    "a copy of an object onto itself must change its metadata or storage class",
+                ));
+            }
+            let kept = source.stored().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
+            let shares = match spec.seal {
+                CopySeal::Plain => source.sealed().is_none(),
+                CopySeal::Fresh(_) => false,
+                CopySeal::Kept | CopySeal::Envelope(_) => source.sealed().is_some(),
+            };
+            let committed = if same && shares && (checksum.is_none() || checksum == kept) {
+                self.copy_record(source, bucket, key, spec).await?
+            } else {
+                self.copy_data(source, content, bucket, key, spec, checksum.or(kept)).await?
+            };
+            Ok(Copied { committed, source_version_id: source.version_id() })
     }
 
     /// A new version of the same key over the same data.

@@ -195,6 +195,7 @@ impl OpenUpload {
         let shown_md5 = seal.is_none_or(|s| s.md5);
         Ok(PartPut { inner, live, names, number: spec.number, intake, shown_md5 })
     }
+
 }
 
 impl Store {
@@ -237,11 +238,7 @@ impl Store {
             }
             listing.parts.push(PartEntry {
                 number: s.number,
-                size: if seal::split(s.checksum.as_ref()).0.is_some() {
-                    seal::plain_len(s.size)
-                } else {
-                    s.size
-                },
+                size: if seal::split(s.checksum.as_ref()).0.is_some() { seal::plain_len(s.size) } else { s.size },
                 etag: ETag { md5: s.md5, parts: 0 },
                 modified_ms: s.modified_ms,
                 checksum: seal::split(s.checksum.as_ref()).1.as_ref().and_then(digest_of),

@@ -16,7 +16,9 @@
 use std::sync::OnceLock;
 
 use ashlar_format::{Checksum, Version};
-use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use zeroize::Zeroizing;
 
@@ -179,7 +181,11 @@ pub(crate) fn join(nonce: Option<[u8; 16]>, checksum: Option<Checksum>) -> Optio
     let Some(nonce) = nonce else { return checksum };
     let (algorithm, composite, tail) =
         checksum.map_or((0, false, Vec::new()), |c| (c.algorithm, c.composite, c.value));
-    Some(Checksum { algorithm: SEALED_PART | algorithm, composite, value: [&nonce[..], &tail].concat() })
+    Some(Checksum {
+        algorithm: SEALED_PART | algorithm,
+        composite,
+        value: [&nonce[..], &tail].concat(),
+    })
 }
 
 /// The inverse of [`join`].

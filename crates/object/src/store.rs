@@ -34,12 +34,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            clock: Arc::new(SystemClock::default()),
-            min_part: MIN_PART,
-            md5: None,
-            feed: feed::Limits::default(),
-        }
+        Options { clock: Arc::new(SystemClock::default()), min_part: MIN_PART, md5: None, feed: feed::Limits::default() }
     }
 }
 

@@ -47,8 +47,7 @@ fn sse_s3_and_kms() {
     assert_eq!(r.header("x-amz-checksum-crc64nvme"), Some(crc.as_str()));
     let r = s.get("/b-1/a").expect(200);
     assert!(r.body == body && r.header(SSE) == Some("AES256") && r.header(KEY_ID).is_none());
-    for (range, from, to) in
-        [("bytes=0-0", 0, 1), ("bytes=65530-65540", 65530, 65541), ("bytes=-7", 299_993, 300_000)]
+    for (range, from, to) in [("bytes=0-0", 0, 1), ("bytes=65530-65540", 65530, 65541), ("bytes=-7", 299_993, 300_000)]
     {
         let r = s.req("GET", "/b-1/a").header("range", range).send().expect(206);
         assert_eq!(r.body, body[from..to], "{range}");

@@ -110,9 +110,7 @@ fn rewrap_text(answer: &Value) -> String {
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let (alias, method, path, body) = match &command {
         Command::Status { alias } => (alias.as_str(), Method::GET, "kms/status".to_owned(), None),
-        Command::Key(KeyCommand::List { alias }) => {
-            (alias.as_str(), Method::GET, "kms/keys".to_owned(), None)
-        }
+        Command::Key(KeyCommand::List { alias }) => (alias.as_str(), Method::GET, "kms/keys".to_owned(), None),
         Command::Key(KeyCommand::Create(one)) => {
             (one.alias.as_str(), Method::PUT, format!("kms/keys/{}", one.name), None)
         }
@@ -146,10 +144,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                     Some(why) => format!("does not work: {why}"),
                 };
                 let key = answer["default_key"].as_str().unwrap_or_default();
-                format!(
-                    "Keys: {driver} {}\nThe default key `{key}` {works}",
-                    answer["endpoint"].as_str().unwrap_or_default()
-                )
+                format!("Keys: {driver} {}\nThe default key `{key}` {works}", answer["endpoint"].as_str().unwrap_or_default())
             }
         },
         Command::Key(KeyCommand::List { .. }) => table(&answer),

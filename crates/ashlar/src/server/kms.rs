@@ -68,9 +68,7 @@ pub async fn open(args: &Args, house: &House) -> Result<Encryption, String> {
     let said = |e: Error| format!("encryption: {e}");
     for name in ["MINIO_KMS_KES_ENDPOINT", "MINIO_KMS_SERVER"] {
         if variable(name).is_some() {
-            return Err(format!(
-                "encryption: {name} is set, and this server does not speak to MinIO's key servers (KES, KMS); use a root key or Vault"
-            ));
+            return Err(format!("encryption: {name} is set, and this server does not speak to MinIO's key servers (KES, KMS); use a root key or Vault"));
         }
     }
     let root = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
@@ -240,12 +238,7 @@ impl Door {
 }
 
 /// One pass over the versions of a bucket.
-async fn run(
-    kms: &Kms,
-    store: &Store,
-    order: &Order,
-    pass: &Mutex<Option<shape::Rewrap>>,
-) -> Result<(), String> {
+async fn run(kms: &Kms, store: &Store, order: &Order, pass: &Mutex<Option<shape::Rewrap>>) -> Result<(), String> {
     let (mut key_marker, mut version_marker) = (String::new(), None);
     loop {
         let began = Instant::now();

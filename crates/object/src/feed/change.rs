@@ -156,7 +156,9 @@ impl Effect {
         }
         match new.iter().find(|n| !old.contains(n)).or(new.first()) {
             Some(v) => Effect::of(asked, v, bucket.versioning),
-            None => Effect { kind: asked, version_id: None, size: 0, etag: None, meta: Pairs::new() },
+            None => {
+                Effect { kind: asked, version_id: None, size: 0, etag: None, meta: Pairs::new() }
+            }
         }
     }
 }

@@ -51,8 +51,9 @@ pub(crate) struct Segment {
 impl Entry {
     /// About how many bytes it takes.
     pub fn weight(&self) -> usize {
-        let of_cause =
-            |c: &Cause| c.who.len() + c.source.len() + c.request_id.len() + c.agent.len() + c.endpoint.len();
+        let of_cause = |c: &Cause| {
+            c.who.len() + c.source.len() + c.request_id.len() + c.agent.len() + c.endpoint.len()
+        };
         match self {
             Entry::Intent(i) => 64 + i.bucket.len() + i.key.len() + of_cause(&i.cause),
             Entry::Change(_, c) => {

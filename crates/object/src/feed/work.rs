@@ -305,7 +305,11 @@ fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect
                 (None, Some(_)) => None,
             }
         }
-        Kind::TagsPut | Kind::TagsDelete | Kind::AclPut | Kind::RetentionPut | Kind::LegalHoldPut => {
+        Kind::TagsPut
+        | Kind::TagsDelete
+        | Kind::AclPut
+        | Kind::RetentionPut
+        | Kind::LegalHoldPut => {
             let meant = match i.version {
                 Some(id) => list.iter().find(|v| v.id == id),
                 None => newest,
@@ -374,9 +378,7 @@ fn doom(s: &mut State, limits: super::Limits) {
             if !done {
                 let lost = next - place.first.max(least + 1);
                 if s.lost == 0 {
-                    tracing::error!(
-                        "the change feed is full: the oldest changes are dropped before everybody had them"
-                    );
+                    tracing::error!("the change feed is full: the oldest changes are dropped before everybody had them");
                 }
                 s.lost += lost;
             }

@@ -73,17 +73,7 @@ async fn every_kind_of_change_is_told_once() {
 
     let (changes, lost) = all(&mut reader).await;
     assert_eq!(lost, 0);
-    let told = [
-        "put",
-        "tags-put",
-        "legal-hold-put",
-        "legal-hold-put",
-        "copy",
-        "complete",
-        "mark",
-        "delete",
-        "delete",
-    ];
+    let told = ["put", "tags-put", "legal-hold-put", "legal-hold-put", "copy", "complete", "mark", "delete", "delete"];
     assert_eq!(kinds(&changes), told);
     let positions: Vec<u64> = changes.iter().map(|c| c.position).collect();
     assert_eq!(positions, (1..=told.len() as u64).collect::<Vec<_>>());
@@ -258,13 +248,10 @@ async fn a_crash_at_any_step_loses_no_change() {
         let store = again(&memory, &control);
         store.open_feed().await.unwrap();
         // From the first change on: what a reader that did nothing would see.
-        control
-            .txn(ashlar_cluster::Txn {
-                puts: vec![("feed-reader/r".into(), Bytes::from_static(b"{\"format\":1,\"position\":0}"))],
-                ..Default::default()
-            })
-            .await
-            .unwrap();
+        control.txn(ashlar_cluster::Txn {
+            puts: vec![("feed-reader/r".into(), Bytes::from_static(b"{\"format\":1,\"position\":0}"))],
+            ..Default::default()
+        }).await.unwrap();
         for _ in 0..200 {
             if store.feed().stats().open == 0 {
                 break;

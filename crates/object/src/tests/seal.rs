@@ -40,8 +40,11 @@ async fn range(o: &Object, range: Range<u64>, key: &ContentKey) -> Result<Vec<u8
 async fn check_ranges(o: &Object, body: &[u8], key: &ContentKey, around: &[u64]) {
     let size = body.len() as u64;
     assert_eq!(o.size(), size);
-    let mut points: Vec<u64> =
-        around.iter().flat_map(|b| [b.saturating_sub(1), *b, b + 1]).filter(|p| *p <= size).collect();
+    let mut points: Vec<u64> = around
+        .iter()
+        .flat_map(|b| [b.saturating_sub(1), *b, b + 1])
+        .filter(|p| *p <= size)
+        .collect();
     points.push(size);
     points.sort_unstable();
     points.dedup();
@@ -139,7 +142,8 @@ async fn an_upload_shows_plain_sizes_and_is_read_across_parts() {
     let sizes: Vec<u64> = listed.parts.iter().map(|p| p.size).collect();
     assert_eq!(sizes, bodies.iter().map(|b| b.len() as u64).collect::<Vec<_>>());
     assert!(listed.parts.iter().all(|p| p.checksum.is_some()));
-    let completed = store.complete_upload("bucket", "k", id, &done, None, &Conditions::NONE).await.unwrap();
+    let completed =
+        store.complete_upload("bucket", "k", id, &done, None, &Conditions::NONE).await.unwrap();
     assert_eq!(completed.sealed.unwrap().envelope, "of the upload");
     let whole = bodies.concat();
     assert_eq!(completed.committed.size, whole.len() as u64);
@@ -208,8 +212,7 @@ async fn copies_keep_or_change_the_encryption() {
         if let Some(k) = &with {
             o.unlock(k);
         }
-        let spec =
-            CopySpec { meta: Some(vec![("x-amz-meta-a".into(), "b".into())]), seal, ..CopySpec::default() };
+        let spec = CopySpec { meta: Some(vec![("x-amz-meta-a".into(), "b".into())]), seal, ..CopySpec::default() };
         store.copy_from(&o, with.as_ref(), "bucket", to, &spec).await
     };
     // The record alone, under another envelope.

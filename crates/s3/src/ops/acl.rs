@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use ashlar_object::Bucket;
 use ashlar_object::feed::Kind;
+use ashlar_object::Bucket;
 use ashlar_policy::{Acl, Canned, Ownership};
 
 use super::{Answer, Call, Context, limit};
@@ -73,11 +73,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         return Ok(answer);
     }
     let text = acl::encode(cx, &list);
-    let shown = call
-        .store(cx, Kind::AclPut)
-        .set_acl(&call.bucket, &call.key, version, text)
-        .await
-        .map_err(|e| call.fault(e))?;
+    let shown = call.store(cx, Kind::AclPut).set_acl(&call.bucket, &call.key, version, text).await.map_err(|e| call.fault(e))?;
     answer.version(shown);
     Ok(answer)
 }

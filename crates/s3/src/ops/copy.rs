@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{
-    Copied, CopySeal, CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version,
-    version_text,
+    Copied, CopySeal, CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text,
 };
 use http::header::HeaderName;
 
@@ -193,10 +192,7 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
     let spec = PartSpec { number, size, checksum: None, want_md5: true };
     let (mut put, shown) = begin_part(cx, call, id, spec, false).await?;
     if size > 0 {
-        let mut pieces = object
-            .read_with(range, found.key.as_ref())
-            .await
-            .map_err(|e| fault(e, &from.bucket, &from.key))?;
+        let mut pieces = object.read_with(range, found.key.as_ref()).await.map_err(|e| fault(e, &from.bucket, &from.key))?;
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(|e| fault(e, &from.bucket, &from.key))?;
             put.write(piece).await.map_err(|e| call.fault(e))?;

@@ -58,8 +58,7 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let body = call.document(limit::DELETE).await?;
     let (mut entries, what, quiet) = parse(&body)?;
     let what = permitted(cx, call, &mut entries, what).await;
-    let results =
-        call.store(cx, Kind::Delete).delete_many(&call.bucket, what).await.map_err(|e| call.fault(e))?;
+    let results = call.store(cx, Kind::Delete).delete_many(&call.bucket, what).await.map_err(|e| call.fault(e))?;
     let mut results = results.into_iter();
     let mut xml = Xml::with_capacity(256 + entries.len() * 96);
     xml.root("DeleteResult");

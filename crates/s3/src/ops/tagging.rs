@@ -1,7 +1,7 @@
 //! Tags of objects and buckets.
 
-use ashlar_object::Pairs;
 use ashlar_object::feed::Kind;
+use ashlar_object::Pairs;
 
 use super::{Answer, Call, Context, limit};
 use crate::fault::{Code, Fault, Outcome};
@@ -132,11 +132,8 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
-    let id = call
-        .store(cx, Kind::TagsDelete)
-        .set_tags(&call.bucket, &call.key, version, Pairs::new())
-        .await
-        .map_err(|e| call.fault(e))?;
+    let id =
+        call.store(cx, Kind::TagsDelete).set_tags(&call.bucket, &call.key, version, Pairs::new()).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(id);
     Ok(answer)

@@ -171,8 +171,7 @@ fn check_context(text: &str) -> Outcome<String> {
         return Ok(String::new());
     }
     let json = STANDARD.decode(text).ok().filter(|_| text.len() <= MAX_CONTEXT);
-    let map =
-        json.and_then(|j| serde_json::from_slice::<std::collections::BTreeMap<String, String>>(&j).ok());
+    let map = json.and_then(|j| serde_json::from_slice::<std::collections::BTreeMap<String, String>>(&j).ok());
     match map {
         Some(_) => Ok(text.to_owned()),
         None => Err(Fault::with(
@@ -200,9 +199,7 @@ pub fn customer(request: &HeaderMap, side: Side, tls: bool) -> Outcome<Option<Cu
         return Ok(None);
     }
     let wrong = |name: &'static str, text: &'static str| {
-        Fault::with(Code::INVALID_ARGUMENT, text)
-            .element("ArgumentName", name)
-            .element("ArgumentValue", "null")
+        Fault::with(Code::INVALID_ARGUMENT, text).element("ArgumentName", name).element("ArgumentValue", "null")
     };
     if !tls {
         return Err(Fault::with(

@@ -69,8 +69,9 @@ pub(super) fn or_default(cx: &Context, bucket: &str, asked: Asked) -> Outcome<As
 /// `GetBucketEncryption`.
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let rule = stored(cx, &call.bucket)?
-        .ok_or_else(|| Fault::new(Code::NO_BUCKET_ENCRYPTION).element("BucketName", call.bucket.as_str()))?;
+    let rule = stored(cx, &call.bucket)?.ok_or_else(|| {
+        Fault::new(Code::NO_BUCKET_ENCRYPTION).element("BucketName", call.bucket.as_str())
+    })?;
     let mut xml = Xml::new();
     xml.root("ServerSideEncryptionConfiguration").open("Rule").open("ApplyServerSideEncryptionByDefault");
     let bucket_key = match rule {
@@ -155,7 +156,9 @@ fn parse_rule(doc: &mut Doc<'_>) -> Outcome<Rule> {
     }
     match (algorithm.as_deref(), key_id) {
         (Some("AES256"), None) => Ok(Rule::S3),
-        (Some("AES256"), Some(_)) => Err(malformed("KMSMasterKeyID goes with the algorithm aws:kms alone.")),
+        (Some("AES256"), Some(_)) => {
+            Err(malformed("KMSMasterKeyID goes with the algorithm aws:kms alone."))
+        }
         (Some("aws:kms"), key) => {
             Ok(Rule::Kms { key_id: key.as_deref().map(key_name).transpose()?, bucket_key })
         }

@@ -175,7 +175,9 @@ pub async fn open(
                 )
             })?,
         (_, Some(_)) => return Err(not_applicable()),
-        (_, None) => kms(cx)?.open(&envelope.key_id, &envelope.sealed, &context).await.map_err(of_kms)?,
+        (_, None) => {
+            kms(cx)?.open(&envelope.key_id, &envelope.sealed, &context).await.map_err(of_kms)?
+        }
     };
     Ok(ContentKey::new(*plain.expose()))
 }

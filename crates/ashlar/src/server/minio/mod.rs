@@ -305,7 +305,8 @@ impl Minio {
 fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
     if let Some(what) = path.strip_prefix(KEYS) {
         let what = format!("kms/{what}");
-        return Call::find(method, &what).ok_or_else(|| not_here(&format!("MinIO's call {method} {what}")));
+        return Call::find(method, &what)
+            .ok_or_else(|| not_here(&format!("MinIO's call {method} {what}")));
     }
     let rest = path.strip_prefix(BASE).unwrap_or_default();
     let (version, what) = rest.split_once('/').unwrap_or((rest, ""));
