@@ -55,7 +55,7 @@ impl Service {
         id: &str,
     ) -> Answer {
         seen.op = Operation::WebsiteRequest;
-        let shown = self.show(bucket, parts, arrival, seen).await;
+        let shown = self.show(bucket, parts, arrival, seen, id).await;
         shown.unwrap_or_else(|fault| {
             seen.error = fault.code().name;
             self.page(&fault, &parts.method, id)
@@ -68,6 +68,7 @@ impl Service {
         parts: &Parts,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return Err(Fault::new(Code::METHOD_NOT_ALLOWED).element("Method", parts.method.as_str()));
@@ -86,7 +87,7 @@ impl Service {
             return Ok(moved(&redirect));
         }
         let key = site.key(&path);
-        let fault = match self.fetch(bucket, &key, parts, arrival, seen).await {
+        let fault = match self.fetch(bucket, &key, parts, arrival, seen, id).await {
             Ok(answer) => return Ok(answer),
             Err(fault) => fault,
         };
@@ -95,7 +96,7 @@ impl Service {
             let folder = site.key(&format!("{path}/"));
             let mut head = parts.clone();
             head.method = Method::HEAD;
-            if self.fetch(bucket, &folder, &head, arrival, seen).await.is_ok() {
+            if self.fetch(bucket, &folder, &head, arrival, seen, id).await.is_ok() {
                 let location = format!("/{}/", crate::xml::url_encode(&path));
                 return Ok(moved(&Redirect { status: 302, location }));
             }
@@ -103,7 +104,7 @@ impl Service {
         if let Some(redirect) = site.redirect(&path, Some(status), arrival.tls, host) {
             return Ok(moved(&redirect));
         }
-        self.error_document(bucket, &site, parts, arrival, seen).await.map_or(Err(fault), |mut answer| {
+        self.error_document(bucket, &site, parts, arrival, seen, id).await.map_or(Err(fault), |mut answer| {
             answer.status = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_FOUND);
             Ok(answer)
         })
@@ -116,12 +117,13 @@ impl Service {
         parts: &Parts,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Option<Answer> {
         let key = site.error.as_deref()?;
         let mut whole = parts.clone();
         // What was asked of the page that is missing is not asked of this one.
         whole.headers.retain_host();
-        self.fetch(bucket, key, &whole, arrival, seen).await.ok()
+        self.fetch(bucket, key, &whole, arrival, seen, id).await.ok()
     }
 
     /// Reads an object as nobody.
@@ -132,6 +134,7 @@ impl Service {
         parts: &Parts,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
         crate::target::check_key(key)?;
         let mut own = parts.clone();
@@ -153,7 +156,7 @@ impl Service {
         let head = Head { target, host: String::new() };
         let nothing = Source::memory(bytes::Bytes::new());
         let (mut call, op) =
-            self.admit(&mut own, nothing, head, arrival, seen).map_err(|(fault, _)| fault)?;
+            self.admit(&mut own, nothing, head, arrival, seen, id).map_err(|(fault, _)| fault)?;
         seen.op = Operation::WebsiteRequest;
         let outcome = match call.permit_all(&self.context, op).await {
             Ok(()) => ops::run(&self.context, op, &mut call).await,

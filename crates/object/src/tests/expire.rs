@@ -4,6 +4,7 @@ use ashlar_format::Retention;
 use ashlar_machine::Clock;
 
 use super::{Pool, Rng, memory, put};
+use crate::feed::{Cause, Kind, NOTIFICATION};
 use crate::*;
 
 fn body() -> bytes::Bytes {
@@ -80,6 +81,38 @@ async fn a_glance_goes_through_all_keys() {
         assert_eq!(seen.len(), want, "{prefix}");
         assert!(seen.is_sorted());
     }
+}
+
+#[tokio::test]
+async fn who_follows_changes_is_told_of_each_version() {
+    let (store, ..) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    let mut made = Vec::new();
+    for _ in 0..4 {
+        made.push(put(&store, "bucket", "k", &body()).await.unwrap().version_id);
+    }
+    store.set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
+    store.open_feed().await.unwrap();
+    let mut reader = store.feed().reader("r").await.unwrap();
+    let cause = Cause { kind: Kind::Expire, who: "lifecycle".into(), ..Cause::default() };
+    let store = store.by(std::sync::Arc::new(cause));
+    // By age: a marker that was put on top meanwhile does not make the current version older.
+    let all = |found: &Found<'_>| match found.versions[0].delete_marker {
+        false => everything(found),
+        true => Chosen::default(),
+    };
+    let expired = store.expire("bucket", "k", all).await.unwrap();
+    assert_eq!(expired, Expired { current: 1, versions: 3, ..Expired::default() });
+    let mut told = Vec::new();
+    while !reader.is_at_end() {
+        let batch = reader.next(100).await.unwrap();
+        told.extend(batch.changes.iter().map(|c| (c.kind, c.version_id)));
+    }
+    let gone = made[..3].iter().map(|id| (Kind::Expire, *id));
+    assert_eq!(told[..3], gone.collect::<Vec<_>>());
+    assert_eq!((told.len(), told[3].0), (4, Kind::ExpireMark));
+    assert_eq!(versions(&store, "k").await.len(), 2);
 }
 
 /// Random versions, locks and choices: what was chosen and not locked is gone, and nothing else.
