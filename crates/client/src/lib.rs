@@ -40,6 +40,10 @@ pub use config::{Addressing, Config, Credentials, Payload, Tls};
 pub use encode::{percent_decode, percent_encode};
 pub use error::{Error, Result, ServiceError};
 pub use file::FileRange;
+pub use ops::lifecycle::{
+    Lifecycle, LifecycleAbort, LifecycleAnd, LifecycleExpiration, LifecycleFilter, LifecycleNoncurrent,
+    LifecycleRule, LifecycleTag,
+};
 pub use ops::list::{ListOptions, ListVersionsOptions};
 pub use ops::lock::{DefaultRetention, Retention};
 pub use ops::object::{CopyOptions, GetOptions, PutOptions};

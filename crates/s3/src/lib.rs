@@ -32,28 +32,33 @@
 //! reads CDATA as nothing, and answers 400 where AWS ignores a header. What would have been left of
 //! it is a dozen small documents.
 
+pub mod access_log;
 mod acl;
 mod admit;
 pub mod auth;
 pub mod body;
 pub mod chunked;
 pub mod cors;
+pub mod cors_rules;
 pub mod date;
 pub mod fault;
 pub mod form;
 pub mod framing;
 pub mod headers;
+mod hosting;
 pub mod intake;
 pub mod madmin;
 pub mod metrics;
 pub mod operation;
 pub mod ops;
+pub mod parsed;
 pub mod permit;
 pub mod policy;
 pub mod service;
 pub mod sse;
 mod sts;
 pub mod target;
+pub mod website;
 pub mod witness;
 pub mod xml;
 

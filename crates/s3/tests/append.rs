@@ -48,8 +48,17 @@ fn appends_are_conditional_and_refuse_what_they_cannot_do() {
     append(&w, "/logs/a", "6", "x", &[("if-match", &etag)]).refused(412, "PreconditionFailed");
     append(&w, "/logs/a", "6", "", &[]).refused(400, "InvalidRequest");
     append(&w, "/logs/a", "6", "x", &[("x-amz-meta-a", "b")]).refused(400, "InvalidRequest");
-    append(&w, "/logs/a", "6", "x", &[("x-amz-sdk-checksum-algorithm", "SHA256"), ("x-amz-checksum-sha256", "LXEWQrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIE=")])
-        .refused(400, "InvalidRequest");
+    append(
+        &w,
+        "/logs/a",
+        "6",
+        "x",
+        &[
+            ("x-amz-sdk-checksum-algorithm", "SHA256"),
+            ("x-amz-checksum-sha256", "LXEWQrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIE="),
+        ],
+    )
+    .refused(400, "InvalidRequest");
     for bad in ["-1", "+1", "x", "1 ", "18446744073709551616"] {
         append(&w, "/logs/a", bad, "x", &[]).refused(400, "InvalidArgument");
     }
@@ -57,8 +66,11 @@ fn appends_are_conditional_and_refuse_what_they_cannot_do() {
         .refused(400, "InvalidRequest");
     let refused = w.root("POST", "/logs/u").q("uploads", "").header("x-amz-write-offset-bytes", "0").send();
     refused.refused(501, "NotImplemented");
-    w.root("PUT", "/logs").q("versioning", "")
-        .body("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>").send().expect(200);
+    w.root("PUT", "/logs")
+        .q("versioning", "")
+        .body("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+        .send()
+        .expect(200);
     append(&w, "/logs/a", "6", "x", &[]).refused(400, "InvalidRequest");
     assert_eq!(w.root("GET", "/logs/a").send().text(), "onetwo");
 }

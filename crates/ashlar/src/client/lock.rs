@@ -293,7 +293,11 @@ fn show(context: &Context, remote: &Remote, object: &Named, found: Option<&Reten
         Some(r) => format!("{name} is kept until {} in {} mode.", r.until, r.mode),
         None => format!("{name} has no retention."),
     };
-    if changed { context.output.done(|| value.clone(), text) } else { context.output.result(|| value.clone(), text) }
+    if changed {
+        context.output.done(|| value.clone(), text)
+    } else {
+        context.output.result(|| value.clone(), text)
+    }
 }
 
 /// `ashlar legalhold`.

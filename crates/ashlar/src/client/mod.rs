@@ -18,6 +18,7 @@ pub mod failure;
 mod globals;
 mod iam;
 mod idp;
+mod ilm;
 mod kms;
 mod lock;
 mod ls;
@@ -77,6 +78,9 @@ pub enum Command {
     /// Keep versions of objects until that is lifted
     #[command(subcommand)]
     Legalhold(lock::HoldCommand),
+    /// Lifecycle rules of buckets: when objects expire and old versions go
+    #[command(subcommand)]
+    Ilm(ilm::Command),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -135,6 +139,7 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Retention(command) => lock::retention(command, context).await,
         Command::Legalhold(command) => lock::hold(command, context).await,
         Command::Quota(command) => quota::run(command, context).await,
+        Command::Ilm(command) => ilm::run(command, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,

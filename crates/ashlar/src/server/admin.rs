@@ -13,7 +13,7 @@
 //! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
-//! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
+//! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
 //! | keys for encryption | see `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
@@ -383,6 +383,10 @@ impl Admin {
             Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => {
                 ask.need(ask.route.actions(), false)?;
                 super::quotas::answer(&self.house.store, ask).await
+            }
+            Route::LifecycleStatus | Route::LifecycleTest => {
+                ask.need(ask.route.actions(), false)?;
+                self.house.lifecycle.answer(ask).await
             }
             Route::KmsStatus
             | Route::KmsKeyList

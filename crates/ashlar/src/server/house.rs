@@ -30,6 +30,8 @@ pub struct Plan {
     pub code: Option<CodeSpec>,
     /// Bytes that buffers and caches may hold together.
     pub memory: u64,
+    /// How long a day of lifecycle rules is.
+    pub calendar: ashlar_lifecycle::Calendar,
 }
 
 /// The house.
@@ -40,6 +42,8 @@ pub struct House {
     pub sets: Sets,
     /// The store.
     pub store: Store,
+    /// Lifecycle rules.
+    pub lifecycle: Arc<super::lifecycle::Lifecycle>,
     /// Where buffers come from.
     pub pool: BufferPool,
     /// The map in force.
@@ -420,7 +424,9 @@ fn assemble(
     let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())
         .map_err(|e| e.to_string())?;
     sets.start();
+    let lifecycle = Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     Ok(Arc::new(House {
+        lifecycle,
         control,
         sets,
         store,

@@ -12,6 +12,7 @@
 //! | `kms` | keys for encryption at rest |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `quotas` | limits of buckets |
+//! | `lifecycle` | carries out lifecycle rules |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -29,6 +30,7 @@ mod house;
 mod identities;
 mod keeper;
 mod kms;
+mod lifecycle;
 mod listen;
 mod logs;
 mod metrics;
@@ -87,6 +89,12 @@ pub struct Args {
     /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
     #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
     address: String,
+    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',')]
+    website_domain: Vec<String>,
+    /// How often access logs of buckets are delivered, in seconds.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    access_log_interval: u64,
     /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
     #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS")]
     admin_address: Option<String>,
@@ -180,7 +188,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let roots = kms::Roots::read(&args.kms)?;
-    let plan = Plan { paths, code, memory };
+    let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
     let (house, started) = House::open(&plan, environment, &roots.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
@@ -206,6 +214,8 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
+    tokio::spawn(house.lifecycle.clone().run());
+    tokio::spawn(deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
@@ -214,7 +224,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let public = args.public_metrics || public_by_environment();
     let keys = kms::Door::new(encryption, house.store.clone());
     let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys);
-    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
+    let routes = Arc::new(routes::Routes::new(service.clone(), house.clone(), public, admin));
     let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
@@ -224,6 +234,9 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
     if let Err(error) = house.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+    }
+    if tokio::time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
+        tracing::warn!("access logs could not be delivered in time");
     }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
@@ -355,6 +368,7 @@ fn service(
         verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
         vouch: Some(idp),
         domains: args.domain.clone(),
+        websites: args.website_domain.clone(),
         origins: if args.cors_origin.is_empty() {
             Origins::default()
         } else {
@@ -363,6 +377,20 @@ fn service(
         audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
+}
+
+/// Delivers access logs of buckets now and then, and early when much waits.
+async fn deliver_logs(service: Arc<Service>, interval: Duration) {
+    let logs = service.access_logs();
+    logs.look_again(&service.context().store);
+    let mut last = std::time::Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if last.elapsed() >= interval || logs.is_pressing() {
+            logs.deliver(service.context()).await;
+            last = std::time::Instant::now();
+        }
+    }
 }
 
 /// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.

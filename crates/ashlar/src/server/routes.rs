@@ -186,6 +186,7 @@ impl Routes {
         super::metrics::render(&self.house, &mut text);
         self.service.metrics().render(&mut text);
         self.service.audit().render(&mut text);
+        self.service.access_logs().render(&mut text);
         let mut response = plain(StatusCode::OK, text);
         response.headers_mut().insert(
             header::CONTENT_TYPE,

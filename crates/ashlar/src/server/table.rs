@@ -83,6 +83,8 @@ routes! {
     QuotaGet GET "quotas/*" AdminGetBucketQuota;
     QuotaPut PUT "quotas/*" AdminSetBucketQuota;
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
+    LifecycleStatus GET "lifecycle/*" AdminDataUsageInfo;
+    LifecycleTest POST "lifecycle/*/test" AdminDataUsageInfo;
     KmsStatus GET "kms/status" AdminKmsKeyStatus;
     KmsKeyList GET "kms/keys" AdminKmsKeyStatus;
     KmsKeyRotate POST "kms/keys/*/rotate" AdminKmsCreateKey;

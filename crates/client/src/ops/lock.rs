@@ -47,7 +47,12 @@ fn unless_missing<T>(result: Result<T>) -> Result<Option<T>> {
 
 impl Client {
     /// The retention of (a version of) an object; `None`: it has none.
-    pub async fn retention(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Option<Retention>> {
+    pub async fn retention(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Option<Retention>> {
         let call = Call::new(Method::GET, Target::Object(bucket, key)).query("retention", "");
         let found = unless_missing(self.xml(call.maybe_query("versionId", version)).await)?;
         Ok(found.and_then(|(root, _)| {
@@ -86,7 +91,13 @@ impl Client {
     }
 
     /// Puts (a version of) an object under legal hold, or lifts that.
-    pub async fn set_legal_hold(&self, bucket: &str, key: &str, version: Option<&str>, on: bool) -> Result<()> {
+    pub async fn set_legal_hold(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+        on: bool,
+    ) -> Result<()> {
         let mut body = Writer::new("LegalHold");
         body.leaf("Status", if on { "ON" } else { "OFF" });
         let call = Call::new(Method::PUT, Target::Object(bucket, key)).query("legal-hold", "");
@@ -107,7 +118,11 @@ impl Client {
     }
 
     /// Sets what new versions of a bucket get; `None`: nothing by default.
-    pub async fn set_default_retention(&self, bucket: &str, default: Option<&DefaultRetention>) -> Result<()> {
+    pub async fn set_default_retention(
+        &self,
+        bucket: &str,
+        default: Option<&DefaultRetention>,
+    ) -> Result<()> {
         let mut body = Writer::new("ObjectLockConfiguration");
         body.leaf("ObjectLockEnabled", "Enabled");
         if let Some(default) = default {
@@ -119,7 +134,7 @@ impl Client {
         self.put_document(call, body.finish("ObjectLockConfiguration")).await
     }
 
-    async fn put_document(&self, call: Call, body: String) -> Result<()> {
+    async fn put_document(&self, call: Call<'_>, body: String) -> Result<()> {
         let md5 = content_md5(body.as_bytes());
         let call = call.header(HeaderName::from_static("content-md5"), &md5)?.body(body);
         self.done(call).await.map(drop)

@@ -54,6 +54,7 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         if let Some(mut answer) = read(call, &wanted, &object, &found).await? {
             found.show(&mut answer);
             super::lock::show(cx, call, &object, &mut answer).await;
+            super::lifecycle::show(call, &object, &mut answer);
             return Ok(answer);
         }
     }

@@ -11,14 +11,19 @@ pub mod attributes;
 pub mod bucket;
 pub mod bucket_policy;
 pub mod copy;
+pub mod cors;
 pub mod delete;
 pub mod get;
+pub mod lifecycle;
 pub mod list;
 pub mod lock;
+pub mod logging;
 pub mod multipart;
 pub mod post;
 pub mod put;
 pub mod tagging;
+pub mod unset;
+pub mod website;
 
 use std::sync::Arc;
 
@@ -464,7 +469,26 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::GetBucketOwnershipControls => acl::get_ownership(cx, call),
         Op::PutBucketOwnershipControls => Box::pin(acl::put_ownership(cx, call)).await,
         Op::DeleteBucketOwnershipControls => Box::pin(acl::delete_ownership(cx, call)).await,
+        Op::GetBucketLifecycleConfiguration => lifecycle::get(cx, call),
+        Op::PutBucketLifecycleConfiguration => Box::pin(lifecycle::put(cx, call)).await,
+        Op::DeleteBucketLifecycle => Box::pin(lifecycle::delete(cx, call)).await,
+        Op::GetBucketCors => cors::get(cx, call),
+        Op::PutBucketCors => Box::pin(cors::put(cx, call)).await,
+        Op::DeleteBucketCors => Box::pin(cors::delete(cx, call)).await,
+        Op::GetBucketWebsite => website::get(cx, call),
+        Op::PutBucketWebsite => Box::pin(website::put(cx, call)).await,
+        Op::DeleteBucketWebsite => Box::pin(website::delete(cx, call)).await,
+        Op::GetBucketLogging => logging::get(cx, call),
+        Op::PutBucketLogging => Box::pin(logging::put(cx, call)).await,
+        Op::GetBucketAccelerateConfiguration
+        | Op::GetBucketRequestPayment
+        | Op::GetBucketReplication
+        | Op::ListBucketAnalyticsConfigurations
+        | Op::ListBucketInventoryConfigurations
+        | Op::ListBucketMetricsConfigurations
+        | Op::ListBucketIntelligentTieringConfigurations => unset::get(cx, call, op),
         Op::PostObject
+        | Op::WebsiteRequest
         | Op::Preflight
         | Op::Unknown
         | Op::AssumeRole

@@ -74,6 +74,7 @@ impl Server {
                     },
                     vouch: None,
                     domains: vec!["s3.test".into()],
+                    websites: vec!["website.test".into()],
                     origins: Origins::default(),
                     audit: None,
                     host_id: "host".into(),

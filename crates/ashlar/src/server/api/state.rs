@@ -180,6 +180,58 @@ pub struct BucketQuota {
     pub versions: Option<u64>,
 }
 
+/// The last pass through a bucket that has lifecycle rules.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleStatus {
+    pub bucket: String,
+    /// How many rules there are.
+    pub rules: u64,
+    /// When the pass began; null: there was none yet.
+    pub began: Option<String>,
+    /// When it ended; null: it has not.
+    pub ended: Option<String>,
+    pub running: bool,
+    /// Keys and uploads.
+    pub looked_at: u64,
+    /// Current versions that expired.
+    pub expired: u64,
+    pub removed_versions: u64,
+    pub removed_markers: u64,
+    pub aborted_uploads: u64,
+    /// Versions left because they are locked.
+    pub locked: u64,
+    /// Keys left for a later pass.
+    pub failed: u64,
+}
+
+/// What lifecycle rules would do.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleTest {
+    pub bucket: String,
+    /// The time that it was counted for.
+    pub at: String,
+    pub looked_at: u64,
+    /// Versions that are due and locked.
+    pub locked: u64,
+    pub rules: Vec<LifecycleHits>,
+    /// There is more to count: where to go on.
+    pub after: Option<String>,
+}
+
+/// What one rule would do; what several rules hit counts for the one that hits first.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleHits {
+    pub id: String,
+    pub enabled: bool,
+    /// Current versions that would expire.
+    pub expire: u64,
+    pub remove_versions: u64,
+    pub remove_markers: u64,
+    pub abort_uploads: u64,
+    /// Of all these versions.
+    pub bytes: u64,
+}
+
 /// What is known of a request. Empty fields are left out; see docs/audit.md.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct RequestRecord {
