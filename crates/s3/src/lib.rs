@@ -17,6 +17,7 @@
 //! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
+//! | `notices` | listeners, and reads that somebody wants to hear of |
 //! | `witness` | what is noted about a request for the audit log |
 //!
 //! Invariants: handlers take only [`auth::Verified`] requests; one decoding of the target serves
@@ -45,6 +46,7 @@ pub mod headers;
 pub mod intake;
 pub mod madmin;
 pub mod metrics;
+pub mod notices;
 pub mod operation;
 pub mod ops;
 pub mod permit;
@@ -62,5 +64,6 @@ pub use fault::{Code, Fault};
 pub use framing::{HeadScanner, Watch};
 pub use intake::Source;
 pub use metrics::Metrics;
+pub use notices::Notices;
 pub use ops::Context;
 pub use service::{Arrival, Config, Service};
