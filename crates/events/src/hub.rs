@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::settings::{Configured, Settings, Values};
 use crate::target::Target;
-use crate::worker::{self, Counters, Worker, reader_name};
+use crate::worker::{self, Counters, PREFIX, Worker};
 use crate::{Error, Letter, Message, Result, Shelf, Site, Source, TargetId, shelf};
 
 /// Time for a target to take a test event.
@@ -94,7 +94,7 @@ impl Hub {
         let _turn = self.turn.lock().await;
         let wanted: BTreeMap<TargetId, Values> =
             configured.into_iter().filter(Configured::is_on).map(|c| (c.id, c.values)).collect();
-        let (mut ended, mut gone) = (Vec::new(), Vec::new());
+        let mut ended = Vec::new();
         {
             let mut running = self.running.lock();
             running.retain(|id, r| {
@@ -102,9 +102,6 @@ impl Hub {
                     return true;
                 }
                 ended.extend(r.task.take());
-                if !wanted.contains_key(id) {
-                    gone.push(id.clone());
-                }
                 false
             });
         }
@@ -113,9 +110,11 @@ impl Hub {
             task.abort();
             let _ = task.await;
         }
-        for id in gone {
-            if let Err(error) = self.source.forget(&reader_name(&id)).await {
-                tracing::warn!(target_id = %id, %error, "the place of a target that is gone is not forgotten");
+        // Those of targets that went while the server was down, too.
+        for name in self.source.readers() {
+            let id = name.strip_prefix(PREFIX).and_then(TargetId::parse);
+            if id.is_some_and(|id| !wanted.contains_key(&id)) {
+                self.source.forget(&name);
             }
         }
         for (id, values) in wanted {

@@ -7,6 +7,7 @@
 //! | `event` | one event, and its record in JSON |
 //! | `settings` | where targets are: names and values as MinIO has them, from settings or the environment |
 //! | `source`, `shelf` | what delivery needs of the store: the change feed, a place for dead letters |
+//! | `store` | the feed and the shelf, over objects |
 //! | `target`, `wire` | one file per protocol; connections |
 //! | `worker`, `hub` | delivery to one target; all targets |
 //!
@@ -26,6 +27,7 @@ pub mod rules;
 pub mod settings;
 pub mod shelf;
 pub mod source;
+pub mod store;
 pub mod target;
 mod wire;
 mod worker;

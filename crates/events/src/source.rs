@@ -38,7 +38,10 @@ pub trait Source: Send + Sync {
     fn reader<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Box<dyn Reader>>>;
 
     /// Removes a reader for good.
-    fn forget<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
+    fn forget(&self, name: &str);
+
+    /// The names of all readers.
+    fn readers(&self) -> Vec<String>;
 
     /// Who is told what of a bucket; `None`: nobody.
     fn rules(&self, bucket: &str) -> Option<Arc<Rules>>;

@@ -49,10 +49,8 @@ pub struct Worker {
     pub clock: fn() -> i64,
 }
 
-/// The name of a target's reader.
-pub fn reader_name(id: &TargetId) -> String {
-    format!("events/{id}")
-}
+/// How the names of targets' readers begin.
+pub const PREFIX: &str = "events/";
 
 /// A pause with a quarter more or less, so that targets that came back together are not asked together.
 fn jittered(pause: Duration) -> Duration {
@@ -64,7 +62,7 @@ fn jittered(pause: Duration) -> Duration {
 impl Worker {
     /// Runs until it is dropped.
     pub async fn run(mut self) {
-        let name = reader_name(&self.id);
+        let name = format!("{PREFIX}{}", self.id);
         let mut reader = loop {
             match self.source.reader(&name).await {
                 Ok(reader) => break reader,
@@ -111,9 +109,12 @@ impl Worker {
         while at < messages.len() {
             let group = &messages[at..at + different(&messages[at..])];
             let sent = self.target.send(group, &self.site).await;
+            for (which, why) in &sent.refused {
+                self.bury(why.clone(), Some(&group[*which]), 0).await;
+            }
             at += sent.done;
             if sent.done > 0 {
-                self.counters.sent.fetch_add(sent.done as u64, Relaxed);
+                self.counters.sent.fetch_add((sent.done - sent.refused.len()) as u64, Relaxed);
                 reader.done(messages[at - 1].event.position);
                 pause = SOON;
             }
@@ -177,5 +178,10 @@ pub async fn again(target: &mut Target, letter: &Letter, site: &Site) -> Result<
         return Ok(());
     }
     let message = Message::new(event.clone(), &letter.rule, site);
-    target.send(std::slice::from_ref(&message), site).await.failure.map_or(Ok(()), Err)
+    let sent = target.send(std::slice::from_ref(&message), site).await;
+    match (sent.failure, sent.refused.into_iter().next()) {
+        (Some(failure), _) => Err(failure),
+        (None, Some((_, why))) => Err(Failure::Refused(why)),
+        (None, None) => Ok(()),
+    }
 }

@@ -14,6 +14,7 @@
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
+//! | events and dead letters | see `events` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
@@ -386,6 +387,13 @@ impl Admin {
         if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
             ask.need(ask.route.actions(), false)?;
             return super::quotas::answer(&self.house.store, ask).await;
+        }
+        if matches!(
+            ask.route,
+            Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove
+        ) {
+            ask.need(ask.route.actions(), false)?;
+            return super::events::answer(self.service.context().notices.hub(), ask).await;
         }
         if !drives_only {
             return self.identities.answer(ask).await;

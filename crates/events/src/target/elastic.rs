@@ -54,16 +54,14 @@ impl Elastic {
                 Err(failure) => Sent::until(0, failure),
             };
         }
-        let mut done = 0;
+        let mut answers = Vec::with_capacity(messages.len());
         for wave in messages.chunks(WAVE) {
-            for result in join_all(wave.iter().map(|m| self.one(m, site))).await {
-                match result {
-                    Ok(()) => done += 1,
-                    Err(failure) => return Sent::until(done, failure),
-                }
+            answers.extend(join_all(wave.iter().map(|m| self.one(m, site))).await);
+            if answers.iter().any(|a| matches!(a, Err(Failure::Retry(_)))) {
+                break;
             }
         }
-        Sent::all(messages)
+        Sent::of(answers)
     }
 
     async fn one(&self, m: &Message, site: &Site) -> Result<(), Failure> {

@@ -6,10 +6,14 @@
 
 mod amqp;
 mod elastic;
+mod kafka;
 mod mqtt;
+mod mysql;
 mod nats;
 mod nsq;
+mod postgres;
 mod redis;
+mod scram;
 mod webhook;
 
 use std::time::Duration;
@@ -48,19 +52,38 @@ impl Failure {
 /// What became of messages.
 #[derive(Debug)]
 pub struct Sent {
-    /// How many of them, from the first on, were acknowledged.
+    /// How many of them, from the first on, are settled: acknowledged, or refused for good.
     pub done: usize,
+    /// Which of the settled ones were refused, and why.
+    pub refused: Vec<(usize, String)>,
     /// Why the next was not.
     pub failure: Option<Failure>,
 }
 
 impl Sent {
     fn all(messages: &[Message]) -> Sent {
-        Sent { done: messages.len(), failure: None }
+        Sent { done: messages.len(), refused: Vec::new(), failure: None }
+    }
+
+    /// From answers to messages that were under way together, as far as those before them are settled.
+    fn of(answers: impl IntoIterator<Item = Result<(), Failure>>) -> Sent {
+        let mut sent = Sent { done: 0, refused: Vec::new(), failure: None };
+        for answer in answers {
+            match answer {
+                Ok(()) => {}
+                Err(Failure::Refused(why)) => sent.refused.push((sent.done, why)),
+                Err(failure) => {
+                    sent.failure = Some(failure);
+                    break;
+                }
+            }
+            sent.done += 1;
+        }
+        sent
     }
 
     fn until(done: usize, failure: Failure) -> Sent {
-        Sent { done, failure: Some(failure) }
+        Sent { done, refused: Vec::new(), failure: Some(failure) }
     }
 }
 
@@ -142,6 +165,9 @@ enum Protocol {
     Mqtt(Kept<mqtt::Mqtt>),
     Redis(Kept<redis::Redis>),
     Nsq(Kept<nsq::Nsq>),
+    Kafka(Kept<kafka::Kafka>),
+    Postgres(Kept<postgres::Postgres>),
+    Mysql(Kept<mysql::Mysql>),
 }
 
 impl Target {
@@ -158,9 +184,9 @@ impl Target {
             Kind::Mqtt => Protocol::Mqtt(Kept::new(mqtt::Mqtt::open(settings)?)),
             Kind::Redis => Protocol::Redis(Kept::new(redis::Redis::open(settings)?)),
             Kind::Nsq => Protocol::Nsq(Kept::new(nsq::Nsq::open(settings)?)),
-            Kind::Kafka | Kind::Postgres | Kind::Mysql => {
-                return Err(format!("{} is not implemented by this release", kind.subsystem()));
-            }
+            Kind::Kafka => Protocol::Kafka(Kept::new(kafka::Kafka::open(settings)?)),
+            Kind::Postgres => Protocol::Postgres(Kept::new(postgres::Postgres::open(settings)?)),
+            Kind::Mysql => Protocol::Mysql(Kept::new(mysql::Mysql::open(settings)?)),
         }))
     }
 
@@ -176,7 +202,11 @@ impl Target {
     /// It is not.
     pub async fn probe(&mut self, test: &Message, site: &Site) -> Result<(), Failure> {
         let sent = self.within(std::slice::from_ref(test), site, true).await;
-        sent.failure.map_or(Ok(()), Err)
+        match (sent.failure, sent.refused.into_iter().next()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some((_, why))) => Err(Failure::Refused(why)),
+            (None, None) => Ok(()),
+        }
     }
 
     async fn within(&mut self, messages: &[Message], site: &Site, probe: bool) -> Sent {
@@ -198,6 +228,9 @@ impl Target {
             Protocol::Mqtt(t) => t.send(messages, site, probe).await,
             Protocol::Redis(t) => t.send(messages, site, probe).await,
             Protocol::Nsq(t) => t.send(messages, site, probe).await,
+            Protocol::Kafka(t) => t.send(messages, site, probe).await,
+            Protocol::Postgres(t) => t.send(messages, site, probe).await,
+            Protocol::Mysql(t) => t.send(messages, site, probe).await,
         }
     }
 }

@@ -166,6 +166,6 @@ impl Speak for Mqtt {
     async fn send(&self, conn: &mut Line, messages: &[Message], _: &Site) -> Sent {
         let mut done = 0;
         let failure = self.publish(conn, messages, &mut done).await.err().map(|e| retry(WHAT, e));
-        Sent { done, failure }
+        Sent { done, refused: Vec::new(), failure }
     }
 }

@@ -100,13 +100,13 @@ impl Speak for Redis {
             }
         }
         let (done, failure) = self.pipeline(conn, &out, messages.len()).await;
-        Sent { done, failure }
+        Sent { done, refused: Vec::new(), failure }
     }
 
     async fn probe(&self, conn: &mut Line, _: &Message, _: &Site) -> Sent {
         let mut out = Vec::new();
         command(&mut out, &[b"PING"]);
         let (done, failure) = self.pipeline(conn, &out, 1).await;
-        Sent { done, failure }
+        Sent { done, refused: Vec::new(), failure }
     }
 }

@@ -35,16 +35,14 @@ impl Webhook {
     }
 
     pub async fn send(&self, messages: &[Message]) -> Sent {
-        let mut done = 0;
+        let mut answers = Vec::with_capacity(messages.len());
         for wave in messages.chunks(WAVE) {
-            for result in join_all(wave.iter().map(|m| self.post(m))).await {
-                match result {
-                    Ok(()) => done += 1,
-                    Err(failure) => return Sent::until(done, failure),
-                }
+            answers.extend(join_all(wave.iter().map(|m| self.post(m))).await);
+            if answers.iter().any(|a| matches!(a, Err(Failure::Retry(_)))) {
+                break;
             }
         }
-        Sent::all(messages)
+        Sent::of(answers)
     }
 
     async fn post(&self, message: &Message) -> Result<(), Failure> {

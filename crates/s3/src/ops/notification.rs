@@ -48,7 +48,9 @@ pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     for (element, target, shape) in SHAPES {
         for rule in all.rules.iter().filter(|r| r.shape == shape) {
             xml.open(element).leaf("Id", &rule.id).leaf(target, &rule.arn);
-            rule.events.iter().for_each(|e| drop(xml.leaf("Event", e)));
+            for event in &rule.events {
+                xml.leaf("Event", event);
+            }
             if rule.prefix.is_some() || rule.suffix.is_some() {
                 xml.open("Filter").open("S3Key");
                 for (name, value) in [("prefix", &rule.prefix), ("suffix", &rule.suffix)] {
