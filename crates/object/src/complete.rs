@@ -29,8 +29,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::backend::{Decision, Failed};
-use crate::bucket::Live;
+use crate::bucket::{Bucket, Live, Versioning};
 use crate::conditions::{Conditions, Match};
+use crate::feed::{Cause, Effect, Kind, Ticket};
 use crate::lock::{self, Permit};
 use crate::parts::{Kept, kept};
 use crate::put::Committed;
@@ -47,6 +48,9 @@ const CLEAR_NOW: usize = 32;
 const IF_MATCH: &str = ":if-match";
 const IF_NONE_MATCH: &str = ":if-none-match";
 const IF_UNMODIFIED: &str = ":if-unmodified-since";
+
+/// The bucket of a key, and what the change feed is told of its change.
+type By<'a> = (&'a Arc<Bucket>, Option<&'a Arc<Cause>>);
 
 /// How a roll-forward ended.
 pub(crate) enum Outcome {
@@ -92,7 +96,7 @@ impl Store {
             }
         };
         let _room = self.inner.usage.reserve(names.object.bucket(), version.size)?;
-        let version = match self.inner.put_on_key(&names, &version).await? {
+        let version = match self.inner.put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref()))).await? {
             Outcome::Done(v) => v,
             Outcome::Refused(e) => return Err(e),
             Outcome::Gone => return Err(Error::NoSuchUpload),
@@ -191,7 +195,7 @@ impl Inner {
     /// Steps 3 to 8 for an upload that was found completing; the caller holds the bucket's gate and
     /// the upload's lock.
     pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<Outcome> {
-        let outcome = self.put_on_key(names, v).await?;
+        let outcome = self.put_on_key(names, v, None).await?;
         if let Outcome::Done(v) = &outcome {
             self.finish(names, v).await?;
         }
@@ -199,7 +203,42 @@ impl Inner {
     }
 
     /// Steps 3 to 5. The version answered carries the time under which it is shown.
-    async fn put_on_key(&self, names: &Names, v: &Version) -> Result<Outcome> {
+    async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
+        let mut ticket = self.intend(names, by).await?;
+        let outcome = self.try_on_key(names, v, &mut ticket).await;
+        if let (Ok(_), Some((ticket, _))) = (&outcome, ticket) {
+            ticket.ended(None);
+        }
+        outcome
+    }
+
+    /// Tells the change feed what is about to be done to the key, if its bucket is still there.
+    async fn intend(&self, names: &Names, by: Option<By<'_>>) -> Result<Option<(Ticket, Versioning)>> {
+        let (bucket, cause) = match by {
+            Some((bucket, cause)) => (bucket.clone(), cause.cloned()),
+            None => {
+                let id = names.object.bucket();
+                match self.registry.all().iter().map(|l| l.bucket()).find(|b| b.id == id) {
+                    Some(bucket) => (bucket, None),
+                    None => return Ok(None),
+                }
+            }
+        };
+        if !self.feed.wants(&bucket) {
+            return Ok(None);
+        }
+        let cause = cause.unwrap_or_else(|| Arc::new(Cause { kind: Kind::Complete, ..Cause::default() }));
+        let ticket = self.feed.intend(&bucket, names.object.key(), None, Some(&cause)).await?;
+        Ok(ticket.map(|t| (t, bucket.versioning)))
+    }
+
+    /// Steps 3 to 5; takes the ticket when it was used.
+    async fn try_on_key(
+        &self,
+        names: &Names,
+        v: &Version,
+        ticket: &mut Option<(Ticket, Versioning)>,
+    ) -> Result<Outcome> {
         let id = names.id();
         let conditions = kept_conditions(v);
         loop {
@@ -240,7 +279,16 @@ impl Inner {
                 self.reopen(names).await?;
                 return Ok(Outcome::Refused(e));
             }
+            let turn = match &*ticket {
+                Some((ticket, _)) => ticket.turn().await,
+                None => None,
+            };
             if self.replace_exactly(&names.object, key.as_ref(), &list).await? {
+                if let Some((ticket, versioning)) = ticket.take() {
+                    let kind = ticket.cause().kind;
+                    ticket.ended(Some(Effect::of(kind, &list[0], versioning)));
+                }
+                drop(turn);
                 return Ok(Outcome::Done(Box::new(list[0].clone())));
             }
         }

@@ -11,6 +11,7 @@ use crate::bucket::Bucket;
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
 use crate::put::{Committed, PutSpec, VersionSpec};
+use crate::store::By;
 use crate::types::{Class, Pairs, digest_of, number_algorithm};
 use crate::versions;
 use crate::{Error, MAX_PUT, Result, Store};
@@ -149,7 +150,8 @@ impl Store {
             let committed = Committed::of(&next[0], bucket.versioning);
             Ok((Some(next), committed))
         };
-        self.inner.change(&live, &key, None, !spec.conditions.is_empty(), decide).await
+        let by = By::cause(self.cause.as_ref());
+        self.inner.change(&live, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 
     /// To be taken before one body is read to write another ([`CopyTurn`]).

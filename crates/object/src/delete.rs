@@ -6,6 +6,7 @@ use futures::StreamExt;
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::lock::Permit;
+use crate::store::By;
 use crate::versions;
 use crate::{Result, Store};
 
@@ -77,8 +78,8 @@ impl Store {
             };
             versions::delete_current(list, bucket.versioning, marker, now_ms)
         };
-        let permit = Permit { bypass, hold: false };
-        self.inner.change_locked(&live, &key, None, !conditions.is_empty(), permit, decide).await
+        let by = By { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
+        self.inner.change(&live, &key, None, !conditions.is_empty(), by, decide).await
     }
 
     /// Deletes several, a bounded number at a time; answers in the order of `what`.

@@ -14,6 +14,7 @@
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
 //! | `versions`, `conditions` | pure: the version list of a key; RFC 9110 conditions |
+//! | `feed` | the record of changes that others follow |
 //! | `summary` | what the index of a drive keeps of a record, so that lists need no record |
 //! | `backend`, `memory` | registers and data over placement groups; the same in memory, for tests |
 //!
@@ -31,6 +32,7 @@ pub mod conditions;
 mod copy;
 mod delete;
 mod error;
+pub mod feed;
 mod gate;
 mod get;
 mod list;

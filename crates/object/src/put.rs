@@ -12,7 +12,8 @@ use bytes::Bytes;
 use crate::body::Intake;
 use crate::bucket::Live;
 use crate::conditions::Conditions;
-use crate::store::Inner;
+use crate::feed::Cause;
+use crate::store::{By, Inner};
 use crate::types::{Class, ETag, Pairs, fresh_id, stored};
 use crate::versions;
 use crate::{Result, Store};
@@ -105,6 +106,7 @@ impl Committed {
 /// A PUT in progress. Dropping it abandons the data.
 pub struct Put {
     inner: Arc<Inner>,
+    cause: Option<Arc<Cause>>,
     live: Arc<Live>,
     key: RegisterKey,
     intake: Intake,
@@ -120,7 +122,7 @@ impl Store {
         let live = self.inner.registry.live(bucket)?;
         let key = self.inner.object_key(&live.bucket(), key)?;
         let intake = Intake::begin(&self.inner, &key, &spec).await?;
-        Ok(Put { inner: self.inner.clone(), live, key, intake })
+        Ok(Put { inner: self.inner.clone(), cause: self.cause.clone(), live, key, intake })
     }
 }
 
@@ -182,6 +184,7 @@ impl Put {
             Ok((Some(next), committed))
         };
         let conditional = !conditions.is_empty();
-        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, decide).await
+        let by = By::cause(self.cause.as_ref());
+        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Weak};
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
 use ashlar_erasure_set::Sets;
-use ashlar_format::{DeploymentId, DriveId, RegisterKey, Space, Version};
+use ashlar_format::{DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
 use ashlar_machine::{Clock, SystemClock};
 use parking_lot::Mutex;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
 use crate::bucket::{Bucket, Live, Registry};
+use crate::feed::{self, Cause, Effect, Feed, Ticket};
 use crate::lock::{self, LockTime, Permit};
 use crate::memory::Memory;
 use crate::types::UploadId;
@@ -27,11 +28,13 @@ pub struct Options {
     pub min_part: u64,
     /// MD5 scheduler of the process; `None`: the store starts its own.
     pub md5: Option<Md5Lanes>,
+    /// What the change feed may keep.
+    pub feed: feed::Limits,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { clock: Arc::new(SystemClock::default()), min_part: MIN_PART, md5: None }
+        Options { clock: Arc::new(SystemClock::default()), min_part: MIN_PART, md5: None, feed: feed::Limits::default() }
     }
 }
 
@@ -39,6 +42,8 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
+    /// What changes through this handle tell of themselves.
+    pub(crate) cause: Option<Arc<Cause>>,
 }
 
 /// One lock per upload that is being completed or aborted now, and the size at which entries without
@@ -56,6 +61,7 @@ pub(crate) struct Inner {
     pub min_part: u64,
     pub usage: Usages,
     pub lock_time: LockTime,
+    pub feed: Feed,
     locks: Mutex<UploadLocks>,
 }
 
@@ -75,13 +81,17 @@ impl Store {
     /// None in practice.
     pub async fn in_memory(options: Options) -> Result<Store> {
         let control = crate::memory::control(DeploymentId([1; 16]), DriveId([1; 16])).await?;
-        Store::over(Backend::Memory(Arc::new(Memory::new(false))), control, options)
+        let store = Store::over(Backend::Memory(Arc::new(Memory::new(false))), control, options)?;
+        store.open_feed().await?;
+        Ok(store)
     }
 
     pub(crate) fn over(backend: Backend, control: Control, options: Options) -> Result<Store> {
         let md5 = options.md5.unwrap_or_default();
         let lock_time = LockTime::open(&control, options.clock.clone())?;
+        let feed = Feed::new(backend.clone(), control.clone(), options.clock.clone(), options.feed);
         let inner = Inner {
+            feed,
             lock_time,
             backend,
             registry: Registry::load(control)?,
@@ -92,7 +102,19 @@ impl Store {
             locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
         };
         inner.take_limits();
-        Ok(Store { inner: Arc::new(inner) })
+        Ok(Store { inner: Arc::new(inner), cause: None })
+    }
+
+    /// The same store; changes made through this handle tell the change feed of this cause.
+    #[must_use]
+    pub fn by(&self, cause: Arc<Cause>) -> Store {
+        Store { inner: self.inner.clone(), cause: Some(cause) }
+    }
+
+    /// The change feed.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.inner.feed
     }
 
     /// The placement groups, for health and administration; `None` for a store in memory.
@@ -102,6 +124,24 @@ impl Store {
             Backend::Sets(sets) => Some(sets),
             Backend::Memory(_) => None,
         }
+    }
+}
+
+/// On whose behalf a key is changed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct By<'a> {
+    /// What it may do to locks.
+    pub permit: Permit,
+    /// What the change feed tells of it.
+    pub cause: Option<&'a Arc<Cause>>,
+    /// The version that is meant, where one was named.
+    pub version: Option<VersionId>,
+}
+
+impl<'a> By<'a> {
+    /// Nothing special.
+    pub fn cause(cause: Option<&'a Arc<Cause>>) -> By<'a> {
+        By { cause, ..By::default() }
     }
 }
 
@@ -150,65 +190,71 @@ impl Inner {
         key: &RegisterKey,
         staged: Option<&Staged>,
         conditional: bool,
-        decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)>,
-    ) -> Result<R> {
-        self.change_locked(live, key, staged, conditional, Permit::default(), decide).await
-    }
-
-    /// As [`Inner::change`], by an operation that may do something to locks.
-    pub(crate) async fn change_locked<R>(
-        &self,
-        live: &Live,
-        key: &RegisterKey,
-        staged: Option<&Staged>,
-        conditional: bool,
-        permit: Permit,
+        by: By<'_>,
         mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)>,
     ) -> Result<R> {
         let _pass = live.gate.enter().await?;
         let bucket = live.bucket();
+        let ticket = self.feed.intend(&bucket, key.key(), by.version, by.cause).await?;
         let mut settled: Vec<UploadId> = Vec::new();
         loop {
             let mut unsettled = None;
             let counts = self.usage.counts(key.bucket());
             let mut difference = Difference::default();
+            let turn = match &ticket {
+                Some(ticket) => ticket.turn().await,
+                None => None,
+            };
             let result = self
                 .backend
                 .update(key, staged, |old| {
                     let list = versions::of(old.map(|r| &r.body));
                     match decide(list, &bucket) {
                         Err(e) => Decision::Refuse(e),
-                        Ok((None, out)) => Decision::Keep(out),
+                        Ok((None, out)) => Decision::Keep((out, None)),
                         Ok((Some(new), out)) => {
                             unsettled = removed_mark(list, &new, &settled);
                             if unsettled.is_some() {
                                 return Decision::Refuse(Error::Busy);
                             }
-                            if let Err(e) = lock::guard(list, &new, || self.lock_time.now_ms(), permit) {
+                            if let Err(e) = lock::guard(list, &new, || self.lock_time.now_ms(), by.permit) {
                                 return Decision::Refuse(e);
                             }
                             if counts {
                                 difference = Difference::between(list, &new);
                             }
+                            let told = |t: &Ticket| Effect::between(t.cause().kind, list, &new, &bucket);
+                            let effect = ticket.as_ref().map(told);
                             let (body, summary) = versions::body(new);
-                            Decision::Write { body, summary, moved: false, out }
+                            Decision::Write { body, summary, moved: false, out: (out, effect) }
                         }
                     }
                 })
                 .await;
             match (result, unsettled) {
-                (Ok(out), _) => {
+                (Ok((out, effect)), _) => {
                     if counts {
                         self.usage.note(key.bucket(), key.key(), difference);
+                    }
+                    if let Some(ticket) = ticket {
+                        ticket.ended(effect);
                     }
                     return Ok(out);
                 }
                 (Err(Failed::Refused(_)), Some(upload)) => {
+                    drop(turn);
                     self.settle(key, upload).await?;
                     settled.push(upload);
                 }
+                (Err(Failed::Refused(e)), _) => {
+                    if let Some(ticket) = ticket {
+                        ticket.ended(None);
+                    }
+                    return Err(e);
+                }
+                // Whether it happened is found out later, for those who follow.
                 (Err(Failed::Set(Error::Busy)), _) if conditional => return Err(Error::Conflict),
-                (Err(e), _) => return Err(e.into()),
+                (Err(Failed::Set(e)), _) => return Err(e),
             }
         }
     }

@@ -5,6 +5,7 @@ use ashlar_format::{Version, VersionId};
 
 use crate::get::find;
 use crate::lock::Permit;
+use crate::store::By;
 use crate::types::Pairs;
 use crate::versions;
 use crate::{Result, Store};
@@ -70,6 +71,7 @@ impl Store {
             let shown = versions::shown(bucket.versioning, next[index].id);
             Ok((Some(next), shown))
         };
-        self.inner.change_locked(&live, &key, None, false, permit, decide).await
+        let by = By { permit, cause: self.cause.as_ref(), version };
+        self.inner.change(&live, &key, None, false, by, decide).await
     }
 }

@@ -247,19 +247,17 @@ pub fn checked(cx: &Context, bucket: &Bucket, acl: Acl) -> Outcome<Acl> {
     Ok(acl)
 }
 
-/// The stored form of the list of a new object that `who` writes with these headers.
+/// The stored form of the list of a new object that `who` writes and asks for this.
 ///
 /// # Errors
-/// As [`Asked::read`] and [`checked`]; there is no such bucket.
-pub fn for_new_object(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap) -> Outcome<String> {
-    let asked = Asked::read(request)?;
-    let bucket = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, ""))?;
-    let ownership = ownership(&bucket);
+/// As [`checked`].
+pub fn for_new_object(cx: &Context, bucket: &Bucket, who: &Identity, asked: &Asked) -> Outcome<String> {
+    let ownership = ownership(bucket);
     if asked.is_empty() && ownership == Ownership::BucketOwnerEnforced {
         return Ok(String::new());
     }
     let owner = owner_of_new_object(ownership, asked.canned, canonical_id(cx, who), &cx.owner_id);
-    let acl = checked(cx, &bucket, asked.list(owner, Some(&cx.owner_id)))?;
+    let acl = checked(cx, bucket, asked.list(owner, Some(&cx.owner_id)))?;
     // With lists switched off, what is taken says what holds anyway.
     Ok(if ownership == Ownership::BucketOwnerEnforced { String::new() } else { encode(cx, &acl) })
 }

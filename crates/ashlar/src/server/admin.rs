@@ -30,13 +30,14 @@ use ashlar_drive::{Drive, Role, State};
 use ashlar_erasure_set::{Phase, Progress};
 use ashlar_iam::{Identity, Kind};
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
-use ashlar_s3::auth::Request as Signed;
+use ashlar_s3::auth::{Request as Signed, Verified};
 use ashlar_s3::intake::Intake;
 use ashlar_s3::target::{Query, Target};
 use ashlar_s3::witness::{self, Ruling};
 use ashlar_s3::{Body, Code, Fault, Service, Source};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -304,17 +305,7 @@ impl Admin {
         who: &mut String,
     ) -> Result<Ask, Refusal> {
         let (parts, incoming) = request.into_parts();
-        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
-        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
-        let signed =
-            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
-        let verifier = self.service.verifier();
-        let mut verified = verifier.verify(&signed, now_ms().div_euclid(1000))?;
-        if verified.identity().kind == Kind::Anonymous {
-            return Err(Fault::new(Code::ACCESS_DENIED).into());
-        }
-        who.push_str(verified.access_key());
-        trail.who(verified.identity());
+        let (mut verified, target) = self.verified(&parts, trail, who)?;
         let base = BASES.into_iter().find(|base| target.path.starts_with(base)).unwrap_or_default();
         let what = target.path.strip_prefix(base).unwrap_or_default();
         let found = Route::find(&parts.method, what);
@@ -342,6 +333,29 @@ impl Admin {
         Ok(ask)
     }
 
+    /// Who sent a request, proved, and what its path and query say. Nobody is refused.
+    ///
+    /// # Errors
+    /// The head is not understood, or the signature is wrong or missing.
+    pub fn verified(
+        &self,
+        parts: &Parts,
+        trail: &mut Trail,
+        who: &mut String,
+    ) -> Result<(Verified, Target), Refusal> {
+        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
+        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
+        let signed =
+            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
+        let verified = self.service.verifier().verify(&signed, now_ms().div_euclid(1000))?;
+        if verified.identity().kind == Kind::Anonymous {
+            return Err(Fault::new(Code::ACCESS_DENIED).into());
+        }
+        who.push_str(verified.access_key());
+        trail.who(verified.identity());
+        Ok((verified, target))
+    }
+
     /// What requests are checked with.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
@@ -349,55 +363,44 @@ impl Admin {
 
     /// Does what was asked for, if who asks may do it.
     pub async fn act(&self, ask: &Ask) -> Reply {
-        let provider = matches!(
-            ask.route,
-            Route::ProviderGet
-                | Route::ProviderPut
-                | Route::ProviderEdit
-                | Route::ProviderRemove
-                | Route::ProviderEnable
-                | Route::ProviderDisable
-        );
-        if provider {
-            return self.providers.answer(ask).await;
-        }
         match ask.route {
-            Route::IamExport | Route::IamImport => return transfer::answer(&self.identities, ask).await,
+            Route::ProviderGet
+            | Route::ProviderPut
+            | Route::ProviderEdit
+            | Route::ProviderRemove
+            | Route::ProviderEnable
+            | Route::ProviderDisable => self.providers.answer(ask).await,
+            Route::IamExport | Route::IamImport => transfer::answer(&self.identities, ask).await,
             Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
-                return settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await;
+                settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await
             }
-            Route::ServiceStop => return self.end(ask, End::Stop),
-            Route::ServiceRestart => return self.end(ask, End::Restart),
-            _ => {}
-        }
-        let drives_only = matches!(
-            ask.route,
+            Route::ServiceStop => self.end(ask, End::Stop),
+            Route::ServiceRestart => self.end(ask, End::Restart),
+            Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => {
+                ask.need(ask.route.actions(), false)?;
+                super::quotas::answer(&self.house.store, ask).await
+            }
             Route::Info
-                | Route::HealStatus
-                | Route::HealStart
-                | Route::Drives
-                | Route::DriveScrub
-                | Route::DriveOffline
-                | Route::DriveOnline
-                | Route::DriveReplace
-                | Route::MetricsToken
-                | Route::Why
-                | Route::Document
-        );
-        if matches!(ask.route, Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove) {
-            ask.need(ask.route.actions(), false)?;
-            return super::quotas::answer(&self.house.store, ask).await;
+            | Route::HealStatus
+            | Route::HealStart
+            | Route::Drives
+            | Route::DriveScrub
+            | Route::DriveOffline
+            | Route::DriveOnline
+            | Route::DriveReplace
+            | Route::MetricsToken
+            | Route::Why
+            | Route::Document => self.about_itself(ask).await,
+            Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
+                ask.need(ask.route.actions(), false)?;
+                super::events::answer(self.service.context().notices.hub(), ask).await
+            }
+            _ => self.identities.answer(ask).await,
         }
-        if matches!(
-            ask.route,
-            Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove
-        ) {
-            ask.need(ask.route.actions(), false)?;
-            return super::events::answer(self.service.context().notices.hub(), ask).await;
-        }
-        if !drives_only {
-            return self.identities.answer(ask).await;
-        }
+    }
+
+    /// Answers about the server itself: its drives, its repair, its records.
+    async fn about_itself(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
         match ask.route {
             Route::Why => return self.why(&ask.name).await,

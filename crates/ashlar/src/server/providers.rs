@@ -37,7 +37,7 @@ use utoipa::ToSchema;
 use super::admin::{Ask, Refusal, Reply, denied, wrong};
 use super::api::{self, settings as shape};
 use super::clock::now_ms;
-use super::reach::Reach;
+use super::identities::only_full;
 use super::routes::Peer;
 use super::table::{Route, SignInRoute};
 
@@ -193,10 +193,7 @@ impl Door {
             Route::ProviderDisable => drop(values.insert("enable".into(), "off".into())),
             _ => {}
         }
-        if !Reach::of(&ask.who).is_full() {
-            let why = "Whoever configures an identity provider can become anybody: only root, or who may everything, does that.";
-            return Err(denied(format!("Access Denied. {why}")));
-        }
+        only_full(ask, "Whoever configures an identity provider can become anybody")?;
         self.idp.check(kind, name, &values).await?;
         self.iam.put_setting(kind.name(), name, &values).await?;
         self.idp.reload();

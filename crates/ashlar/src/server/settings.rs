@@ -37,7 +37,7 @@ pub type Check = Arc<dyn Fn(String, String, Values) -> Later + Send + Sync>;
 pub type Later = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Stands for a secret that is set.
-pub const HIDDEN: &str = "*redacted*";
+pub const HIDDEN: &str = ashlar_idp::REDACTED;
 
 /// A name that a subsystem has.
 pub struct Name {

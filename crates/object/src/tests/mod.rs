@@ -10,9 +10,11 @@
 //! | `flaws` | F7, F8, F12 of PROTOCOL.md 4: clocks, slow clients, folders |
 //! | `lock` | what is locked stays |
 //! | `usage` | limits of buckets hold, and what is counted is there |
+//! | `feed` | nothing that was done is missing from the change feed |
 //! | `basic` | what S3 promises of single operations |
 
 mod basic;
+mod feed;
 mod flaws;
 mod interleave;
 mod lock;

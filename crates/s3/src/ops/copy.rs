@@ -74,14 +74,14 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         None
     };
     let checksum = call.checksum_algorithm()?;
-    let (retention, legal_hold) = super::lock::for_new_object(cx, &call.bucket, &call.headers)?;
+    let of_bucket = super::put::of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
     let spec = CopySpec {
-        retention,
-        legal_hold,
+        retention: of_bucket.retention,
+        legal_hold: of_bucket.legal_hold,
+        acl: of_bucket.acl,
         changes: call.headers.contains_key("x-amz-storage-class") || tags.is_some() || checksum.is_some(),
         meta,
         tags,
-        acl: crate::acl::for_new_object(cx, &call.bucket, call.verified.identity(), &call.headers)?,
         checksum,
         class,
         conditions: headers::conditions(&call.headers, "")?,

@@ -131,9 +131,12 @@ fn on_or_off(text: &str) -> Outcome<bool> {
 ///
 /// # Errors
 /// The headers are wrong, the bucket has no object lock, or its default cannot be read.
-pub fn for_new_object(cx: &Context, bucket: &str, request: &HeaderMap) -> Outcome<(Option<Retention>, bool)> {
+pub fn for_new_object(
+    cx: &Context,
+    bucket: &Bucket,
+    request: &HeaderMap,
+) -> Outcome<(Option<Retention>, bool)> {
     let (retention, hold) = asked(cx, request)?;
-    let bucket = cx.store.bucket(bucket).map_err(|e| super::fault(e, bucket, ""))?;
     if !bucket.object_lock {
         return match (retention, hold) {
             (None, None) => Ok((None, false)),
@@ -142,7 +145,7 @@ pub fn for_new_object(cx: &Context, bucket: &str, request: &HeaderMap) -> Outcom
     }
     let retention = match retention {
         Some(asked) => Some(asked),
-        None => default(&bucket)?.map(|rule| Retention {
+        None => default(bucket)?.map(|rule| Retention {
             compliance: rule.compliance,
             until_ms: (cx.clock)().saturating_add(rule.days().saturating_mul(DAY_MS)),
         }),

@@ -100,9 +100,8 @@ pub(crate) async fn post_object(
     let sums = put.end().await.map_err(of_store)?;
     form.finish().await?;
     check_sum(stated, sums.checksum.as_ref())?;
-    let acl = crate::acl::for_new_object(cx, bucket, verified.identity(), &request)?;
-    let (retention, legal_hold) = super::lock::for_new_object(cx, bucket, &request)?;
-    let spec = VersionSpec { meta, tags, acl, retention, legal_hold };
+    let of_bucket = super::put::of_bucket(cx, bucket, verified.identity(), &request)?;
+    let spec = VersionSpec { meta, tags, ..of_bucket };
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);

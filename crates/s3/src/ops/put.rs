@@ -5,7 +5,11 @@
 use ashlar_checksum::Algorithm;
 use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
-use super::{Answer, Call, Context, STORAGE_CLASS};
+use http::HeaderMap;
+
+use super::{Answer, Call, Context, STORAGE_CLASS, fault, lock};
+use crate::acl::{self, Asked};
+use crate::auth::Identity;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, Stated, content_md5, refuse_unsupported};
 
@@ -58,9 +62,18 @@ pub fn metadata(call: &Call) -> Outcome<(Pairs, Class)> {
 pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
     let (meta, class) = metadata(call)?;
     let tags = headers::tagging(&call.headers)?.unwrap_or_default();
-    let acl = crate::acl::for_new_object(cx, &call.bucket, call.verified.identity(), &call.headers)?;
-    let (retention, legal_hold) = super::lock::for_new_object(cx, &call.bucket, &call.headers)?;
-    Ok((VersionSpec { meta, tags, acl, retention, legal_hold }, class))
+    let of_bucket = of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
+    Ok((VersionSpec { meta, tags, ..of_bucket }, class))
+}
+
+/// What a new object gets by its bucket's settings and the headers about them: owner and access control
+/// list, retention and legal hold. The rest is empty.
+pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap) -> Outcome<VersionSpec> {
+    let asked = Asked::read(request)?;
+    let bucket = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
+    let acl = acl::for_new_object(cx, &bucket, who, &asked)?;
+    let (retention, legal_hold) = lock::for_new_object(cx, &bucket, request)?;
+    Ok(VersionSpec { acl, retention, legal_hold, ..VersionSpec::default() })
 }
 
 /// `PutObject`.

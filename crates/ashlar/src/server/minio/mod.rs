@@ -33,12 +33,10 @@ mod vault;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_iam::Kind;
-use ashlar_s3::auth::{Request as Signed, Verified};
+use ashlar_s3::auth::Verified;
 use ashlar_s3::intake::Intake;
 use ashlar_s3::madmin::Key;
-use ashlar_s3::target::Target;
-use ashlar_s3::{Body, Code, Fault, Source};
+use ashlar_s3::{Body, Source};
 use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -206,16 +204,7 @@ impl Minio {
         trail: &mut Trail,
         who: &mut String,
     ) -> Result<(Called, Verified), Refusal> {
-        ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
-        let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
-        let signed =
-            Signed { method: &parts.method, uri: &parts.uri, target: &target, headers: &parts.headers };
-        let verified = self.admin.service().verifier().verify(&signed, now_ms().div_euclid(1000))?;
-        if verified.identity().kind == Kind::Anonymous {
-            return Err(Fault::new(Code::ACCESS_DENIED).into());
-        }
-        who.push_str(verified.access_key());
-        trail.who(verified.identity());
+        let (verified, target) = self.admin.verified(parts, trail, who)?;
         let (call, names) = named(&parts.method, &target.path)?;
         let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
         let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);

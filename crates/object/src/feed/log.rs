@@ -1,0 +1,179 @@
+//! Where the feed is kept: segments, each the body of a register of its own, coded and replicated like
+//! any object, and places of readers, in the control store.
+//!
+//! The register of a segment is named by the segment's number and by the position of its first change, so
+//! that a list of names says which segment holds what.
+//!
+//! Invariants: a segment is written once; a write that may have happened is repeated under the same name
+//! with the same bytes.
+//!
+//! Must never know: what entries mean.
+
+use ashlar_cluster::{Control, Txn};
+use ashlar_format::{Body, BucketId, Part, RegisterKey, Space, Version};
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, Decision};
+use crate::bucket::control_error;
+use crate::{Error, Result, summary, versions};
+
+/// The bucket of the server's own registers; no bucket that was made has this id.
+const OWN: BucketId = BucketId(*b"ashlar:own-keys!");
+/// Before the number of a segment. The zero is the number of the node, for when there are several.
+const PREFIX: &str = "feed/0/";
+/// Before the name of a reader in the control store.
+const READER: &str = "feed-reader/";
+/// Segments listed at once.
+const WINDOW: usize = 1000;
+
+/// A segment that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub number: u64,
+    /// Position of the first change that no earlier segment has.
+    pub first: u64,
+    pub bytes: u64,
+}
+
+impl Place {
+    fn name(&self) -> String {
+        format!("{PREFIX}{:016x}-{:016x}", self.number, self.first)
+    }
+
+    fn key(&self, backend: &Backend) -> RegisterKey {
+        let name = self.name();
+        RegisterKey::new(backend.group_of(OWN, name.as_bytes()), Space::Object, OWN, name.as_bytes())
+    }
+
+    fn parse(name: &[u8], bytes: u64) -> Option<Place> {
+        let text = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
+        let (number, first) = text.split_once('-')?;
+        let hex = |t: &str| u64::from_str_radix(t, 16).ok().filter(|_| t.len() == 16);
+        Some(Place { number: hex(number)?, first: hex(first)?, bytes })
+    }
+}
+
+/// Writes a segment, unless it is there.
+pub(crate) async fn write(backend: &Backend, place: Place, bytes: Bytes, now_ms: i64) -> Result<()> {
+    let key = place.key(backend);
+    let size = bytes.len() as u64;
+    let mut writer = backend.write(&key, size).await?;
+    writer.write(bytes).await?;
+    let staged = writer.finish().await?;
+    let data = staged.data();
+    let part = Part { number: 1, size, md5: [0; 16], checksum: None, modified_ms: now_ms, data };
+    let version = Version { modified_ms: now_ms, size, parts: vec![part], ..Version::default() };
+    let done = backend.update(&key, Some(&staged), |old| {
+        if !versions::of(old.map(|r| &r.body)).is_empty() {
+            return Decision::Keep(());
+        }
+        let (body, summary) = versions::body(vec![version.clone()]);
+        Decision::Write { body, summary, moved: false, out: () }
+    });
+    Ok(done.await?)
+}
+
+/// Reads a segment; `None`: it is not there.
+pub(crate) async fn read(backend: &Backend, place: Place) -> Result<Option<Bytes>> {
+    let key = place.key(backend);
+    let record = backend.read_register(&key).await?;
+    let Some(part) = versions::of(record.as_ref().map(|r| &r.body)).first().and_then(|v| v.parts.first())
+    else {
+        return Ok(None);
+    };
+    let mut reader = match backend.read(&key, &part.data, part.size, 0..part.size).await {
+        Err(Error::Changed) => return Ok(None),
+        reader => reader?,
+    };
+    let mut all = BytesMut::with_capacity(usize::try_from(part.size).unwrap_or(0));
+    while let Some(piece) = reader.next().await {
+        all.extend_from_slice(&piece?);
+    }
+    Ok(Some(all.freeze()))
+}
+
+/// Removes a segment.
+pub(crate) async fn remove(backend: &Backend, place: Place) -> Result<()> {
+    let key = place.key(backend);
+    let done = backend.update(&key, None, |old| {
+        if versions::of(old.map(|r| &r.body)).is_empty() {
+            return Decision::Keep(());
+        }
+        Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: false, out: () }
+    });
+    Ok(done.await?)
+}
+
+/// All segments, in order.
+pub(crate) async fn list(backend: &Backend) -> Result<Vec<Place>> {
+    let mut places = Vec::new();
+    let mut from = Vec::new();
+    loop {
+        let page = backend.list(Space::Object, OWN, PREFIX.as_bytes(), &from, WINDOW).await?;
+        for (name, s) in &page.entries {
+            let size = summary::version(s).map_or(0, |s| s.size);
+            match Place::parse(name, size) {
+                Some(place) => places.push(place),
+                None => tracing::warn!(?name, "not a segment of the change feed"),
+            }
+        }
+        match page.entries.last().filter(|_| page.truncated) {
+            Some((last, _)) => {
+                from = last.to_vec();
+                from.push(0);
+            }
+            None => break,
+        }
+    }
+    places.sort_by_key(|p| p.number);
+    Ok(places)
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format: u32,
+    position: u64,
+}
+
+/// Readers by name, and the position up to which each is done.
+pub(crate) fn readers(control: &Control) -> Result<Vec<(String, u64)>> {
+    let decode = |(key, value): (String, ashlar_cluster::Value)| {
+        let name = key[READER.len()..].to_owned();
+        let stored: Stored = serde_json::from_slice(&value.bytes)
+            .map_err(|e| Error::Internal(format!("the place of reader {name} in the change feed: {e}")))?;
+        if stored.format != 1 {
+            return Err(Error::Internal(format!("the place of reader {name}: format {}", stored.format)));
+        }
+        Ok((name, stored.position))
+    };
+    control.list(READER).into_iter().map(decode).collect()
+}
+
+/// Stores places of readers, and forgets others.
+pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[String]) -> Result<()> {
+    let mut puts = Vec::with_capacity(places.len());
+    for (name, position) in places {
+        let json = serde_json::to_vec(&Stored { format: 1, position: *position })
+            .map_err(|e| Error::Internal(e.to_string()))?;
+        puts.push((format!("{READER}{name}"), Bytes::from(json)));
+    }
+    let deletes = gone.iter().map(|name| format!("{READER}{name}")).collect();
+    let txn = Txn { puts, deletes, ..Txn::default() };
+    control.txn(txn).await.map(|_| ()).map_err(control_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_segments() {
+        let place = Place { number: 0x1f, first: 500, bytes: 9 };
+        assert_eq!(place.name(), "feed/0/000000000000001f-00000000000001f4");
+        assert_eq!(Place::parse(place.name().as_bytes(), 9), Some(place));
+        for bad in ["", "feed/0/", "feed/0/1-2", "feed/1/000000000000001f-00000000000001f4"] {
+            assert_eq!(Place::parse(bad.as_bytes(), 0), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The change feed: an ordered, durable record of the changes of buckets that somebody follows.
+//!
+//! Before a change of such a bucket is made, what is intended is written down; when the outcome is known,
+//! what happened follows, with the next position. So a change that became durable is never missing: after
+//! a crash, intents without an outcome are settled by reading their keys ([`work`]). Of a change told
+//! twice the second telling is a later state of the key, never an older one.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `change` | what is told: [`Change`], [`Kind`], [`Cause`] |
+//! | `entry` | the bytes of segments |
+//! | `log` | segments as registers of the drives, places of readers in the control store |
+//! | `ticket` | one change on its way: intent, turn of the key, outcome |
+//! | `work` | writing, trimming, settling what is open |
+//! | `reader` | following: durable readers, live watchers |
+//!
+//! Invariants: an intent is durable before its change is proposed; changes of one key stand in the order in
+//! which they were made; a place of a reader is never stored ahead of what is durable; what waits to be
+//! written ([`MAX_PENDING`]), what is kept in memory ([`TAIL`]) and what is kept on drives
+//! ([`Limits`]) is bounded. A bucket that nobody follows costs one comparison per change.
+//!
+//! Must never know: who follows and why; S3.
+
+mod change;
+mod entry;
+mod log;
+mod reader;
+mod ticket;
+mod work;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ashlar_cluster::Control;
+use ashlar_machine::Clock;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, broadcast, watch};
+
+pub use change::{Cause, Change, Kind};
+pub use reader::{Batch, Reader, Watch, Watched};
+
+pub(crate) use change::Effect;
+pub(crate) use ticket::Ticket;
+
+use entry::{Entry, Intent};
+use log::Place;
+
+use crate::backend::Backend;
+use crate::{Bucket, Error, Result};
+
+/// Kind of the bucket document whose presence makes a bucket followed.
+pub const NOTIFICATION: &str = "notification";
+
+/// Bytes that may wait to be written; beyond that new changes are refused with "slow down".
+const MAX_PENDING: usize = 16 << 20;
+/// Intents that may be open.
+const MAX_OPEN: usize = 1 << 16;
+/// Changes kept in memory for readers that keep up.
+const TAIL: usize = 4096;
+/// Changes that a live watcher may be behind.
+const WATCH: usize = 1024;
+/// Turns of keys: two keys share one now and then.
+const TURNS: usize = 1024;
+
+/// What may be kept for readers that are behind; the oldest goes first.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of segments.
+    pub bytes: u64,
+    /// Segments.
+    pub segments: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bytes: 1 << 30, segments: 200_000 }
+    }
+}
+
+/// The feed of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Feed {
+    pub(crate) shared: Arc<Shared>,
+    /// The work ends with the last handle.
+    _alive: Arc<Alive>,
+}
+
+struct Alive(Arc<Shared>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+        self.0.work.notify_one();
+        self.0.chores.notify_one();
+    }
+}
+
+pub(crate) struct Shared {
+    backend: Backend,
+    control: Control,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    state: Mutex<State>,
+    /// There is something to write.
+    work: Notify,
+    /// There is something else to do.
+    chores: Notify,
+    stop: AtomicBool,
+    /// The number of the newest entry that is durable.
+    durable: watch::Sender<u64>,
+    /// The position of the newest change.
+    newest: watch::Sender<u64>,
+    live: broadcast::Sender<Arc<Change>>,
+    watchers: AtomicUsize,
+    turns: Vec<Arc<tokio::sync::Mutex<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// [`Feed::open`] was called.
+    opened: bool,
+    /// The position of the next change, from 1.
+    next: u64,
+    /// Up to here changes are durable.
+    durable: u64,
+    next_intent: u64,
+    next_segment: u64,
+    /// Entries to be written, and the number of the last one ever queued.
+    pending: Vec<Entry>,
+    pending_bytes: usize,
+    queued: u64,
+    /// Some of them are waited for.
+    urgent: bool,
+    /// Intents without a durable outcome.
+    open: BTreeMap<u64, Open>,
+    /// Of those: whose outcome has to be found out.
+    unsure: Vec<u64>,
+    /// The newest changes; all that are not durable among them.
+    tail: VecDeque<Arc<Change>>,
+    /// What is on drives, and their bytes.
+    segments: VecDeque<Place>,
+    bytes: u64,
+    /// Segments to be removed.
+    doomed: Vec<Place>,
+    readers: HashMap<String, Cursor>,
+    /// Readers to be forgotten in the control store.
+    gone: Vec<String>,
+    /// Changes dropped before some reader had them.
+    lost: u64,
+    /// Why the last write failed.
+    trouble: Option<String>,
+}
+
+/// An intent without a durable outcome.
+struct Open {
+    /// The segment that has it; 0: none yet.
+    segment: u64,
+    intent: Intent,
+}
+
+/// A reader's place.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    /// Done up to here.
+    done: u64,
+    /// Stored as done up to here.
+    saved: u64,
+}
+
+/// A look at the feed, for metrics.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Position of the newest change.
+    pub position: u64,
+    /// Up to here changes are durable.
+    pub durable: u64,
+    /// Segments on drives, and their bytes.
+    pub segments: usize,
+    /// Bytes of segments, before coding.
+    pub bytes: u64,
+    /// Entries that wait to be written.
+    pub pending: usize,
+    /// Intents without an outcome.
+    pub open: usize,
+    /// Changes dropped before some reader had them, since the start.
+    pub lost: u64,
+    /// Readers by name, and how many changes each is behind.
+    pub readers: Vec<(String, u64)>,
+    /// Why the last write failed, while it does.
+    pub trouble: Option<String>,
+}
+
+impl Feed {
+    pub(crate) fn new(backend: Backend, control: Control, clock: Arc<dyn Clock>, limits: Limits) -> Feed {
+        let shared = Arc::new(Shared {
+            backend,
+            control,
+            clock,
+            limits,
+            state: Mutex::new(State { next: 1, next_intent: 1, next_segment: 1, ..State::default() }),
+            work: Notify::new(),
+            chores: Notify::new(),
+            stop: AtomicBool::new(false),
+            durable: watch::Sender::new(0),
+            newest: watch::Sender::new(0),
+            live: broadcast::Sender::new(WATCH),
+            watchers: AtomicUsize::new(0),
+            turns: (0..TURNS).map(|_| Arc::default()).collect(),
+        });
+        Feed { _alive: Arc::new(Alive(shared.clone())), shared }
+    }
+
+    /// Whether changes of this bucket are written down.
+    #[must_use]
+    pub fn records(&self, bucket: &Bucket) -> bool {
+        !bucket.documents.is_empty() && bucket.documents.contains_key(NOTIFICATION)
+    }
+
+    /// Whether anybody wants to know of changes of this bucket: it is recorded, or somebody watches.
+    #[must_use]
+    pub fn wants(&self, bucket: &Bucket) -> bool {
+        self.shared.watchers.load(Ordering::Relaxed) > 0 || self.records(bucket)
+    }
+
+    /// Tells of something that is no change (a read): to watchers at once, and, of a recorded bucket, to
+    /// readers, durable a little later. Its position is given here. Dropped when too much waits.
+    pub fn tell(&self, bucket: &Bucket, change: Change) {
+        if !self.records(bucket) {
+            self.shared.show(Arc::new(Change { position: 0, ..change }));
+            return;
+        }
+        let mut s = self.shared.state.lock();
+        if s.opened && s.pending_bytes < MAX_PENDING / 2 {
+            self.shared.push(&mut s, 0, change);
+            drop(s);
+            self.shared.work.notify_one();
+        }
+    }
+
+    /// A look at it.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let s = self.shared.state.lock();
+        let last = s.next - 1;
+        let mut readers: Vec<(String, u64)> =
+            s.readers.iter().map(|(n, c)| (n.clone(), last.saturating_sub(c.done))).collect();
+        readers.sort();
+        Stats {
+            position: last,
+            durable: s.durable,
+            segments: s.segments.len(),
+            bytes: s.bytes,
+            pending: s.pending.len(),
+            open: s.open.len(),
+            lost: s.lost,
+            readers,
+            trouble: s.trouble.clone(),
+        }
+    }
+}
+
+impl Shared {
+    fn now_ms(&self) -> i64 {
+        self.clock.wall_ms()
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Shows a change to whoever watches.
+    fn show(&self, change: Arc<Change>) {
+        if self.watchers.load(Ordering::Relaxed) > 0 {
+            // Nobody there any more is no error.
+            let _ = self.live.send(change);
+        }
+    }
+
+    /// Gives a change its position and queues it.
+    fn push(&self, s: &mut State, intent: u64, mut change: Change) {
+        change.position = s.next;
+        s.next += 1;
+        let change = Arc::new(change);
+        s.tail.push_back(change.clone());
+        s.queue(Entry::Change(intent, change.clone()));
+        s.shorten();
+        self.newest.send_replace(change.position);
+        self.show(change);
+    }
+}
+
+impl State {
+    fn queue(&mut self, entry: Entry) {
+        self.pending_bytes += entry.weight();
+        self.queued += 1;
+        self.pending.push(entry);
+    }
+
+    /// Drops from memory what is durable and more than is kept.
+    fn shorten(&mut self) {
+        while self.tail.len() > TAIL && self.tail.front().is_some_and(|c| c.position <= self.durable) {
+            self.tail.pop_front();
+        }
+    }
+
+    /// The least place of a reader; without readers, everything is done.
+    fn least(&self) -> u64 {
+        self.readers.values().map(|c| c.saved).min().unwrap_or(self.durable).min(self.durable)
+    }
+
+    /// The oldest segment that has an open intent.
+    fn open_from(&self) -> Option<u64> {
+        self.open.values().map(|o| o.segment).filter(|n| *n > 0).min()
+    }
+}
+
+/// Not opened, or too much is waiting.
+fn check(s: &State) -> Result<()> {
+    if !s.opened {
+        return Err(Error::Unavailable("the change feed is not open yet".to_owned()));
+    }
+    if s.pending_bytes >= MAX_PENDING || s.open.len() >= MAX_OPEN {
+        return Err(Error::Busy);
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! Following the feed: by a durable place of one's own, or live.
+//!
+//! Invariants: a reader sees every change from its place on, in order, or is told how many are lost; a
+//! watcher that is slow misses changes and is told so; neither holds up those who write.
+//!
+//! Must never know: what readers do with changes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::entry::Entry;
+use super::{Change, Cursor, Feed, Shared, log, work};
+use crate::{Error, Result};
+
+/// Follows the feed from a place that survives restarts.
+pub struct Reader {
+    feed: Feed,
+    name: String,
+    /// The position wanted next.
+    next: u64,
+    /// Changes of a segment that was read.
+    read: VecDeque<Arc<Change>>,
+}
+
+/// Some changes, in order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The changes.
+    pub changes: Vec<Arc<Change>>,
+    /// So many before them were dropped because the feed was full.
+    pub lost: u64,
+}
+
+/// What a look into the state said.
+enum Found {
+    Some(Batch),
+    /// It is in this segment.
+    Cold(log::Place),
+    /// There is nothing newer.
+    Nothing,
+}
+
+impl Feed {
+    /// A reader by name: it goes on where it was done, a new one begins at the end. One at a time may use
+    /// a name.
+    ///
+    /// # Errors
+    /// `Unavailable`: a new place cannot be stored, or the feed is not open.
+    pub async fn reader(&self, name: &str) -> Result<Reader> {
+        let found = {
+            let mut s = self.shared.state.lock();
+            if !s.opened {
+                return Err(Error::Unavailable("the change feed is not open yet".to_owned()));
+            }
+            s.gone.retain(|n| n != name);
+            s.readers.get(name).map(|c| c.done)
+        };
+        let done = match found {
+            Some(done) => done,
+            None => {
+                // What is told from now on is kept; the place may be stored a little behind the end.
+                let at = {
+                    let mut s = self.shared.state.lock();
+                    let at = s.durable;
+                    s.readers.insert(name.to_owned(), Cursor { done: at, saved: at });
+                    at
+                };
+                if let Err(e) = log::keep(&self.shared.control, &[(name.to_owned(), at)], &[]).await {
+                    self.shared.state.lock().readers.remove(name);
+                    return Err(e);
+                }
+                at
+            }
+        };
+        Ok(Reader { feed: self.clone(), name: name.to_owned(), next: done + 1, read: VecDeque::new() })
+    }
+
+    /// Forgets a reader: nothing is kept for it any more.
+    pub fn forget(&self, name: &str) {
+        let mut s = self.shared.state.lock();
+        if s.readers.remove(name).is_some() {
+            s.gone.push(name.to_owned());
+        }
+        drop(s);
+        self.shared.chores.notify_one();
+    }
+
+    /// Follows all changes of all buckets from now on, as long as it is there, without a place.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        self.shared.watchers.fetch_add(1, Ordering::SeqCst);
+        Watch { shared: self.shared.clone(), changes: self.shared.live.subscribe() }
+    }
+}
+
+impl Reader {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next changes, at most `max`; waits until there is one. May be abandoned and called again.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`: what is on drives cannot be read now; call again later.
+    pub async fn next(&mut self, max: usize) -> Result<Batch> {
+        let mut newest = self.feed.shared.newest.subscribe();
+        let mut lost = 0;
+        loop {
+            newest.borrow_and_update();
+            if !self.read.is_empty() {
+                let take = self.read.len().min(max.max(1));
+                let changes: Vec<Arc<Change>> = self.read.drain(..take).collect();
+                self.next = changes.last().map_or(self.next, |c| c.position + 1);
+                return Ok(Batch { changes, lost });
+            }
+            match self.look(max.max(1), &mut lost) {
+                Found::Some(batch) => {
+                    self.next = batch.changes.last().map_or(self.next, |c| c.position + 1);
+                    return Ok(Batch { lost, ..batch });
+                }
+                Found::Cold(place) => match work::segment(&self.feed.shared, place).await {
+                    Ok(segment) => {
+                        let wanted = |e: Entry| match e {
+                            Entry::Change(_, c) if c.position >= self.next => Some(c),
+                            _ => None,
+                        };
+                        self.read = segment.entries.into_iter().filter_map(wanted).collect();
+                        if self.read.is_empty() {
+                            return Err(Error::Internal(format!(
+                                "segment {} of the change feed lacks position {}",
+                                place.number, self.next
+                            )));
+                        }
+                    }
+                    // It was removed meanwhile: look again.
+                    Err(Error::Changed) => tokio::task::yield_now().await,
+                    Err(e) => return Err(e),
+                },
+                Found::Nothing => {
+                    if newest.changed().await.is_err() {
+                        return Err(Error::Unavailable("the change feed is closed".to_owned()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// There is nothing newer now.
+    #[cfg(test)]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.read.is_empty() && self.next >= self.feed.shared.state.lock().next
+    }
+
+    fn look(&mut self, max: usize, lost: &mut u64) -> Found {
+        let s = self.feed.shared.state.lock();
+        if self.next >= s.next {
+            return Found::Nothing;
+        }
+        if let Some(first) = s.tail.front().map(|c| c.position).filter(|first| *first <= self.next) {
+            let skip = (self.next - first) as usize;
+            let changes = s.tail.iter().skip(skip).take(max).cloned().collect();
+            return Found::Some(Batch { changes, lost: 0 });
+        }
+        if let Some(front) = s.segments.front()
+            && front.first > self.next
+        {
+            *lost += front.first - self.next;
+            self.next = front.first;
+        }
+        let at = s.segments.partition_point(|p| p.first <= self.next);
+        // Several may begin at one position when all but the last have no change.
+        match at.checked_sub(1).map(|i| s.segments[i]) {
+            Some(place) => Found::Cold(place),
+            None => Found::Nothing,
+        }
+    }
+
+    /// Everything up to `position` (a change that was handed out) is done. It is stored soon; after a
+    /// crash some changes may come again.
+    pub fn done(&self, position: u64) {
+        let mut s = self.feed.shared.state.lock();
+        if let Some(cursor) = s.readers.get_mut(&self.name) {
+            cursor.done = cursor.done.max(position);
+        }
+        drop(s);
+        self.feed.shared.chores.notify_one();
+    }
+
+    /// How many changes are not done.
+    #[must_use]
+    pub fn lag(&self) -> u64 {
+        let s = self.feed.shared.state.lock();
+        s.readers.get(&self.name).map_or(0, |c| (s.next - 1).saturating_sub(c.done))
+    }
+}
+
+/// Follows changes live.
+pub struct Watch {
+    shared: Arc<Shared>,
+    changes: Receiver<Arc<Change>>,
+}
+
+/// What a watcher sees.
+#[derive(Debug)]
+pub enum Watched {
+    /// A change; its position is 0 when its bucket is not recorded.
+    Change(Arc<Change>),
+    /// So many were missed because the watcher was slow.
+    Missed(u64),
+    /// The store is closed.
+    Closed,
+}
+
+impl Watch {
+    /// The next change.
+    pub async fn next(&mut self) -> Watched {
+        match self.changes.recv().await {
+            Ok(change) => Watched::Change(change),
+            Err(RecvError::Lagged(missed)) => Watched::Missed(missed),
+            Err(RecvError::Closed) => Watched::Closed,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.watchers.fetch_sub(1, Ordering::SeqCst);
+    }
+}

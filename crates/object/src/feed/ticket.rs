@@ -1,0 +1,186 @@
+//! One change of a followed bucket on its way: what is intended, made durable first; the turn of its key
+//! while it is made; what came of it.
+//!
+//! Invariants: of a ticket that is dropped without an outcome (the caller went away, or the drives do not
+//! say), the outcome is found out later; while a turn is held, no other recorded change of the key is made
+//! or told, so changes are told in the order in which they were made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_format::VersionId;
+use tokio::sync::OwnedMutexGuard;
+
+use super::entry::{Entry, Intent};
+use super::{Cause, Change, Effect, Feed, Open, Shared, TURNS, check};
+use crate::{Bucket, Error, Result};
+
+/// How long an intent may take to become durable.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
+
+/// What is about to be done to a key.
+pub(crate) struct Ticket {
+    shared: Arc<Shared>,
+    what: What,
+}
+
+enum What {
+    /// Written down; 0 once it has an outcome.
+    Recorded(u64, Intent),
+    /// Only for whoever watches.
+    Watched(Intent),
+}
+
+impl Feed {
+    /// Before a change: `None` when nobody wants to know.
+    pub(crate) async fn intend(
+        &self,
+        bucket: &Bucket,
+        key: &[u8],
+        version: Option<VersionId>,
+        cause: Option<&Arc<Cause>>,
+    ) -> Result<Option<Ticket>> {
+        if !self.wants(bucket) {
+            return Ok(None);
+        }
+        let mut intent = Intent {
+            id: 0,
+            time_ms: self.shared.now_ms(),
+            bucket_id: bucket.id,
+            bucket: bucket.name.clone(),
+            key: String::from_utf8_lossy(key).into_owned(),
+            version,
+            cause: cause.cloned().unwrap_or_default(),
+        };
+        if !self.records(bucket) {
+            return Ok(Some(Ticket { shared: self.shared.clone(), what: What::Watched(intent) }));
+        }
+        let (ticket, number) = {
+            let mut s = self.shared.state.lock();
+            check(&s)?;
+            intent.id = s.next_intent;
+            s.next_intent += 1;
+            s.open.insert(intent.id, Open { segment: 0, intent: intent.clone() });
+            s.queue(Entry::Intent(intent.clone()));
+            s.urgent = true;
+            let what = What::Recorded(intent.id, intent);
+            (Ticket { shared: self.shared.clone(), what }, s.queued)
+        };
+        self.shared.work.notify_one();
+        match ticket.shared.written(number).await {
+            Ok(()) => Ok(Some(ticket)),
+            Err(e) => {
+                ticket.nothing();
+                Err(e)
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Waits until the entry of this number is durable.
+    pub(super) async fn written(&self, number: u64) -> Result<()> {
+        let mut durable = self.durable.subscribe();
+        match tokio::time::timeout(PATIENCE, durable.wait_for(|d| *d >= number)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => {
+                let why = self.state.lock().trouble.clone().unwrap_or_else(|| "it takes too long".to_owned());
+                Err(Error::Unavailable(format!("the change feed cannot be written: {why}")))
+            }
+        }
+    }
+
+    /// The turn of a key.
+    pub(super) async fn turn(&self, i: &Intent) -> OwnedMutexGuard<()> {
+        let hash = ashlar_checksum::key_hash(i.key.as_bytes()) ^ u64::from(i.bucket_id.0[0]);
+        self.turns[(hash % TURNS as u64) as usize].clone().lock_owned().await
+    }
+}
+
+impl Ticket {
+    fn intent(&self) -> &Intent {
+        match &self.what {
+            What::Recorded(_, i) | What::Watched(i) => i,
+        }
+    }
+
+    /// What was asked for.
+    pub fn cause(&self) -> &Cause {
+        &self.intent().cause
+    }
+
+    /// The turn of its key, where one is needed; to be held while the change is made and until it is told.
+    pub async fn turn(&self) -> Option<OwnedMutexGuard<()>> {
+        match &self.what {
+            What::Watched(_) => None,
+            What::Recorded(_, intent) => Some(self.shared.turn(intent).await),
+        }
+    }
+
+    /// The change was made.
+    fn happened(mut self, effect: Effect) {
+        let i = self.intent();
+        let change = change(i, effect);
+        match &mut self.what {
+            What::Watched(_) => self.shared.show(Arc::new(change)),
+            What::Recorded(id, _) => {
+                let id = std::mem::take(id);
+                self.shared.settle(id, Some(change));
+            }
+        }
+    }
+
+    /// It is known what came of it: `None`, nothing.
+    pub fn ended(self, effect: Option<Effect>) {
+        match effect {
+            Some(effect) => self.happened(effect),
+            None => self.nothing(),
+        }
+    }
+
+    /// It was not made, for certain.
+    fn nothing(mut self) {
+        if let What::Recorded(id, _) = &mut self.what {
+            let id = std::mem::take(id);
+            self.shared.settle(id, None);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let What::Recorded(id @ 1.., _) = &self.what {
+            self.shared.state.lock().unsure.push(*id);
+            self.shared.chores.notify_one();
+        }
+    }
+}
+
+/// What is told of an intent that had this effect.
+pub(super) fn change(i: &Intent, effect: Effect) -> Change {
+    Change {
+        position: 0,
+        time_ms: i.time_ms,
+        bucket: i.bucket.clone(),
+        key: i.key.clone(),
+        kind: effect.kind,
+        version_id: effect.version_id,
+        size: effect.size,
+        etag: effect.etag,
+        meta: effect.meta,
+        cause: i.cause.clone(),
+    }
+}
+
+impl Shared {
+    /// Writes down what came of an intent.
+    pub(super) fn settle(&self, intent: u64, change: Option<Change>) {
+        let mut s = self.state.lock();
+        match change {
+            Some(change) => self.push(&mut s, intent, change),
+            None => s.queue(Entry::Void(intent)),
+        }
+        drop(s);
+        self.work.notify_one();
+    }
+}

@@ -1,0 +1,402 @@
+//! What the feed does by itself: writing what waits, settling intents without an outcome, storing places
+//! of readers, removing what everybody has.
+//!
+//! Invariants: one segment is written at a time, again and again until it is there; a segment is removed
+//! only when every reader is done with it and no open intent is in it, or when the feed is over its limit.
+//!
+//! Must never know: what a change means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_format::{RegisterKey, Space, Version, VersionId};
+use bytes::Bytes;
+
+use super::entry::{self, Entry, Intent};
+use super::log::{self, Place};
+use super::ticket::change;
+use super::{Cursor, Effect, Feed, Kind, Open, Shared, State};
+use crate::types::Pairs;
+use crate::{Error, Result, Store, Versioning, versions};
+
+/// What nobody waits for is collected so long.
+const LAZY: Duration = Duration::from_millis(100);
+/// Places of readers are stored, and segments removed, so often at most.
+const CHORES: Duration = Duration::from_millis(500);
+/// Bytes of a segment, about.
+const SEGMENT: usize = 1 << 20;
+/// Longest pause between attempts.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Display times and times of intents may differ by so much, since a clock may be set back a little.
+const SLACK_MS: i64 = 10_000;
+/// How long closing waits.
+const CLOSING: Duration = Duration::from_secs(10);
+
+impl Store {
+    /// Opens the change feed: reads what is there and begins to write. Until then changes of followed
+    /// buckets are refused. To be called once, in a runtime.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Internal` when it cannot be understood.
+    pub async fn open_feed(&self) -> Result<()> {
+        let shared = &self.inner.feed.shared;
+        recover(shared).await?;
+        tokio::spawn(write_on(shared.clone()));
+        // Not the store itself: it would never go away.
+        let inner = Arc::downgrade(&self.inner);
+        let living = move |i: &Intent| {
+            let bucket = inner.upgrade()?.registry.live(&i.bucket).ok()?.bucket();
+            (bucket.id == i.bucket_id).then_some(bucket.versioning)
+        };
+        tokio::spawn(chores(Box::new(living), shared.clone()));
+        shared.chores.notify_one();
+        Ok(())
+    }
+
+    /// Writes what waits, stores places of readers, and ends the work of the feed.
+    pub async fn close_feed(&self) {
+        let shared = &self.inner.feed.shared;
+        let (opened, queued) = {
+            let mut s = shared.state.lock();
+            s.urgent = true;
+            (s.opened, s.queued)
+        };
+        if opened {
+            shared.work.notify_one();
+            let _ = tokio::time::timeout(CLOSING, shared.written(queued)).await;
+            if let Err(error) = keep_places(shared).await {
+                tracing::warn!(%error, "places of readers of the change feed were not stored");
+            }
+        }
+        shared.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        shared.work.notify_one();
+        shared.chores.notify_one();
+    }
+}
+
+/// Reads what is there.
+async fn recover(shared: &Shared) -> Result<()> {
+    let places = log::list(&shared.backend).await?;
+    let readers = log::readers(&shared.control)?;
+    let mut found: Vec<(u64, Vec<Entry>)> = Vec::new();
+    let mut position = 0;
+    if let Some(last) = places.last() {
+        let newest = segment(shared, *last).await?;
+        let changes = newest.entries.iter().filter(|e| matches!(e, Entry::Change(..))).count() as u64;
+        position = last.first - 1 + changes;
+        for place in places.iter().filter(|p| p.number >= newest.open_from && p.number < last.number) {
+            found.push((place.number, segment(shared, *place).await?.entries));
+        }
+        found.push((last.number, newest.entries));
+    }
+    let mut s = shared.state.lock();
+    s.next = position + 1;
+    s.durable = position;
+    s.next_segment = places.last().map_or(1, |p| p.number + 1);
+    for (number, entries) in found {
+        for entry in entries {
+            match entry {
+                Entry::Intent(intent) => {
+                    s.next_intent = s.next_intent.max(intent.id + 1);
+                    s.open.insert(intent.id, Open { segment: number, intent });
+                }
+                Entry::Change(id, _) | Entry::Void(id) => {
+                    s.open.remove(&id);
+                }
+            }
+        }
+    }
+    s.unsure = s.open.keys().copied().collect();
+    s.bytes = places.iter().map(|p| p.bytes).sum();
+    s.segments = places.into();
+    // A place beyond the end cannot be: it would skip changes.
+    let cursor = |at: u64| Cursor { done: at.min(position), saved: at.min(position) };
+    s.readers = readers.into_iter().map(|(name, at)| (name, cursor(at))).collect();
+    s.opened = true;
+    shared.newest.send_replace(position);
+    Ok(())
+}
+
+/// Reads a segment that must be there.
+pub(super) async fn segment(shared: &Shared, place: Place) -> Result<entry::Segment> {
+    let bytes = log::read(&shared.backend, place).await?.ok_or(Error::Changed)?;
+    entry::decode(&bytes)
+        .map_err(|e| Error::Internal(format!("segment {} of the change feed: {e}", place.number)))
+}
+
+/// Writes whatever waits, until the end.
+async fn write_on(shared: Arc<Shared>) {
+    loop {
+        let (any, urgent) = {
+            let s = shared.state.lock();
+            (!s.pending.is_empty(), s.urgent)
+        };
+        if !any {
+            if shared.stopped() {
+                return;
+            }
+            shared.work.notified().await;
+            continue;
+        }
+        if !urgent {
+            // Nobody waits: what comes in a moment may come along.
+            let hurried = async {
+                while !shared.state.lock().urgent && !shared.stopped() {
+                    shared.work.notified().await;
+                }
+            };
+            let _ = tokio::time::timeout(LAZY, hurried).await;
+        }
+        if !write_one(&shared).await {
+            return;
+        }
+    }
+}
+
+/// Writes one segment; false: the end came first.
+async fn write_one(shared: &Arc<Shared>) -> bool {
+    let (place, bytes, batch, upto) = {
+        let mut s = shared.state.lock();
+        take(&mut s)
+    };
+    let mut pause = Duration::from_millis(10);
+    loop {
+        match log::write(&shared.backend, place, bytes.clone(), shared.now_ms()).await {
+            Ok(()) => break,
+            Err(error) => {
+                if shared.state.lock().trouble.replace(error.to_string()).is_none() {
+                    tracing::warn!(%error, "the change feed cannot be written");
+                }
+            }
+        }
+        if shared.stopped() {
+            return false;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE);
+    }
+    let mut s = shared.state.lock();
+    if s.trouble.take().is_some() {
+        tracing::info!("the change feed is written again");
+    }
+    for e in &batch {
+        match e {
+            Entry::Intent(i) => {
+                if let Some(open) = s.open.get_mut(&i.id) {
+                    open.segment = place.number;
+                }
+            }
+            Entry::Change(id, c) => {
+                s.open.remove(id);
+                s.durable = c.position;
+            }
+            Entry::Void(id) => {
+                s.open.remove(id);
+            }
+        }
+    }
+    s.segments.push_back(place);
+    s.bytes += place.bytes;
+    s.shorten();
+    drop(s);
+    shared.durable.send_replace(upto);
+    shared.chores.notify_one();
+    true
+}
+
+/// Takes the next segment's entries out of what waits: its place, its bytes, and the number of its last
+/// entry.
+fn take(s: &mut State) -> (Place, Bytes, Vec<Entry>, u64) {
+    let mut weight = 0;
+    let mut count = 0;
+    for e in &s.pending {
+        if count > 0 && weight + e.weight() > SEGMENT {
+            break;
+        }
+        weight += e.weight();
+        count += 1;
+    }
+    let rest = s.pending.split_off(count);
+    let batch = std::mem::replace(&mut s.pending, rest);
+    s.pending_bytes -= weight;
+    if s.pending.is_empty() {
+        s.urgent = false;
+    }
+    let number = s.next_segment;
+    s.next_segment += 1;
+    let bytes = Bytes::from(entry::encode(s.open_from().unwrap_or(number), &batch));
+    let place = Place { number, first: s.durable + 1, bytes: bytes.len() as u64 };
+    (place, bytes, batch, s.queued - s.pending.len() as u64)
+}
+
+/// Whether an intent's bucket is still there, and whether it keeps versions.
+type Living = Box<dyn Fn(&Intent) -> Option<Versioning> + Send + Sync>;
+
+/// Everything else, until the end.
+async fn chores(living: Living, shared: Arc<Shared>) {
+    loop {
+        shared.chores.notified().await;
+        if shared.stopped() {
+            return;
+        }
+        let unsure = std::mem::take(&mut shared.state.lock().unsure);
+        let mut again = Vec::new();
+        for id in unsure {
+            if let Err(error) = find_out(&living, &shared, id).await {
+                tracing::debug!(%error, "the outcome of a change is not known yet");
+                again.push(id);
+            }
+        }
+        let retry = !again.is_empty();
+        shared.state.lock().unsure.append(&mut again);
+        if let Err(error) = keep_places(&shared).await {
+            tracing::warn!(%error, "places of readers of the change feed were not stored");
+        }
+        trim(&shared).await;
+        tokio::time::sleep(CHORES).await;
+        if retry {
+            shared.chores.notify_one();
+        }
+    }
+}
+
+/// Settles an intent by what its key says now.
+async fn find_out(living: &Living, shared: &Shared, id: u64) -> Result<()> {
+    let Some(intent) = shared.state.lock().open.get(&id).map(|o| o.intent.clone()) else { return Ok(()) };
+    let Some(versioning) = living(&intent) else {
+        shared.settle(id, None);
+        return Ok(());
+    };
+    let _turn = shared.turn(&intent).await;
+    let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
+    let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
+    let record = shared.backend.read_register(&key).await?;
+    let list = versions::of(record.as_ref().map(|r| &r.body));
+    let effect = effect(&intent, list, versioning);
+    shared.settle(id, effect.map(|e| change(&intent, e)));
+    Ok(())
+}
+
+/// What an intent did, as far as the list of its key tells: rather told twice than not at all, but never
+/// that something is gone that is there.
+fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect> {
+    let kind = i.cause.kind;
+    let newest = list.first();
+    let fresh = |v: &&Version| v.modified_ms.saturating_add(SLACK_MS) >= i.time_ms;
+    let gone = |version_id: Option<VersionId>, kind: Kind| Effect {
+        kind,
+        version_id,
+        size: 0,
+        etag: None,
+        meta: Pairs::new(),
+    };
+    match kind {
+        Kind::Delete | Kind::Mark | Kind::Expire | Kind::ExpireMark => {
+            let expired = matches!(kind, Kind::Expire | Kind::ExpireMark);
+            let (removed, marked) =
+                if expired { (Kind::Expire, Kind::ExpireMark) } else { (Kind::Delete, Kind::Mark) };
+            match (i.version, newest) {
+                (Some(id), _) if !list.iter().any(|v| v.id == id) => {
+                    Some(gone(versions::shown(versioning, id), removed))
+                }
+                (Some(_), _) => None,
+                (None, None) => Some(gone(None, removed)),
+                (None, Some(v)) if v.delete_marker && fresh(&v) => Some(Effect::of(marked, v, versioning)),
+                (None, Some(_)) => None,
+            }
+        }
+        Kind::TagsPut
+        | Kind::TagsDelete
+        | Kind::AclPut
+        | Kind::RetentionPut
+        | Kind::LegalHoldPut => {
+            let meant = match i.version {
+                Some(id) => list.iter().find(|v| v.id == id),
+                None => newest,
+            };
+            meant.filter(|v| !v.delete_marker).map(|v| Effect::of(kind, v, versioning))
+        }
+        _ => newest.filter(|v| !v.delete_marker).filter(fresh).map(|v| Effect::of(kind, v, versioning)),
+    }
+}
+
+/// Stores places that moved; never ahead of what is durable.
+async fn keep_places(shared: &Shared) -> Result<()> {
+    let (moved, gone) = {
+        let s = shared.state.lock();
+        let moved: Vec<(String, u64)> = s
+            .readers
+            .iter()
+            .filter(|(_, c)| c.done.min(s.durable) > c.saved)
+            .map(|(n, c)| (n.clone(), c.done.min(s.durable)))
+            .collect();
+        (moved, s.gone.clone())
+    };
+    if moved.is_empty() && gone.is_empty() {
+        return Ok(());
+    }
+    log::keep(&shared.control, &moved, &gone).await?;
+    let mut s = shared.state.lock();
+    for (name, at) in moved {
+        if let Some(cursor) = s.readers.get_mut(&name) {
+            cursor.saved = at;
+        }
+    }
+    s.gone.retain(|name| !gone.contains(name));
+    Ok(())
+}
+
+/// Removes segments that nobody needs, and the oldest while there are too many.
+async fn trim(shared: &Shared) {
+    let doomed = {
+        let mut s = shared.state.lock();
+        doom(&mut s, shared.limits);
+        std::mem::take(&mut s.doomed)
+    };
+    for (i, place) in doomed.iter().enumerate() {
+        if let Err(error) = log::remove(&shared.backend, *place).await {
+            tracing::debug!(%error, "a segment of the change feed is removed later");
+            shared.state.lock().doomed.extend(&doomed[i..]);
+            return;
+        }
+    }
+}
+
+/// Chooses what to remove. The newest segment always stays: it says where the feed goes on.
+fn doom(s: &mut State, limits: super::Limits) {
+    let least = s.least();
+    let open = s.open_from().unwrap_or(u64::MAX);
+    while s.segments.len() > 1 && s.segments[0].number < open {
+        let next = s.segments[1].first;
+        let done = next - 1 <= least;
+        let over = s.bytes > limits.bytes || s.segments.len() > limits.segments;
+        if !done && !over {
+            return;
+        }
+        if let Some(place) = s.segments.pop_front() {
+            s.bytes -= place.bytes;
+            if !done {
+                let lost = next - place.first.max(least + 1);
+                if s.lost == 0 {
+                    tracing::error!("the change feed is full: the oldest changes are dropped before everybody had them");
+                }
+                s.lost += lost;
+            }
+            s.doomed.push(place);
+        }
+    }
+}
+
+impl Feed {
+    /// As [`Shared::written`] for everything queued so far; for tests and for stopping.
+    #[cfg(test)]
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let queued = {
+            let mut s = self.shared.state.lock();
+            s.urgent = true;
+            s.queued
+        };
+        self.shared.work.notify_one();
+        self.shared.written(queued).await
+    }
+}
