@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -34,21 +35,24 @@ def free_port():
 class Server:
     """One running server and how to reach it."""
 
-    def __init__(self, home: Path, drives: int = 4):
+    def __init__(self, home: Path, drives: int = 4, arguments=(), env=None, certs: Path | None = None):
         self.home = home
         self.port = free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.endpoint = f"{'https' if certs else 'http'}://127.0.0.1:{self.port}"
+        self.env = dict(env or {})
+        self.arguments = list(arguments) + (["--certs", str(certs)] if certs else [])
+        self.context = ssl.create_default_context(cafile=certs / "public.crt") if certs else None
         self.drives = f"{home}/drive{{1...{drives}}}"
         self.log = home / "server.log"
         self.process = None
         self.start()
 
     def start(self):
-        env = dict(os.environ, ASHLAR_ROOT_USER=ACCESS, ASHLAR_ROOT_PASSWORD=SECRET)
+        env = dict(os.environ, ASHLAR_ROOT_USER=ACCESS, ASHLAR_ROOT_PASSWORD=SECRET, **self.env)
         self.process = subprocess.Popen(
             [
                 os.environ["ASHLAR_BIN"], "server", self.drives,
-                "--address", f"127.0.0.1:{self.port}", "--domain", "s3.test",
+                "--address", f"127.0.0.1:{self.port}", "--domain", "s3.test", *self.arguments,
             ],
             env=env, stdout=self.log.open("ab"), stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -56,7 +60,7 @@ class Server:
         deadline = time.monotonic() + 20
         while True:
             try:
-                urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2)
+                urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2, context=self.context)
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:

@@ -132,6 +132,12 @@ pub(crate) const READ_UNIT: usize = 64 << 10;
 const COPY_UNITS: usize = 4 * (crate::layout::MAX_STRIPE as usize / READ_UNIT) + 1;
 
 impl Sets {
+    /// The buffers that everything here is in.
+    #[must_use]
+    pub fn pool(&self) -> &BufferPool {
+        &self.inner.options.pool
+    }
+
     /// The groups of `layout` over `drives`; drives in no slot are kept aside for a later layout.
     ///
     /// # Errors

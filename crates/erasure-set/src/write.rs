@@ -345,6 +345,38 @@ impl DataWriter {
         Ok(())
     }
 
+    /// The next `len` bytes of the stripe, to be filled in place, so that a body that is transformed on
+    /// its way needs no buffer of its own; the same bytes until [`DataWriter::filled`] is called. `None`:
+    /// they would cross the end of the stripe.
+    ///
+    /// # Errors
+    /// As [`DataWriter::write`].
+    pub async fn space(&mut self, len: usize) -> Result<Option<&mut [u8]>> {
+        if len as u64 > self.size - self.taken {
+            return Err(Error::Invalid("more bytes than announced"));
+        }
+        if self.stripe.is_none() {
+            self.stripe = Some(self.next_stripe().await);
+        }
+        let Some(s) = &mut self.stripe else { unreachable!("made above") };
+        Ok((len <= s.bytes - s.filled).then(|| &mut s.buf[s.filled..s.filled + len]))
+    }
+
+    /// The first `len` bytes of [`DataWriter::space`] are there.
+    ///
+    /// # Errors
+    /// As [`DataWriter::write`].
+    pub async fn filled(&mut self, len: usize) -> Result<()> {
+        let Some(s) = &mut self.stripe else { return Err(Error::Invalid("no space was asked for")) };
+        assert!(len <= s.bytes - s.filled, "more than there was space for");
+        s.filled += len;
+        self.taken += len as u64;
+        if s.filled == s.bytes {
+            self.close_stripe().await?;
+        }
+        Ok(())
+    }
+
     async fn next_stripe(&self) -> Stripe {
         let bytes = u64::from(self.data.stripe).min(self.size - self.taken);
         let row = self.data.row_len(bytes) as usize;

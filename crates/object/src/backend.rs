@@ -11,6 +11,7 @@ use ashlar_erasure_set::{
     UpdateError,
 };
 use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
+use ashlar_machine::BufferPool;
 use bytes::Bytes;
 
 use crate::memory::{Memory, MemoryReader, MemoryStaged, MemoryWriter};
@@ -187,6 +188,14 @@ impl Backend {
         }
     }
 
+    /// Where buffers come from; `None` in memory.
+    pub(crate) fn pool(&self) -> Option<&BufferPool> {
+        match self {
+            Backend::Sets(s) => Some(s.pool()),
+            Backend::Memory(_) => None,
+        }
+    }
+
     pub(crate) fn discard(&self, group: u16, data: &[Data]) {
         match self {
             Backend::Sets(s) => s.discard(group, data),
@@ -196,6 +205,33 @@ impl Backend {
 }
 
 impl Writer {
+    /// As [`DataWriter::space`]; `None` in memory.
+    pub(crate) async fn space(&mut self, len: usize) -> Result<Option<&mut [u8]>> {
+        match self {
+            Writer::Sets(w) => w.space(len).await.map_err(translate),
+            Writer::Memory(_) => Ok(None),
+        }
+    }
+
+    /// As [`DataWriter::filled`].
+    pub(crate) async fn filled(&mut self, len: usize) -> Result<()> {
+        match self {
+            Writer::Sets(w) => w.filled(len).await.map_err(translate),
+            Writer::Memory(_) => Err(Error::Internal("there is no space in memory".to_owned())),
+        }
+    }
+
+    /// Takes a copy of bytes.
+    pub(crate) async fn copy(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Writer::Sets(w) => w.write(bytes).await.map_err(translate),
+            Writer::Memory(w) => {
+                w.write(bytes);
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) async fn write(&mut self, bytes: Bytes) -> Result<()> {
         match self {
             Writer::Sets(w) => w.write(bytes).await.map_err(translate),

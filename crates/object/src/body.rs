@@ -9,6 +9,8 @@ use bytes::Bytes;
 
 use crate::backend::{Staged, Writer};
 use crate::put::{PutSpec, Sums};
+use crate::seal::{self, Seal};
+use crate::sealing::Sealing;
 use crate::store::Inner;
 use crate::usage::Room;
 use crate::{Error, MAX_PUT, Result};
@@ -35,6 +37,10 @@ pub(crate) struct Intake {
     hasher: Option<Hasher>,
     /// `None` for an empty body, which has no data.
     writer: Option<Writer>,
+    /// Encrypts; boxed, since most bodies are not encrypted.
+    sealing: Option<Box<Sealing>>,
+    /// Of an encrypted body: goes into the key of its packages.
+    nonce: Option<[u8; 16]>,
     /// What the writer left, once it has ended.
     staged: Option<Staged>,
     sums: Option<Sums>,
@@ -44,15 +50,31 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Reserves room before the first byte.
-    pub(crate) async fn begin(inner: &Inner, owner: &RegisterKey, spec: &PutSpec) -> Result<Intake> {
+    pub(crate) async fn begin(
+        inner: &Inner,
+        owner: &RegisterKey,
+        spec: &PutSpec,
+        number: u16,
+        seal: Option<&Seal>,
+    ) -> Result<Intake> {
         if spec.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
         let room = inner.usage.reserve(owner.bucket(), spec.size)?;
         let writer = match spec.size {
             0 => None,
-            size => Some(inner.backend.write(owner, size).await?),
+            size => {
+                let stored = seal.map_or(size, |_| seal::sealed_len(size));
+                Some(inner.backend.write(owner, stored).await?)
+            }
         };
+        let (mut sealing, mut nonce) = (None, None);
+        if let Some(seal) = seal {
+            let mut fresh = [0; 16];
+            getrandom::fill(&mut fresh).map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
+            sealing = Some(Box::new(Sealing::new(seal, &fresh, number, spec.size)));
+            nonce = Some(fresh);
+        }
         let md5 = if !spec.want_md5 {
             Md5::No
         } else if spec.size < INLINE_BELOW as u64 {
@@ -61,7 +83,18 @@ impl Intake {
             Md5::Lane(inner.md5.stream())
         };
         let hasher = spec.checksum.map(Hasher::new);
-        Ok(Intake { size: spec.size, got: 0, md5, hasher, writer, staged: None, sums: None, _room: room })
+        Ok(Intake {
+            size: spec.size,
+            got: 0,
+            md5,
+            hasher,
+            writer,
+            sealing,
+            nonce,
+            staged: None,
+            sums: None,
+            _room: room,
+        })
     }
 
     pub(crate) async fn write(&mut self, inner: &Inner, data: Bytes) -> Result<()> {
@@ -91,7 +124,20 @@ impl Intake {
                 }
             }
         }
-        writer.write(data).await
+        match &mut self.sealing {
+            None => writer.write(data).await,
+            Some(sealing) => sealing.write(writer, &data).await,
+        }
+    }
+
+    /// Of an encrypted body: what its record has to keep.
+    pub(crate) fn nonce(&self) -> Option<[u8; 16]> {
+        self.nonce
+    }
+
+    /// Bytes as stored.
+    pub(crate) fn stored_size(&self) -> u64 {
+        if self.nonce.is_some() { seal::sealed_len(self.size) } else { self.size }
     }
 
     /// What was computed; the first call makes the data durable and hashes what is left. The drives

@@ -121,7 +121,9 @@ impl Store {
 }
 
 fn completed(v: &Version, live: &Live) -> Completed {
-    Completed { committed: Committed::of(v, live.bucket().versioning) }
+    // How it is encrypted was understood when the upload was made.
+    let sealed = crate::seal::Sealed::of(&v.meta).ok().flatten();
+    Completed { committed: Committed::of(v, live.bucket().versioning), sealed }
 }
 
 impl Inner {
@@ -402,10 +404,10 @@ fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -
         if (ETag { md5: f.md5, parts: 0 }) != a.etag || !stated {
             return Err(Error::InvalidPart(a.number));
         }
-        if i + 1 < asked.len() && f.size < min_part {
-            return Err(Error::EntityTooSmall { number: a.number, size: f.size });
+        if i + 1 < asked.len() && f.plain_size() < min_part {
+            return Err(Error::EntityTooSmall { number: a.number, size: f.plain_size() });
         }
-        total = total.saturating_add(f.size);
+        total = total.saturating_add(f.plain_size());
     }
     if total > MAX_OBJECT { Err(Error::EntityTooLarge) } else { Ok(()) }
 }
@@ -421,14 +423,14 @@ fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>])
                 number: a.number,
                 size: f.size,
                 md5: f.md5,
-                checksum: f.checksum.clone(),
+                checksum: crate::seal::join(f.nonce, f.checksum.clone()),
                 modified_ms: f.modified_ms,
                 data,
             });
         }
     }
     Version {
-        size: parts.iter().map(|p| p.size).sum(),
+        size: found.iter().flatten().map(Kept::plain_size).sum(),
         md5: ashlar_checksum::md5_once(&md5s),
         parts_count: asked.len() as u16,
         parts,
@@ -445,7 +447,7 @@ fn whole_checksum(
     let mut digests = Vec::with_capacity(found.len());
     for f in found.iter().flatten() {
         let digest = f.checksum.as_ref().and_then(digest_of).filter(|d| d.algorithm() == algorithm);
-        digests.push((digest.ok_or(Error::BadDigest)?, f.size));
+        digests.push((digest.ok_or(Error::BadDigest)?, f.plain_size()));
     }
     if upload.checksum_composite {
         let digests: Vec<Digest> = digests.into_iter().map(|(d, _)| d).collect();

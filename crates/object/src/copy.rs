@@ -10,6 +10,7 @@ use crate::backend::CopyTurn;
 use crate::bucket::Bucket;
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
+use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::put::{Committed, PutSpec, VersionSpec};
 use crate::store::By;
 use crate::types::{Class, Pairs, digest_of, number_algorithm};
@@ -54,6 +55,22 @@ pub struct CopySpec {
     /// True: something else that the door stores changes (storage class, ...), so that a copy of a
     /// key onto itself is legal without a new `meta`.
     pub changes: bool,
+    /// How the copy is encrypted.
+    pub seal: CopySeal,
+}
+
+/// How a copy is encrypted.
+#[derive(Clone, Debug, Default)]
+pub enum CopySeal {
+    /// Not at all.
+    #[default]
+    Plain,
+    /// Anew, under a fresh key.
+    Fresh(Seal),
+    /// As the source, whose data it shares: on the same key only.
+    Kept,
+    /// As [`CopySeal::Kept`], with another envelope for the same content key.
+    Envelope(String),
 }
 
 /// What a copy made.
@@ -93,27 +110,46 @@ impl Store {
     pub async fn copy(&self, from: &CopySource, bucket: &str, key: &str, spec: CopySpec) -> Result<Copied> {
         for _ in 0..ATTEMPTS {
             let source = self.get_source(from).await?;
-            let same = from.bucket == bucket && from.key == key;
+            match self.copy_from(&source, None, bucket, key, &spec).await {
+                Err(Error::Changed) => {}
+                done => return done,
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// As [`Store::copy`], of a version that was found, with its key if it is encrypted.
+    ///
+    /// # Errors
+    /// As [`Store::copy`]; `Changed`: it was replaced meanwhile, find it again; `KeyNeeded`.
+    pub async fn copy_from(
+        &self,
+        source: &Object,
+        content: Option<&ContentKey>,
+        bucket: &str,
+        key: &str,
+        spec: &CopySpec,
+    ) -> Result<Copied> {
+            let target = self.inner.object_key(&*self.bucket(bucket)?, key)?;
+            let same = source.key == target;
+            let checksum = spec.checksum;
             if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
                 return Err(Error::InvalidRequest(
                     "a copy of an object onto itself must change its metadata or storage class",
                 ));
             }
-            let kept = source.version().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
-            let committed = if same && (spec.checksum.is_none() || spec.checksum == kept) {
-                self.copy_record(&source, bucket, key, &spec).await
-            } else {
-                self.copy_data(&source, bucket, key, &spec, spec.checksum.or(kept)).await
+            let kept = source.stored().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
+            let shares = match spec.seal {
+                CopySeal::Plain => source.sealed().is_none(),
+                CopySeal::Fresh(_) => false,
+                CopySeal::Kept | CopySeal::Envelope(_) => source.sealed().is_some(),
             };
-            match committed {
-                Ok(committed) => {
-                    return Ok(Copied { committed, source_version_id: source.version_id() });
-                }
-                Err(Error::Changed) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Err(Error::Busy)
+            let committed = if same && shares && (checksum.is_none() || checksum == kept) {
+                self.copy_record(source, bucket, key, spec).await?
+            } else {
+                self.copy_data(source, content, bucket, key, spec, checksum.or(kept)).await?
+            };
+            Ok(Copied { committed, source_version_id: source.version_id() })
     }
 
     /// A new version of the same key over the same data.
@@ -127,7 +163,7 @@ impl Store {
         let live = self.inner.registry.live(bucket)?;
         let key = self.inner.object_key(&live.bucket(), key)?;
         let now_ms = self.inner.now_ms();
-        let v = source.version();
+        let v = source.stored();
         let _room = self.inner.usage.reserve(key.bucket(), v.size)?;
         let decide = |list: &[Version], bucket: &Bucket| {
             // The data is only there as long as a version of this list names it.
@@ -135,7 +171,15 @@ impl Store {
                 return Err(Error::Changed);
             }
             versions::check(&spec.conditions, list, false)?;
-            let carried = carried(spec, v);
+            let mut carried = carried(spec, v);
+            if let Some(sealed) = source.sealed() {
+                let envelope = match &spec.seal {
+                    CopySeal::Envelope(text) => text.clone(),
+                    _ => sealed.envelope.clone(),
+                };
+                seal::check_envelope(&envelope)?;
+                seal::set(&mut carried.meta, &Sealed { envelope, ..sealed.clone() });
+            }
             let new = Version {
                 id: versions::new_id(bucket.versioning, now_ms)?,
                 modified_ms: now_ms,
@@ -147,7 +191,9 @@ impl Store {
                 ..v.clone()
             };
             let next = versions::with(list, new)?;
-            let committed = Committed::of(&next[0], bucket.versioning);
+            // A hidden checksum is answered as far as it was shown.
+            let checksum = source.version().checksum.clone();
+            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
         };
         let by = By::cause(self.cause.as_ref());
@@ -162,6 +208,7 @@ impl Store {
     async fn copy_data(
         &self,
         source: &Object,
+        content: Option<&ContentKey>,
         bucket: &str,
         key: &str,
         spec: &CopySpec,
@@ -171,11 +218,19 @@ impl Store {
         if v.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
-        let put = PutSpec { size: v.size, checksum, want_md5: true, class: spec.class };
+        let seal = match &spec.seal {
+            CopySeal::Plain => None,
+            CopySeal::Fresh(seal) => Some(seal.clone()),
+            CopySeal::Kept | CopySeal::Envelope(_) => {
+                return Err(Error::Internal("a content key is one key's alone".to_owned()));
+            }
+        };
+        let want_md5 = seal.as_ref().is_none_or(|s| s.md5);
+        let put = PutSpec { size: v.size, checksum, want_md5, class: spec.class };
         let _turn = self.copy_turn().await;
         // Opened first: the source may be replaced by this very copy.
-        let mut body = source.read(0..v.size).await?;
-        let mut put = self.put(bucket, key, put).await?;
+        let mut body = source.read_with(0..v.size, content).await?;
+        let mut put = self.put_sealed(bucket, key, put, seal).await?;
         while let Some(piece) = body.next().await {
             put.write(piece?).await?;
         }
@@ -183,7 +238,7 @@ impl Store {
         let whole = v.checksum.as_ref().filter(|c| !c.composite).and_then(digest_of);
         let differs =
             whole.is_some_and(|d| sums.checksum.is_some_and(|s| s.algorithm() == d.algorithm() && s != d));
-        if differs || (v.parts_count == 0 && sums.md5 != Some(v.md5)) {
+        if differs || (v.parts_count == 0 && sums.md5.is_some_and(|md5| md5 != v.md5)) {
             return Err(Error::Corrupt("the data read is not what was written".to_owned()));
         }
         put.commit(carried(spec, v), &spec.conditions).await

@@ -122,6 +122,9 @@ pub enum Error {
     /// The version list of the key has reached its limit (400 InvalidRequest, as MaxVersionsExceeded).
     #[error("the key has too many versions")]
     TooManyVersions,
+    /// The version is encrypted, and its key was not given (400 InvalidRequest).
+    #[error("the object is encrypted, and its key was not given")]
+    KeyNeeded,
     /// The store is closing, or something that must never happen was caught (500 InternalError).
     #[error("internal error: {0}")]
     Internal(String),

@@ -8,6 +8,8 @@ use bytes::Bytes;
 
 use crate::backend::Reader;
 use crate::bucket::Versioning;
+use crate::seal::{self, ContentKey, Sealed};
+use crate::sealing::{Unsealing, stored_range};
 use crate::store::Inner;
 use crate::types::ETag;
 use crate::versions;
@@ -16,11 +18,13 @@ use crate::{Error, Result, Store};
 /// One version of a key, found; its data not read yet.
 pub struct Object {
     inner: Arc<Inner>,
-    key: RegisterKey,
+    pub(crate) key: RegisterKey,
     record: Arc<Record>,
     index: usize,
     /// Only when the record holds something that clients never see.
     cleaned: Option<Box<Version>>,
+    /// How it is encrypted.
+    sealed: Option<Box<Sealed>>,
     versioning: Versioning,
 }
 
@@ -34,6 +38,15 @@ pub struct ObjectBody {
     part: usize,
     reader: Option<Reader>,
     remaining: u64,
+    /// Of an encrypted version.
+    unseal: Option<Box<Unseal>>,
+}
+
+/// What opens the parts of an encrypted version, and the part that is open.
+struct Unseal {
+    key: ContentKey,
+    sealed: Sealed,
+    part: Option<Unsealing>,
 }
 
 impl Store {
@@ -47,12 +60,17 @@ impl Store {
         let record = self.inner.backend.read_register(&key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         let index = find(list, version)?;
-        let marked = versions::mark(&list[index]).is_some();
-        let cleaned = marked.then(|| Box::new(versions::clean(&list[index])));
+        let sealed = Sealed::of(&list[index].meta)?;
+        let cleaned = match &sealed {
+            Some(sealed) => Some(Box::new(seal::shown(&list[index], sealed, None))),
+            None if versions::mark(&list[index]).is_some() => Some(Box::new(versions::clean(&list[index]))),
+            None => None,
+        };
+        let sealed = sealed.map(Box::new);
         // `find` succeeded, so there is a record.
         let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
         let versioning = bucket.versioning;
-        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, versioning })
+        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, sealed, versioning })
     }
 }
 
@@ -85,6 +103,25 @@ impl Object {
         match &self.cleaned {
             Some(v) => v,
             None => stored_version(&self.record, self.index),
+        }
+    }
+
+    /// As it is stored.
+    pub(crate) fn stored(&self) -> &Version {
+        stored_version(&self.record, self.index)
+    }
+
+    /// How it is encrypted; `None`: it is not.
+    #[must_use]
+    pub fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.as_deref()
+    }
+
+    /// Shows what only the key shows: the checksum of an encrypted version. The key itself is tried when
+    /// bytes are read.
+    pub fn unlock(&mut self, key: &ContentKey) {
+        if let Some(sealed) = &self.sealed {
+            self.cleaned = Some(Box::new(seal::shown(self.stored(), sealed, Some(key))));
         }
     }
 
@@ -135,6 +172,25 @@ impl Object {
     /// # Panics
     /// If the range does not lie within the object.
     pub async fn read(&self, range: Range<u64>) -> Result<ObjectBody> {
+        self.read_with(range, None).await
+    }
+
+    /// As [`Object::read`], with the key of an encrypted version.
+    ///
+    /// # Errors
+    /// As [`Object::read`], and `KeyNeeded`. Another key than the version's is `Corrupt` when bytes are
+    /// read: whoever keeps keys finds that out before.
+    ///
+    /// # Panics
+    /// As [`Object::read`].
+    pub async fn read_with(&self, range: Range<u64>, key: Option<&ContentKey>) -> Result<ObjectBody> {
+        let unseal = match (self.sealed.as_deref(), key) {
+            (None, _) => None,
+            (Some(_), None) => return Err(Error::KeyNeeded),
+            (Some(sealed), Some(key)) => {
+                Some(Box::new(Unseal { key: key.clone(), sealed: sealed.clone(), part: None }))
+            }
+        };
         let v = self.version();
         assert!(range.start <= range.end && range.end <= v.size, "{range:?} of {} bytes", v.size);
         let mut body = ObjectBody {
@@ -145,6 +201,7 @@ impl Object {
             part: 0,
             reader: None,
             remaining: range.end - range.start,
+            unseal,
         };
         let mut skip = range.start;
         while let Some(p) = v.parts.get(body.part).filter(|p| skip >= p.size) {
@@ -168,10 +225,18 @@ impl ObjectBody {
     /// Opens the next part from byte `from` on.
     async fn open(&mut self, from: u64) -> Result<()> {
         let parts = &stored_version(&self.record, self.index).parts;
-        let Some(&Part { size, data, .. }) = parts.get(self.part) else {
+        let Some(&Part { size, data, number, ref checksum, .. }) = parts.get(self.part) else {
             return Err(Error::Corrupt("the parts are shorter than the object".to_owned()));
         };
-        let range = from..size.min(from + self.remaining);
+        let mut range = from..size.min(from + self.remaining);
+        if let Some(Unseal { key, sealed, part }) = self.unseal.as_deref_mut() {
+            let nonce = seal::split(checksum.as_ref()).0;
+            let nonce = nonce.ok_or_else(|| Error::Corrupt("an encrypted part has no nonce".to_owned()))?;
+            let plain = seal::plain_len(size);
+            range.end = plain.min(from + self.remaining);
+            *part = Some(Unsealing::new(key, sealed, &nonce, number, plain, &range));
+            range = stored_range(&range, plain);
+        }
         self.reader = Some(self.inner.backend.read(&self.key, &data, size, range).await?);
         self.part += 1;
         Ok(())
@@ -181,7 +246,11 @@ impl ObjectBody {
     pub async fn next(&mut self) -> Option<Result<Bytes>> {
         while self.remaining > 0 {
             if let Some(reader) = &mut self.reader {
-                match reader.next().await {
+                let next = match self.unseal.as_deref_mut().and_then(|u| u.part.as_mut()) {
+                    None => reader.next().await,
+                    Some(part) => part.next(reader, self.inner.backend.pool()).await,
+                };
+                match next {
                     Some(Ok(piece)) => {
                         // More than was asked for would be another object's bytes.
                         self.remaining = match self.remaining.checked_sub(piece.len() as u64) {

@@ -12,6 +12,7 @@
 //! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
 //! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
+//! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
 //! | `versions`, `conditions` | pure: the version list of a key; RFC 9110 conditions |
 //! | `feed` | the record of changes that others follow |
@@ -41,6 +42,9 @@ mod lock;
 mod memory;
 mod parts;
 mod put;
+mod reseal;
+mod seal;
+mod sealing;
 mod store;
 mod summary;
 mod sweep;
@@ -58,7 +62,7 @@ pub use ashlar_format::{BucketId, VersionId, WriteId};
 pub use backend::CopyTurn;
 pub use bucket::{Bucket, CreateBucket, Versioning};
 pub use conditions::{Conditions, EntityTag, Match, Verdict};
-pub use copy::{Copied, CopySource, CopySpec};
+pub use copy::{Copied, CopySeal, CopySource, CopySpec};
 pub use delete::{Deleted, ToDelete};
 pub use error::{Error, Result};
 pub use get::{Object, ObjectBody};
@@ -68,10 +72,11 @@ pub use list::{
 };
 pub use parts::{PartEntry, PartListing, PartPut, PartSpec};
 pub use put::{Committed, Put, PutSpec, Sums, VersionSpec};
+pub use seal::{Cipher, ContentKey, MAX_ENVELOPE, Seal, Sealed};
 pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
-pub use upload::{Completed, CompletedPart, UploadSpec};
+pub use upload::{Completed, OpenUpload, CompletedPart, UploadSpec};
 pub use usage::{QUOTA, Usage};
 
 /// Longest key, in bytes of UTF-8.

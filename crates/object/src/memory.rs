@@ -180,6 +180,21 @@ impl Memory {
         Ok(MemoryReader { rest: bytes.slice(range.start as usize..range.end as usize) })
     }
 
+    /// The stored bytes of a write.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self, id: WriteId) -> Bytes {
+        self.state.lock().data[&id].clone()
+    }
+
+    /// Changes stored bytes, as somebody with a drive in their hands could.
+    #[cfg(test)]
+    pub(crate) fn tamper(&self, id: WriteId, change: &dyn Fn(&mut Vec<u8>)) {
+        let mut s = self.state.lock();
+        let mut bytes = s.data[&id].to_vec();
+        change(&mut bytes);
+        s.data.insert(id, bytes.into());
+    }
+
     pub(crate) async fn list(
         &self,
         space: Space,

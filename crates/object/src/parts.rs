@@ -16,9 +16,10 @@ use crate::backend::Decision;
 use crate::body::Intake;
 use crate::bucket::Live;
 use crate::put::{PutSpec, Sums};
+use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::store::Inner;
 use crate::types::{Class, ETag, UploadId, digest_of, fresh_id, number_algorithm, storage_class, stored};
-use crate::upload::{Names, upload_of};
+use crate::upload::{Names, OpenUpload, upload_of};
 use crate::{Error, MAX_PAGE, MAX_PARTS, Result, Store, summary};
 
 /// What is known of a part before its body.
@@ -41,6 +42,8 @@ pub struct PartPut {
     names: Names,
     number: u16,
     intake: Intake,
+    /// The ETag is the MD5.
+    shown_md5: bool,
 }
 
 /// One part of an upload.
@@ -79,6 +82,8 @@ pub(crate) struct Kept {
     pub size: u64,
     pub md5: [u8; 16],
     pub checksum: Option<Checksum>,
+    /// Of an encrypted part; `size` is as stored then.
+    pub nonce: Option<[u8; 16]>,
     pub modified_ms: i64,
     /// `None` for an empty part, which has no data.
     pub data: Option<Data>,
@@ -88,17 +93,22 @@ pub(crate) struct Kept {
 /// always names data.
 pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
     match body {
-        Body::Part(p) if p.number == number => Some(Kept {
-            size: p.size,
-            md5: p.md5,
-            checksum: p.checksum.clone(),
-            modified_ms: p.modified_ms,
-            data: Some(p.data),
-        }),
+        Body::Part(p) if p.number == number => {
+            let (nonce, checksum) = seal::split(p.checksum.as_ref());
+            Some(Kept {
+                size: p.size,
+                md5: p.md5,
+                checksum,
+                nonce,
+                modified_ms: p.modified_ms,
+                data: Some(p.data),
+            })
+        }
         Body::Versions(v) => v.first().map(|v| Kept {
             size: 0,
             md5: v.md5,
             checksum: v.checksum.clone(),
+            nonce: None,
             modified_ms: v.modified_ms,
             data: None,
         }),
@@ -106,8 +116,16 @@ pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
     }
 }
 
+impl Kept {
+    /// Bytes as clients see them.
+    pub(crate) fn plain_size(&self) -> u64 {
+        if self.nonce.is_some() { seal::plain_len(self.size) } else { self.size }
+    }
+}
+
 fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
-    let (size, md5, checksum, modified_ms) = (k.size, k.md5, k.checksum.clone(), k.modified_ms);
+    let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
+    let checksum = seal::join(k.nonce, k.checksum.clone());
     // Only for the summary when there is no data.
     let nothing = Data {
         write_id: ashlar_format::WriteId::ZERO,
@@ -142,16 +160,27 @@ impl Store {
         id: UploadId,
         spec: PartSpec,
     ) -> Result<PartPut> {
+        self.find_upload(bucket, key, id).await?.part(spec, None).await
+    }
+}
+
+impl OpenUpload {
+    /// Begins the upload of a part; `key`: of an encrypted upload.
+    ///
+    /// # Errors
+    /// As [`Store::upload_part`], and `KeyNeeded`.
+    pub async fn part(self, spec: PartSpec, key: Option<&ContentKey>) -> Result<PartPut> {
         if spec.number == 0 || spec.number > MAX_PARTS {
             return Err(Error::InvalidArgument("part numbers are 1 to 10,000"));
         }
-        let live = self.inner.registry.live(bucket)?;
-        let names = self.inner.names(&live.bucket(), key, id)?;
-        let record = self.inner.read_upload(&names).await?;
-        let Some(upload) = upload_of(record.as_deref()).filter(|u| u.state == UploadState::Open) else {
-            return Err(Error::NoSuchUpload);
+        let OpenUpload { inner, live, names, sealed, algorithm: own, hide_md5 } = self;
+        let seal = match (sealed, key) {
+            (None, _) => None,
+            (Some(_), None) => return Err(Error::KeyNeeded),
+            (Some(Sealed { cipher, envelope, .. }), Some(key)) => {
+                Some(Seal { key: key.clone(), cipher, envelope, md5: !hide_md5 })
+            }
         };
-        let own = number_algorithm(upload.checksum_algorithm);
         if own.is_some() && spec.checksum.is_some() && own != spec.checksum {
             return Err(Error::InvalidRequest("the upload was created with another checksum algorithm"));
         }
@@ -161,10 +190,15 @@ impl Store {
             want_md5: spec.want_md5,
             class: Class::Standard,
         };
-        let intake = Intake::begin(&self.inner, &names.part(spec.number), &put).await?;
-        Ok(PartPut { inner: self.inner.clone(), live, names, number: spec.number, intake })
+        let intake =
+            Intake::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
+        let shown_md5 = seal.is_none_or(|s| s.md5);
+        Ok(PartPut { inner, live, names, number: spec.number, intake, shown_md5 })
     }
 
+}
+
+impl Store {
     /// Lists the parts after number `marker` (0 for all); at most 1,000.
     ///
     /// # Errors
@@ -204,10 +238,10 @@ impl Store {
             }
             listing.parts.push(PartEntry {
                 number: s.number,
-                size: s.size,
+                size: if seal::split(s.checksum.as_ref()).0.is_some() { seal::plain_len(s.size) } else { s.size },
                 etag: ETag { md5: s.md5, parts: 0 },
                 modified_ms: s.modified_ms,
-                checksum: s.checksum.as_ref().and_then(digest_of),
+                checksum: seal::split(s.checksum.as_ref()).1.as_ref().and_then(digest_of),
             });
         }
         listing.next = listing.parts.last().map(|p| p.number).filter(|_| listing.truncated);
@@ -242,12 +276,13 @@ impl PartPut {
         let _pass = self.live.gate.enter().await?;
         let now_ms = self.inner.now_ms();
         let kept = Kept {
-            size: sums.size,
-            md5: match sums.md5 {
+            size: self.intake.stored_size(),
+            md5: match sums.md5.filter(|_| self.shown_md5) {
                 Some(md5) => md5,
                 None => fresh_id(now_ms)?,
             },
             checksum: sums.checksum.map(|d| stored(&d, false)),
+            nonce: self.intake.nonce().filter(|_| staged.is_some()),
             modified_ms: now_ms,
             data: staged.as_ref().map(|s| s.data()),
         };
@@ -286,7 +321,7 @@ impl PartPut {
         }
         Ok(PartEntry {
             number: self.number,
-            size: kept.size,
+            size: sums.size,
             etag: ETag { md5: kept.md5, parts: 0 },
             modified_ms: now_ms,
             checksum: sums.checksum,

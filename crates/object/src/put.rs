@@ -13,6 +13,7 @@ use crate::body::Intake;
 use crate::bucket::Live;
 use crate::conditions::Conditions;
 use crate::feed::Cause;
+use crate::seal::{self, Seal, Sealed};
 use crate::store::{By, Inner};
 use crate::types::{Class, ETag, Pairs, fresh_id, stored};
 use crate::versions;
@@ -110,6 +111,7 @@ pub struct Put {
     live: Arc<Live>,
     key: RegisterKey,
     intake: Intake,
+    seal: Option<Box<Seal>>,
 }
 
 impl Store {
@@ -119,10 +121,28 @@ impl Store {
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `EntityTooLarge`, `Full`, `Unavailable`, `Busy`.
     pub async fn put(&self, bucket: &str, key: &str, spec: PutSpec) -> Result<Put> {
+        self.put_sealed(bucket, key, spec, None).await
+    }
+
+    /// As [`Store::put`]; with a seal, the body is encrypted.
+    ///
+    /// # Errors
+    /// As [`Store::put`], and `InvalidArgument` (the envelope is too long).
+    pub async fn put_sealed(
+        &self,
+        bucket: &str,
+        key: &str,
+        spec: PutSpec,
+        seal: Option<Seal>,
+    ) -> Result<Put> {
         let live = self.inner.registry.live(bucket)?;
         let key = self.inner.object_key(&live.bucket(), key)?;
-        let intake = Intake::begin(&self.inner, &key, &spec).await?;
-        Ok(Put { inner: self.inner.clone(), cause: self.cause.clone(), live, key, intake })
+        if let Some(seal) = &seal {
+            seal::check_envelope(&seal.envelope)?;
+        }
+        let intake = Intake::begin(&self.inner, &key, &spec, 1, seal.as_ref()).await?;
+        let (inner, cause) = (self.inner.clone(), self.cause.clone());
+        Ok(Put { inner, cause, live, key, intake, seal: seal.map(Box::new) })
     }
 }
 
@@ -153,17 +173,26 @@ impl Put {
         let sums = self.intake.end().await?;
         let staged = self.intake.finish().await?;
         let now_ms = self.inner.now_ms();
-        let checksum = sums.checksum.map(|d| stored(&d, false));
-        let (md5, parts_count) = match sums.md5 {
+        let shown = sums.checksum.map(|d| stored(&d, false));
+        let mut checksum = shown.clone();
+        let (md5, parts_count) = match sums.md5.filter(|_| self.seal.as_ref().is_none_or(|s| s.md5)) {
             Some(md5) => (md5, 0),
             None => (fresh_id(now_ms)?, 1),
         };
+        let mut meta = VersionSpec::stored_meta(spec.meta);
+        if let Some(Seal { key, cipher, envelope, .. }) = self.seal.as_deref() {
+            if let Some(c) = &mut checksum {
+                seal::mask(key, c);
+            }
+            let (cipher, envelope) = (*cipher, envelope.clone());
+            seal::set(&mut meta, &Sealed { cipher, envelope, hidden: true });
+        }
         let mut version = Version {
             modified_ms: now_ms,
             size: sums.size,
             md5,
             parts_count,
-            meta: VersionSpec::stored_meta(spec.meta),
+            meta,
             tags: spec.tags,
             acl: spec.acl,
             retention: spec.retention,
@@ -173,14 +202,18 @@ impl Put {
         };
         if let Some(staged) = &staged {
             let data = staged.data();
-            let size = sums.size;
+            let size = self.intake.stored_size();
+            // A hidden checksum stands once, with the version.
+            let nonce = self.intake.nonce();
+            let checksum = if nonce.is_some() { seal::join(nonce, None) } else { checksum };
             version.parts = vec![Part { number: 1, size, md5, checksum, modified_ms: now_ms, data }];
         }
         let decide = |list: &[Version], bucket: &crate::Bucket| {
             versions::check(conditions, list, false)?;
             let id = versions::new_id(bucket.versioning, now_ms)?;
             let next = versions::with(list, Version { id, ..version.clone() })?;
-            let committed = Committed::of(&next[0], bucket.versioning);
+            let checksum = shown.clone();
+            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
         };
         let conditional = !conditions.is_empty();

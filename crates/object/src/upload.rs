@@ -11,12 +11,13 @@ use ashlar_format::{Body, Record, RegisterKey, Space, Upload, UploadState, Versi
 use futures::StreamExt;
 
 use crate::backend::Decision;
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Live};
 use crate::complete::Outcome;
 use crate::put::{Committed, VersionSpec};
+use crate::seal::{self, Cipher, Sealed};
 use crate::store::Inner;
 use crate::summary;
-use crate::types::{Class, ETag, UploadId, algorithm_number, fresh_id};
+use crate::types::{Class, ETag, UploadId, algorithm_number, fresh_id, number_algorithm};
 use crate::{Error, MAX_KEY, Result, Store};
 
 /// Part registers changed at the same time.
@@ -32,6 +33,33 @@ pub struct UploadSpec {
     pub checksum: Option<(Algorithm, bool)>,
     /// How redundantly to keep the parts.
     pub class: Class,
+    /// The parts are encrypted: how, and the envelope of their content key.
+    pub seal: Option<(Cipher, String)>,
+}
+
+/// An upload that takes parts.
+pub struct OpenUpload {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) names: Names,
+    pub(crate) sealed: Option<Sealed>,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) hide_md5: bool,
+}
+
+impl OpenUpload {
+    /// How its parts are encrypted; `None`: they are not.
+    #[must_use]
+    pub fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.as_ref()
+    }
+
+    /// The part's ETag is random, although an MD5 may be wanted to compare it with what was stated.
+    #[must_use]
+    pub fn hiding_md5(mut self) -> OpenUpload {
+        self.hide_md5 = true;
+        self
+    }
 }
 
 /// One line of a complete call.
@@ -50,6 +78,8 @@ pub struct CompletedPart {
 pub struct Completed {
     /// The new version; the same for every retry.
     pub committed: Committed,
+    /// How it is encrypted.
+    pub sealed: Option<Sealed>,
 }
 
 /// The three registers of an upload, by name.
@@ -227,8 +257,13 @@ impl Store {
         let now_ms = self.inner.now_ms();
         let id = UploadId(fresh_id(now_ms)?);
         let names = self.inner.names(&live.bucket(), key, id)?;
+        let mut meta = VersionSpec::stored_meta(spec.version.meta);
+        if let Some((cipher, envelope)) = spec.seal {
+            seal::check_envelope(&envelope)?;
+            seal::set(&mut meta, &Sealed { cipher, envelope, hidden: false });
+        }
         let template = Version {
-            meta: VersionSpec::stored_meta(spec.version.meta),
+            meta,
             tags: spec.version.tags,
             acl: spec.version.acl,
             retention: spec.version.retention,
@@ -256,6 +291,23 @@ impl Store {
             })
             .await?;
         Ok(id)
+    }
+
+    /// Finds an upload that takes parts.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `NoSuchUpload`, `Unavailable`.
+    pub async fn find_upload(&self, bucket: &str, key: &str, id: UploadId) -> Result<OpenUpload> {
+        let live = self.inner.registry.live(bucket)?;
+        let names = self.inner.names(&live.bucket(), key, id)?;
+        let record = self.inner.read_upload(&names).await?;
+        let Some(upload) = upload_of(record.as_deref()).filter(|u| u.state == UploadState::Open) else {
+            return Err(Error::NoSuchUpload);
+        };
+        let sealed = Sealed::of(&upload.template.meta)?;
+        let algorithm = number_algorithm(upload.checksum_algorithm);
+        let inner = self.inner.clone();
+        Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
     }
 
     /// Gives an upload up and drops its parts.

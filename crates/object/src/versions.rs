@@ -4,7 +4,8 @@
 //! grows towards older versions; an empty list is a tombstone.
 //!
 //! The only names in `meta` that clients never see begin with a colon ([`is_internal`]): the mark of
-//! the upload that made a version (see `complete`) and the conditions of a pending completion.
+//! the upload that made a version (see `complete`), the conditions of a pending completion, and how a
+//! version is encrypted (see `seal`).
 
 use ashlar_format::{Body, Version, VersionId};
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::delete::Deleted;
 use crate::error::Error;
-use crate::summary;
+use crate::{seal, summary};
 use crate::types::{ETag, UploadId, fresh_id};
 use crate::{Result, Verdict};
 
@@ -38,10 +39,11 @@ pub(crate) fn set_mark(v: &mut Version, upload: UploadId) {
     v.meta.insert(0, (MARK.to_owned(), upload.to_string()));
 }
 
-/// A copy without anything internal.
+/// A copy without what was only of use while an upload was being completed. How the bytes are encrypted
+/// stays: without it they are lost.
 pub(crate) fn clean(v: &Version) -> Version {
     let mut v = v.clone();
-    v.meta.retain(|(k, _)| !is_internal(k));
+    v.meta.retain(|(k, _)| !is_internal(k) || k == seal::SEAL);
     v
 }
 

@@ -100,6 +100,7 @@ impl Service {
         head: Head,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Result<(Call, Operation), (Fault, Option<Source>)> {
         let Head { target, host } = head;
         let admitted = self.verify(parts, &target, seen);
@@ -136,6 +137,7 @@ impl Service {
             tls: arrival.tls,
             origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
             ruling: Default::default(),
+            id: id.to_owned(),
         };
         Ok((call, op))
     }

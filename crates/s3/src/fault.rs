@@ -56,6 +56,7 @@ codes! {
     INVALID_BUCKET_NAME 400 "InvalidBucketName" "The specified bucket is not valid. Use 3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit.";
     INVALID_BUCKET_STATE 409 "InvalidBucketState" "The request is not valid with the current state of the bucket.";
     INVALID_DIGEST 400 "InvalidDigest" "The Content-MD5 you specified is not valid: it must be the base64 of 16 bytes.";
+    INVALID_ENCRYPTION_ALGORITHM 400 "InvalidEncryptionAlgorithmError" "The Encryption request you specified is not valid. Supported value: AES256.";
     INVALID_LOCATION 400 "InvalidLocationConstraint" "The specified location constraint is not valid. Leave it out or use this server's region.";
     INVALID_OBJECT_STATE 403 "InvalidObjectState" "The operation is not valid for the current state of the object.";
     INVALID_PART 400 "InvalidPart" "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
@@ -85,6 +86,8 @@ codes! {
     MISSING_SECURITY_HEADER 400 "MissingSecurityHeader" "Your request is missing a required header.";
     NO_LOCK_CONFIGURATION 404 "ObjectLockConfigurationNotFoundError" "Object Lock configuration does not exist for this bucket";
     NO_LOCK_OF_OBJECT 404 "NoSuchObjectLockConfiguration" "The specified object does not have a ObjectLock configuration";
+    KMS_NOT_FOUND 400 "KMS.NotFoundException" "Invalid keyId";
+    NO_BUCKET_ENCRYPTION 404 "ServerSideEncryptionConfigurationNotFoundError" "The server side encryption configuration was not found";
     NO_SUCH_BUCKET 404 "NoSuchBucket" "The specified bucket does not exist";
     NO_SUCH_KEY 404 "NoSuchKey" "The specified key does not exist.";
     NO_SUCH_TAG_SET 404 "NoSuchTagSet" "The TagSet does not exist";

@@ -184,9 +184,19 @@ pub fn refuse_unsupported(headers: &HeaderMap, owner: &str) -> Outcome<()> {
     for name in headers.keys() {
         let n = name.as_str();
         let Some(rest) = n.strip_prefix("x-amz-") else { continue };
+        if rest.starts_with("server-side-encryption") || rest.starts_with("copy-source-server-side-encryption") {
+            return Err(Fault::not_implemented(&format!("Server-side encryption here (header {n})")));
+        }
+    }
+    refuse_others(headers, owner)
+}
+
+/// As [`refuse_unsupported`]; headers of encryption are looked at by `sse`.
+pub fn refuse_others(headers: &HeaderMap, owner: &str) -> Outcome<()> {
+    for name in headers.keys() {
+        let n = name.as_str();
+        let Some(rest) = n.strip_prefix("x-amz-") else { continue };
         let what = match rest {
-            _ if rest.starts_with("server-side-encryption") => "Server-side encryption",
-            _ if rest.starts_with("copy-source-server-side-encryption") => "Server-side encryption",
             "website-redirect-location" => "Website redirection",
             "write-offset-bytes" => "Appending to objects",
             "rename-source" => "Renaming objects",

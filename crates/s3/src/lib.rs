@@ -14,6 +14,7 @@
 //! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
 //! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
 //! | `madmin` | documents as MinIO's administration clients seal them |
+//! | `sse` | server-side encryption: what is asked for, content keys, bucket defaults |
 //! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
@@ -52,6 +53,7 @@ pub mod ops;
 pub mod permit;
 pub mod policy;
 pub mod service;
+pub mod sse;
 mod sts;
 pub mod target;
 pub mod witness;

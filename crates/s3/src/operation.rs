@@ -41,17 +41,17 @@ operations! {
     PutBucketOwnershipControls, DeleteBucketOwnershipControls, GetObjectLockConfiguration,
     PutObjectLockConfiguration, GetObjectRetention, PutObjectRetention, GetObjectLegalHold,
     PutObjectLegalHold, GetBucketNotificationConfiguration, PutBucketNotificationConfiguration,
-    ListenNotification, ListenBucketNotification, AssumeRole, AssumeRoleWithWebIdentity,
+    ListenNotification, ListenBucketNotification, GetBucketEncryption, PutBucketEncryption,
+    DeleteBucketEncryption, AssumeRole, AssumeRoleWithWebIdentity,
     AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity, Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 23] = [
+const BUCKET_MISSING: [(&str, &str); 22] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
     ("cors", "Bucket CORS configuration (?cors)"),
-    ("encryption", "Bucket encryption (?encryption)"),
     ("intelligent-tiering", "Intelligent tiering (?intelligent-tiering)"),
     ("inventory", "Bucket inventory (?inventory)"),
     ("lifecycle", "Bucket lifecycle (?lifecycle)"),
@@ -86,7 +86,8 @@ const OBJECT_MISSING: [(&str, &str); 9] = [
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 50] = [
+const KNOWN: [&str; 51] = [
+    "encryption",
     "events",
     "notification",
     "ping",
@@ -164,6 +165,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("publicAccessBlock") => Op::GetPublicAccessBlock,
         (&Method::GET, 1) if has("object-lock") => Op::GetObjectLockConfiguration,
         (&Method::GET, 1) if has("ownershipControls") => Op::GetBucketOwnershipControls,
+        (&Method::GET, 1) if has("encryption") => Op::GetBucketEncryption,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
         (&Method::GET, 1) => match query.get("list-type") {
@@ -182,10 +184,12 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("object-lock") => Op::PutObjectLockConfiguration,
         (&Method::PUT, 1) if has("notification") => Op::PutBucketNotificationConfiguration,
         (&Method::PUT, 1) if has("ownershipControls") => Op::PutBucketOwnershipControls,
+        (&Method::PUT, 1) if has("encryption") => Op::PutBucketEncryption,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
         (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
         (&Method::DELETE, 1) if has("publicAccessBlock") => Op::DeletePublicAccessBlock,
         (&Method::DELETE, 1) if has("ownershipControls") => Op::DeleteBucketOwnershipControls,
+        (&Method::DELETE, 1) if has("encryption") => Op::DeleteBucketEncryption,
         (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
         (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
         (&Method::POST, 1) if has("delete") => Op::DeleteObjects,
@@ -230,6 +234,7 @@ fn object_only(target: &Target) -> bool {
         "acl",
         "attributes",
         "delete",
+        "encryption",
         "events",
         "legal-hold",
         "list-type",

@@ -406,6 +406,8 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
         Op::GetBucketPolicy => A::GetBucketPolicy,
         Op::PutBucketPolicy => A::PutBucketPolicy,
         Op::DeleteBucketPolicy => A::DeleteBucketPolicy,
+        Op::GetBucketEncryption => A::GetEncryptionConfiguration,
+        Op::PutBucketEncryption | Op::DeleteBucketEncryption => A::PutEncryptionConfiguration,
         Op::GetBucketPolicyStatus => A::GetBucketPolicyStatus,
         Op::GetPublicAccessBlock => A::GetBucketPublicAccessBlock,
         Op::PutPublicAccessBlock | Op::DeletePublicAccessBlock => A::PutBucketPublicAccessBlock,

@@ -26,7 +26,7 @@ use crate::framing::{Framing, Watch};
 use crate::intake::{Intake, Source};
 use crate::metrics::Metrics;
 use crate::operation::Operation;
-use crate::ops::{self, Answer, Call, Context};
+use crate::ops::{self, Answer, Call, Context, post};
 use crate::permit::{Gate, Origin};
 use crate::sts;
 use crate::target::Target;
@@ -305,9 +305,9 @@ impl Service {
         }
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;
-            return Box::pin(self.form(parts, source, head, &boundary, arrival, seen)).await;
+            return Box::pin(self.form(parts, source, head, &boundary, arrival, seen, id)).await;
         }
-        let (mut call, op) = match self.admit(parts, source, head, arrival, seen) {
+        let (mut call, op) = match self.admit(parts, source, head, arrival, seen, id) {
             Ok(admitted) => admitted,
             Err((fault, source)) => {
                 seen.left = source;
@@ -395,6 +395,7 @@ impl Service {
         boundary: &str,
         arrival: &Arrival<'_>,
         seen: &mut Seen,
+        id: &str,
     ) -> Outcome<Answer> {
         let Head { target, host } = head;
         let both = parts.headers.contains_key(header::AUTHORIZATION)
@@ -423,10 +424,10 @@ impl Service {
             }
         };
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
-        let from = (&origin, arrival.tls, host.as_str());
+        let from = post::From { origin: &origin, tls: arrival.tls, host: &host, id };
         let witness = &mut seen.witness;
         let outcome =
-            ops::post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness).await;
+            post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness).await;
         seen.verified = true;
         let intake = form.into_intake();
         seen.received = intake.received();

@@ -81,6 +81,22 @@ impl<'a> Form<'a> {
     }
 }
 
+#[test]
+fn a_form_asks_for_encryption() {
+    let (s, ..) = encrypting(false);
+    let field = r#"{"bucket":"b-1"},["starts-with","$key","u/"],{"x-amz-server-side-encryption":"AES256"}"#;
+    let form = Form::new(&s, field).field("key", "u/a").field("x-amz-server-side-encryption", "AES256");
+    let r = form.send().expect(204);
+    assert_eq!(r.header("x-amz-server-side-encryption"), Some("AES256"));
+    let r = s.get("/b-1/u/a").expect(200);
+    assert_eq!((r.text(), r.header("x-amz-server-side-encryption")), ("hello".into(), Some("AES256")));
+    // Without keys it is refused, never stored in clear.
+    let plain = server();
+    let form = Form::new(&plain, field).field("key", "u/a").field("x-amz-server-side-encryption", "AES256");
+    form.send().refused(501, "NotImplemented");
+    plain.get("/b-1/u/a").expect(404);
+}
+
 fn server() -> Server {
     let s = Server::start();
     s.make_bucket("b-1");

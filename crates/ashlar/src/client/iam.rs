@@ -39,6 +39,9 @@ pub enum Command {
     /// Identity providers: other directories that vouch for users
     #[command(subcommand)]
     Idp(idp::Command),
+    /// Keys that objects are encrypted with
+    #[command(subcommand)]
+    Kms(super::kms::Command),
     /// The whole deployment: take its identities elsewhere
     #[command(subcommand)]
     Cluster(super::cluster::Command),
@@ -275,6 +278,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Policy(command) => policy(command, context).await,
         Command::Accesskey(command) => key(command, context).await,
         Command::Idp(command) => idp::run(command, context).await,
+        Command::Kms(command) => super::kms::run(command, context).await,
         Command::Cluster(command) => super::cluster::run(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
         Command::ApiDocument => {

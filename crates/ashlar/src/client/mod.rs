@@ -18,6 +18,7 @@ pub mod failure;
 mod globals;
 mod iam;
 mod idp;
+mod kms;
 mod ls;
 mod manual;
 mod mime;

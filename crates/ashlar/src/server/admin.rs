@@ -15,6 +15,7 @@
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
 //! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
 //! | events and dead letters | see `events` |
+//! | keys for encryption | see `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
@@ -49,6 +50,7 @@ use super::api::{self, state as shape};
 use super::audit::Trail;
 use super::clock::{coarse, now_ms};
 use super::house::{House, Slot};
+use super::kms;
 use super::identities::Identities;
 use super::keeper;
 use super::providers::Door;
@@ -72,6 +74,7 @@ pub struct Admin {
     providers: Door,
     ending: Ending,
     check: settings::Check,
+    keys: kms::Door,
 }
 
 /// How an operator ends the process.
@@ -220,6 +223,7 @@ impl Admin {
         providers: Door,
         ending: Ending,
         check: settings::Check,
+        keys: kms::Door,
     ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
@@ -233,6 +237,7 @@ impl Admin {
             providers,
             ending,
             check,
+            keys,
         }
     }
 
@@ -380,6 +385,13 @@ impl Admin {
                 ask.need(ask.route.actions(), false)?;
                 super::quotas::answer(&self.house.store, ask).await
             }
+            Route::KmsStatus
+            | Route::KmsKeyList
+            | Route::KmsKeyRotate
+            | Route::KmsKeyGet
+            | Route::KmsKeyCreate
+            | Route::RewrapStart
+            | Route::RewrapStatus => self.keys.answer(ask).await,
             Route::Info
             | Route::HealStatus
             | Route::HealStart

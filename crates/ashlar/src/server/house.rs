@@ -166,6 +166,7 @@ impl House {
 
     /// Stops the background work and closes the drives.
     pub async fn close(&self) {
+        self.store.close_feed().await;
         self.sets.stop().await;
         self.control.close().await;
         let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();

@@ -15,6 +15,7 @@ pub fn render(house: &House, out: &mut String) {
     cluster(house, out);
     drives(house, out);
     healing(house, out);
+    feed(house, out);
     process(out);
 }
 
@@ -261,6 +262,40 @@ fn healing(house: &House, out: &mut String) {
             "Shards that no record named in the last pass.",
             scrub.orphans,
         );
+    }
+}
+
+/// The change feed, and how far behind its readers are.
+fn feed(house: &House, out: &mut String) {
+    let stats = house.store.feed().stats();
+    one(out, "ashlar_feed_changes_total", "counter", "Changes written to the change feed.", stats.position);
+    one(out, "ashlar_feed_segments", "gauge", "Segments of the change feed on drives.", stats.segments);
+    one(out, "ashlar_feed_bytes", "gauge", "Bytes of these segments, before coding.", stats.bytes);
+    one(out, "ashlar_feed_waiting", "gauge", "Entries that wait to be written.", stats.pending);
+    one(out, "ashlar_feed_open", "gauge", "Changes whose outcome is not written down.", stats.open);
+    one(
+        out,
+        "ashlar_feed_lost_total",
+        "counter",
+        "Changes dropped before a reader had them, since the start.",
+        stats.lost,
+    );
+    one(
+        out,
+        "ashlar_feed_failing",
+        "gauge",
+        "1 while the change feed cannot be written.",
+        u8::from(stats.trouble.is_some()),
+    );
+    if !stats.readers.is_empty() {
+        let _ = writeln!(
+            out,
+            "# HELP ashlar_feed_lag Changes that a reader has not done.\n# TYPE ashlar_feed_lag gauge"
+        );
+        for (reader, lag) in stats.readers {
+            let reader = reader.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = writeln!(out, "ashlar_feed_lag{{reader=\"{reader}\"}} {lag}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
+//! | `kms` | keys for encryption at rest |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `notify`, `events` | the settings of targets for events; how they fare, dead letters |
 //! | `quotas` | limits of buckets |
@@ -29,6 +30,7 @@ pub mod expand;
 mod house;
 mod identities;
 mod keeper;
+mod kms;
 mod listen;
 mod logs;
 mod metrics;
@@ -123,6 +125,8 @@ pub struct Args {
     dead_letters: String,
     #[command(flatten)]
     audit: audit::Args,
+    #[command(flatten)]
+    kms: kms::Args,
     /// Worker threads; one per processor if left out.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS")]
     threads: Option<usize>,
@@ -190,24 +194,26 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
+    let encryption = kms::open(&args.kms, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&args.region));
     let hub = targets(&house, &args, parsed.clone())?;
     let notices = Notices::new(hub.clone(), parsed, stopping.clone());
-    let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, notices));
+    let service = Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone(), notices));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
     tokio::spawn(idp.clone().watch_directories());
     let check = checks(idp.clone(), hub.clone());
-    tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
+    open_feed(&house).await;
+    tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
@@ -217,7 +223,8 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     }
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
     let public = args.public_metrics || public_by_environment();
-    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check);
+    let keys = kms::Door::new(encryption, house.store.clone());
+    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys);
     let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
@@ -351,6 +358,7 @@ fn service(
     idp: Arc<Idp>,
     audit: Arc<Audit>,
     args: &Args,
+    encryption: ashlar_s3::sse::Encryption,
     notices: Notices,
 ) -> Service {
     let deployment = house.map.load().deployment;
@@ -359,6 +367,7 @@ fn service(
     Service::new(Config {
         context: Context {
             store: house.store.clone(),
+            encryption,
             region: args.region.clone(),
             owner_id: hex(hash(b"owner")),
             owner_name: "root".to_owned(),
@@ -376,6 +385,22 @@ fn service(
         audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
+}
+
+/// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.
+async fn open_feed(house: &Arc<House>) {
+    let Err(error) = house.store.open_feed().await else { return };
+    tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
+    let house = house.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if house.store.open_feed().await.is_ok() {
+                tracing::info!("the change feed is open");
+                return;
+            }
+        }
+    });
 }
 
 /// Collects leftovers of uploads, at the start and every few minutes.

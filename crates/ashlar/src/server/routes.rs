@@ -136,7 +136,7 @@ impl Routes {
             path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
                 return self.admin.answer(request, peer).await;
             }
-            path if path.starts_with("/minio/admin/") => return self.minio.answer(request, peer).await,
+            path if path.starts_with("/minio/admin/") || path.starts_with("/minio/kms/") => return self.minio.answer(request, peer).await,
             path => {
                 let text = format!("{path}: not implemented by this server\n");
                 plain(StatusCode::NOT_IMPLEMENTED, text)

@@ -83,6 +83,13 @@ routes! {
     QuotaGet GET "quotas/*" AdminGetBucketQuota;
     QuotaPut PUT "quotas/*" AdminSetBucketQuota;
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
+    KmsStatus GET "kms/status" AdminKmsKeyStatus;
+    KmsKeyList GET "kms/keys" AdminKmsKeyStatus;
+    KmsKeyRotate POST "kms/keys/*/rotate" AdminKmsCreateKey;
+    KmsKeyGet GET "kms/keys/*" AdminKmsKeyStatus;
+    KmsKeyCreate PUT "kms/keys/*" AdminKmsCreateKey;
+    RewrapStart POST "kms/rewrap" AdminKmsCreateKey;
+    RewrapStatus GET "kms/rewrap" AdminKmsKeyStatus;
     Simulate POST "simulate" AdminGetPolicy;
     // As in MinIO: seeing the settings takes the right to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;

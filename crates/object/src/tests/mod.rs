@@ -9,6 +9,7 @@
 //! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
 //! | `flaws` | F7, F8, F12 of PROTOCOL.md 4: clocks, slow clients, folders |
 //! | `lock` | what is locked stays |
+//! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
 //! | `usage` | limits of buckets hold, and what is counted is there |
 //! | `feed` | nothing that was done is missing from the change feed |
 //! | `basic` | what S3 promises of single operations |
@@ -21,6 +22,7 @@ mod lock;
 mod race;
 mod random;
 mod s3model;
+mod seal;
 mod upload;
 mod usage;
 

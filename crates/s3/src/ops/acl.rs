@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ashlar_object::feed::Kind;
 use ashlar_object::Bucket;
 use ashlar_policy::{Acl, Canned, Ownership};
 
@@ -72,7 +73,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         return Ok(answer);
     }
     let text = acl::encode(cx, &list);
-    let shown = cx.store.set_acl(&call.bucket, &call.key, version, text).await.map_err(|e| call.fault(e))?;
+    let shown = call.store(cx, Kind::AclPut).set_acl(&call.bucket, &call.key, version, text).await.map_err(|e| call.fault(e))?;
     answer.version(shown);
     Ok(answer)
 }

@@ -6,19 +6,22 @@ use http::header;
 use super::{Answer, Call, Context, STORAGE_CLASS};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, checksum_text, checksum_type, refuse_unsupported};
+use crate::headers::{self, checksum_text, checksum_type};
+use crate::sse::{self, Allowed, Found};
 use crate::xml::Xml;
 
 const NAMES: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
 
 /// `GetObjectAttributes`.
 pub async fn get_attributes(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
     let version = call.version()?;
     let wanted = wanted(call)?;
     let most = header_number(call, "x-amz-max-parts", 1000)?.min(1000);
     let marker = header_number(call, "x-amz-part-number-marker", 0)?;
-    let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let mut object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let found = Found::of(cx, call, &mut object, wanted.contains(&"Checksum")).await?;
+    crate::notices::accessed(cx, call, ashlar_object::feed::Kind::Attributes, &object);
     let mut xml = Xml::new();
     xml.root("GetObjectAttributesResponse");
     for name in wanted {
@@ -41,6 +44,7 @@ pub async fn get_attributes(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let mut answer = Answer::document(xml);
     answer.set(header::LAST_MODIFIED, date::format_http(object.version().modified_ms.div_euclid(1000)));
     answer.version(object.version_id());
+    found.show(&mut answer);
     Ok(answer)
 }
 

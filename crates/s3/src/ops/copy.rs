@@ -2,16 +2,19 @@
 
 use std::ops::Range;
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{
-    CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text,
+    Copied, CopySeal, CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version, version_text,
 };
 use http::header::HeaderName;
 
-use super::multipart::part_number;
+use super::get::CHANGES;
+use super::multipart::{begin_part, part_number};
 use super::{Answer, Call, Context, VERSION_ID, fault};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, checksum_text, checksum_type, refuse_unsupported};
+use crate::headers::{self, checksum_text, checksum_type};
+use crate::sse::{self, Allowed, Found, Side};
 use crate::target::{check_key, decode};
 use crate::xml::Xml;
 
@@ -63,7 +66,7 @@ fn replaces(call: &Call, header: &'static str) -> Outcome<bool> {
 
 /// `CopyObject`.
 pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::AllAndSource)?;
     let from = source(call)?;
     let class = headers::class(&call.headers)?;
     let meta =
@@ -75,19 +78,22 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     };
     let checksum = call.checksum_algorithm()?;
     let of_bucket = super::put::of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
-    let spec = CopySpec {
+    let mut spec = CopySpec {
+        seal: CopySeal::Plain,
         retention: of_bucket.retention,
         legal_hold: of_bucket.legal_hold,
         acl: of_bucket.acl,
-        changes: call.headers.contains_key("x-amz-storage-class") || tags.is_some() || checksum.is_some(),
+        changes: call.headers.contains_key("x-amz-storage-class")
+            || tags.is_some()
+            || checksum.is_some()
+            || sse::gives_any(&call.headers),
         meta,
         tags,
         checksum,
         class,
         conditions: headers::conditions(&call.headers, "")?,
     };
-    let copied =
-        cx.store.copy(&from, &call.bucket, &call.key, spec).await.map_err(|e| of_source(e, call, &from))?;
+    let (copied, shown) = copy(cx, call, &from, &mut spec).await?;
     let committed = &copied.committed;
     let mut xml = Xml::new();
     xml.root("CopyObjectResult")
@@ -105,7 +111,33 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(id) = copied.source_version_id {
         answer.set(SOURCE_VERSION, version_text(id));
     }
+    shown.show(&mut answer);
     Ok(answer)
+}
+
+/// Finds the source, opens it, and copies; again when it was replaced meanwhile.
+async fn copy(
+    cx: &Context,
+    call: &Call,
+    from: &CopySource,
+    spec: &mut CopySpec,
+) -> Outcome<(Copied, sse::Shown)> {
+    let same = from.bucket == call.bucket && from.key == call.key;
+    for _ in 0..CHANGES {
+        let source = cx.store.get_source(from).await;
+        let mut source = source.map_err(|e| of_source(e, call, from))?;
+        let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
+        let found = Found::with(cx, (&from.bucket, &from.key), &mut source, customer, true).await?;
+        let (seal, shown) = sse::for_copy(cx, call, &found, same, spec.checksum.is_some()).await?;
+        spec.seal = seal;
+        let store = call.store(cx, Kind::Copy);
+        match store.copy_from(&source, found.key.as_ref(), &call.bucket, &call.key, spec).await {
+            Ok(copied) => return Ok((copied, shown)),
+            Err(ashlar_object::Error::Changed) => {}
+            Err(error) => return Err(of_source(error, call, from)),
+        }
+    }
+    Err(Fault::new(Code::SLOW_DOWN))
 }
 
 /// Errors about the source name the source; a delete marker there is a request that makes no sense.
@@ -132,12 +164,14 @@ fn cx_has_destination(call: &Call, from: &CopySource) -> bool {
 
 /// `UploadPartCopy`.
 pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::CustomerAndSource)?;
     let number = part_number(call)?;
     let id = call.upload()?;
     let from = source(call)?;
-    let object =
+    let mut object =
         cx.store.get(&from.bucket, &from.key, from.version).await.map_err(|e| of_source(e, call, &from))?;
+    let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
+    let found = Found::with(cx, (&from.bucket, &from.key), &mut object, customer, true).await?;
     let modified_ms = object.version().modified_ms;
     match conditions::evaluate(&from.conditions, Some((&object.etag(), modified_ms)), true) {
         Verdict::Proceed => {}
@@ -156,9 +190,9 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
     }
     let _turn = cx.store.copy_turn().await;
     let spec = PartSpec { number, size, checksum: None, want_md5: true };
-    let mut put = cx.store.upload_part(&call.bucket, &call.key, id, spec).await.map_err(|e| call.fault(e))?;
+    let (mut put, shown) = begin_part(cx, call, id, spec, false).await?;
     if size > 0 {
-        let mut pieces = object.read(range).await.map_err(|e| fault(e, &from.bucket, &from.key))?;
+        let mut pieces = object.read_with(range, found.key.as_ref()).await.map_err(|e| fault(e, &from.bucket, &from.key))?;
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(|e| fault(e, &from.bucket, &from.key))?;
             put.write(piece).await.map_err(|e| call.fault(e))?;
@@ -176,6 +210,9 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
         answer.set(SOURCE_VERSION, version_text(id));
     }
     answer.headers.remove(VERSION_ID);
+    if let Some((envelope, md5)) = &shown {
+        sse::show(&mut answer, envelope, md5.as_deref());
+    }
     Ok(answer)
 }
 

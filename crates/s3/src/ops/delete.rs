@@ -1,5 +1,6 @@
 //! DELETE of one key, and of many.
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{Conditions, Deleted, Match, ToDelete, parse_version, version_text};
 use ashlar_policy::Action;
 use http::header::HeaderValue;
@@ -24,7 +25,8 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         None => false,
         Some(_) => super::lock::bypasses(cx, call, &call.key, call.query.filled("versionId")).await,
     };
-    let delete = cx.store.delete_bypassing(&call.bucket, &call.key, version, &conditions, bypass);
+    let store = call.store(cx, Kind::Delete);
+    let delete = store.delete_bypassing(&call.bucket, &call.key, version, &conditions, bypass);
     let deleted = delete.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(deleted.version_id);
@@ -56,7 +58,7 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let body = call.document(limit::DELETE).await?;
     let (mut entries, what, quiet) = parse(&body)?;
     let what = permitted(cx, call, &mut entries, what).await;
-    let results = cx.store.delete_many(&call.bucket, what).await.map_err(|e| call.fault(e))?;
+    let results = call.store(cx, Kind::Delete).delete_many(&call.bucket, what).await.map_err(|e| call.fault(e))?;
     let mut results = results.into_iter();
     let mut xml = Xml::with_capacity(256 + entries.len() * 96);
     xml.root("DeleteResult");

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{Conditions, Error, Match, Object, ObjectBody, Verdict, conditions};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -12,7 +13,9 @@ use super::{Answer, Call, Context, STORAGE_CLASS};
 use crate::body::{Body, Broken, Pieces};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, Ranged, encode_value, refuse_unsupported};
+use crate::notices;
+use crate::headers::{self, Ranged, encode_value};
+use crate::sse::{self, Allowed, Found};
 
 const PARTS_COUNT: HeaderName = HeaderName::from_static("x-amz-mp-parts-count");
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
@@ -43,13 +46,21 @@ pub const CHANGES: usize = 8;
 
 /// `GetObject` and `HeadObject`.
 pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
     let wanted = headers::conditions(&call.headers, "")?;
     let version = call.version()?;
     for _ in 0..CHANGES {
-        let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
-        if let Some(mut answer) = read(call, &wanted, &object).await? {
+        let mut object =
+            cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+        let needed = call.method == Method::GET || wants_checksum(call);
+        let found = Found::of(cx, call, &mut object, needed).await?;
+        if let Some(mut answer) = read(call, &wanted, &object, &found).await? {
+            found.show(&mut answer);
             super::lock::show(cx, call, &object, &mut answer).await;
+            if answer.status.is_success() {
+                let kind = if call.method == Method::HEAD { Kind::Head } else { Kind::Get };
+                notices::accessed(cx, call, kind, &object);
+            }
             return Ok(answer);
         }
     }
@@ -57,7 +68,12 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 }
 
 /// Answers with the version found; `None` when it was replaced meanwhile.
-async fn read(call: &Call, wanted: &Conditions, object: &Object) -> Outcome<Option<Answer>> {
+async fn read(
+    call: &Call,
+    wanted: &Conditions,
+    object: &Object,
+    found: &Found,
+) -> Outcome<Option<Answer>> {
     let modified_ms = object.version().modified_ms;
     match conditions::evaluate(wanted, Some((&object.etag(), modified_ms)), true) {
         Verdict::Proceed => {}
@@ -73,7 +89,7 @@ async fn read(call: &Call, wanted: &Conditions, object: &Object) -> Outcome<Opti
         return Ok(Some(answer));
     }
     let length = selection.range.end - selection.range.start;
-    let mut pieces = match object.read(selection.range).await {
+    let mut pieces = match object.read_with(selection.range, found.key.as_ref()).await {
         Ok(pieces) => pieces,
         Err(Error::Changed) => return Ok(None),
         Err(error) => return Err(call.fault(error)),
@@ -188,14 +204,18 @@ fn head(call: &Call, object: &Object, selection: &Selection) -> Outcome<Answer> 
     if !version.tags.is_empty() {
         answer.set(TAGGING_COUNT, version.tags.len().to_string());
     }
-    if headers::ascii(&call.headers, "x-amz-checksum-mode").is_some_and(|m| m.eq_ignore_ascii_case("ENABLED"))
-    {
+    if wants_checksum(call) {
         checksum(&mut answer, object, selection);
     }
     if !call.query.is_empty() {
         overrides(call, &mut answer)?;
     }
     Ok(answer)
+}
+
+/// Whether the checksum is to be shown.
+fn wants_checksum(call: &Call) -> bool {
+    headers::ascii(&call.headers, "x-amz-checksum-mode").is_some_and(|m| m.eq_ignore_ascii_case("ENABLED"))
 }
 
 fn validators(answer: &mut Answer, object: &Object) {

@@ -7,6 +7,7 @@
 //!
 //! Must never know: how locks are kept.
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{Bucket, Object, Retention};
 use ashlar_policy::Action;
 use http::HeaderMap;
@@ -282,7 +283,8 @@ pub async fn put_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     };
     let version = call.version()?;
     let bypass = bypasses(cx, call, &call.key, call.query.filled("versionId")).await;
-    let set = cx.store.set_retention(&call.bucket, &call.key, version, wanted, bypass);
+    let store = call.store(cx, Kind::RetentionPut);
+    let set = store.set_retention(&call.bucket, &call.key, version, wanted, bypass);
     let shown = set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(shown);
@@ -318,6 +320,7 @@ async fn version_of(cx: &Context, call: &Call) -> Outcome<Object> {
 /// `GetObjectRetention`.
 pub async fn get_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let object = version_of(cx, call).await?;
+    crate::notices::accessed(cx, call, Kind::GetRetention, &object);
     let retention = object.version().retention.as_ref();
     let r = retention.ok_or_else(|| Fault::new(Code::NO_LOCK_OF_OBJECT))?;
     let mut xml = Xml::new();
@@ -343,7 +346,8 @@ pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     permitted(cx, call, Action::PutObjectLegalHold, &[(HOLD, status.as_str())]).await?;
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
-    let set = cx.store.set_legal_hold(&call.bucket, &call.key, version, on);
+    let store = call.store(cx, Kind::LegalHoldPut);
+    let set = store.set_legal_hold(&call.bucket, &call.key, version, on);
     let shown = set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(shown);
@@ -353,6 +357,7 @@ pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `GetObjectLegalHold`. A version that never had one says OFF.
 pub async fn get_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let object = version_of(cx, call).await?;
+    crate::notices::accessed(cx, call, Kind::GetLegalHold, &object);
     let mut xml = Xml::new();
     xml.root("LegalHold").leaf("Status", if object.version().legal_hold { "ON" } else { "OFF" }).close();
     Ok(Answer::document(xml))

@@ -20,7 +20,10 @@ pub mod post;
 pub mod put;
 pub mod tagging;
 
+use std::sync::Arc;
+
 use ashlar_checksum::Algorithm;
+use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Committed, Error, Store, VersionId, parse_version, version_text};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -42,6 +45,8 @@ use crate::xml::Xml;
 pub struct Context {
     /// Where objects are.
     pub store: Store,
+    /// What encrypts.
+    pub encryption: crate::sse::Encryption,
     /// The region of this endpoint.
     pub region: String,
     /// Canonical id of the owner of everything, 64 hexadecimal digits.
@@ -78,6 +83,8 @@ pub struct Call {
     pub origin: Origin,
     /// What was decided last.
     pub ruling: crate::witness::Slot,
+    /// The id of the request.
+    pub id: String,
 }
 
 /// Operations that may take minutes, because they move whole objects.
@@ -179,7 +186,64 @@ pub mod limit {
     pub const COMPLETE: usize = 4 * 1024 * 1024;
 }
 
+/// Who asks for a change, from where: for the change feed.
+pub struct Came<'a> {
+    /// Who.
+    pub verified: &'a Verified,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// Where it came from.
+    pub origin: &'a Origin,
+    /// It came over TLS.
+    pub tls: bool,
+    /// The Host header.
+    pub host: &'a str,
+    /// The id of the request.
+    pub id: &'a str,
+}
+
+impl Came<'_> {
+    /// The store, through which changes of `bucket` tell the change feed of this request, if anybody
+    /// follows.
+    pub fn store(&self, cx: &Context, bucket: &str, kind: Kind) -> Store {
+        match cx.store.bucket(bucket) {
+            Ok(b) if cx.store.feed().wants(&b) => cx.store.by(Arc::new(self.cause(kind))),
+            _ => cx.store.clone(),
+        }
+    }
+
+    /// The cause of a change.
+    pub fn cause(&self, kind: Kind) -> Cause {
+        let agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
+        Cause {
+            kind,
+            who: self.verified.access_key().to_owned(),
+            source: self.origin.ip.to_string(),
+            request_id: self.id.to_owned(),
+            agent: agent.unwrap_or_default().chars().take(256).collect(),
+            endpoint: endpoint(self.tls, self.host),
+        }
+    }
+}
+
 impl Call {
+    /// Who asks, from where.
+    pub fn came(&self) -> Came<'_> {
+        Came {
+            verified: &self.verified,
+            headers: &self.headers,
+            origin: &self.origin,
+            tls: self.tls,
+            host: &self.host,
+            id: &self.id,
+        }
+    }
+
+    /// The store, for a change of this kind to the call's key.
+    pub fn store(&self, cx: &Context, kind: Kind) -> Store {
+        self.came().store(cx, &self.bucket, kind)
+    }
+
     /// `scheme://host` as the client sees it, for `Location`.
     pub fn endpoint(&self) -> String {
         endpoint(self.tls, &self.host)
@@ -329,6 +393,10 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
         Error::TooManyVersions => {
             Fault::with(Code::INVALID_REQUEST, "The key has too many versions. Delete old versions first.")
         }
+        Error::KeyNeeded => Fault::with(
+            Code::INVALID_REQUEST,
+            "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.",
+        ),
         Error::Internal(_) => Fault::internal(text),
     }
 }
@@ -379,6 +447,9 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::GetBucketPolicy => bucket_policy::get(cx, call),
         Op::PutBucketPolicy => Box::pin(bucket_policy::put(cx, call)).await,
         Op::DeleteBucketPolicy => Box::pin(bucket_policy::delete(cx, call)).await,
+        Op::GetBucketEncryption => crate::sse::bucket::get(cx, call),
+        Op::PutBucketEncryption => Box::pin(crate::sse::bucket::put(cx, call)).await,
+        Op::DeleteBucketEncryption => Box::pin(crate::sse::bucket::delete(cx, call)).await,
         Op::GetBucketPolicyStatus => bucket_policy::status(cx, call),
         Op::GetPublicAccessBlock => bucket_policy::get_block(cx, call),
         Op::PutPublicAccessBlock => Box::pin(bucket_policy::put_block(cx, call)).await,

@@ -1,7 +1,8 @@
 //! Multipart uploads.
 
 use ashlar_checksum::{Algorithm, Digest};
-use ashlar_object::{CompletedPart, ETag, MAX_PARTS, PartSpec, UploadId, UploadSpec};
+use ashlar_object::feed::Kind;
+use ashlar_object::{CompletedPart, ETag, MAX_PARTS, PartPut, PartSpec, UploadId, UploadSpec};
 use http::header::HeaderName;
 
 use super::put::{Promise, version_spec};
@@ -9,15 +10,18 @@ use super::{Answer, CHECKSUM_ALGORITHM, CHECKSUM_TYPE, Call, Context, limit};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, checksum_header, checksum_text, checksum_type, refuse_unsupported};
 use crate::ops::bucket::owner;
+use crate::sse::{self, Allowed};
 use crate::xml::{Doc, Xml};
 use crate::{date, fault};
 
 /// `CreateMultipartUpload`.
 pub async fn create(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
     let (version, class) = version_spec(cx, call)?;
     let checksum = declared_checksum(call)?;
-    let spec = UploadSpec { version, checksum, class };
+    let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
+    let seal = made.as_ref().map(|m| (m.seal.cipher, m.seal.envelope.clone()));
+    let spec = UploadSpec { version, checksum, class, seal };
     let id = cx.store.create_upload(&call.bucket, &call.key, spec).await.map_err(|e| call.fault(e))?;
     let mut xml = Xml::new();
     xml.root("InitiateMultipartUploadResult")
@@ -29,6 +33,9 @@ pub async fn create(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some((algorithm, composite)) = checksum {
         answer.set(CHECKSUM_ALGORITHM, algorithm.name());
         answer.set(CHECKSUM_TYPE, checksum_type(composite));
+    }
+    if let Some(made) = &made {
+        made.show(&mut answer);
     }
     Ok(answer)
 }
@@ -78,12 +85,12 @@ pub fn part_number(call: &Call) -> Outcome<u16> {
 
 /// `UploadPart`.
 pub async fn upload_part(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
     let number = part_number(call)?;
     let id = call.upload()?;
     let promise = Promise::read(call)?;
     let spec = PartSpec { number, size: promise.size, checksum: promise.stated.algorithm(), want_md5: true };
-    let mut put = cx.store.upload_part(&call.bucket, &call.key, id, spec).await.map_err(|e| call.fault(e))?;
+    let (mut put, shown) = begin_part(cx, call, id, spec, promise.md5.is_some()).await?;
     while let Some(data) = call.intake.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
@@ -95,12 +102,39 @@ pub async fn upload_part(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(digest) = part.checksum {
         answer.set(checksum_header(digest.algorithm()), digest.base64());
     }
+    if let Some((envelope, md5)) = &shown {
+        sse::show(&mut answer, envelope, md5.as_deref());
+    }
     Ok(answer)
+}
+
+/// How a part is encrypted, and the MD5 of the customer's key.
+pub type Shown = Option<(sse::Envelope, Option<String>)>;
+
+/// Begins a part, encrypted as its upload is. `stated`: an MD5 has to be compared.
+pub async fn begin_part(
+    cx: &Context,
+    call: &Call,
+    id: UploadId,
+    mut spec: PartSpec,
+    stated: bool,
+) -> Outcome<(PartPut, Shown)> {
+    let upload = cx.store.find_upload(&call.bucket, &call.key, id).await.map_err(|e| call.fault(e))?;
+    let Some((envelope, key, md5)) = sse::of_upload(cx, call, upload.sealed()).await? else {
+        return Ok((upload.part(spec, None).await.map_err(|e| call.fault(e))?, None));
+    };
+    let hides = envelope.kind != sse::Kind::S3;
+    spec.want_md5 = stated || !hides;
+    let upload = if hides { upload.hiding_md5() } else { upload };
+    let put = upload.part(spec, Some(&key)).await.map_err(|e| call.fault(e))?;
+    Ok((put, Some((envelope, md5))))
 }
 
 /// `CompleteMultipartUpload`.
 pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    // A customer's key may be given, and is not needed: no byte is read.
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
+    let customer = sse::customer(&call.headers, sse::Side::Here, call.tls)?;
     let id = call.upload()?;
     let conditions = headers::conditions(&call.headers, "")?;
     let stated = object_checksum(call)?;
@@ -110,8 +144,8 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(size) = headers::ascii(&call.headers, "x-amz-mp-object-size") {
         check_size(cx, call, id, size, &parts).await?;
     }
-    let done = cx
-        .store
+    let done = call
+        .store(cx, Kind::Complete)
         .complete_upload(&call.bucket, &call.key, id, &parts, stated, &conditions)
         .await
         .map_err(|e| call.fault(e))?;
@@ -134,6 +168,9 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     xml.close();
     let mut answer = Answer::document(xml);
     answer.version(committed.version_id);
+    if let Some(sealed) = &done.sealed {
+        sse::show(&mut answer, &sse::envelope(sealed)?, customer.as_ref().map(sse::CustomerKey::md5));
+    }
     Ok(answer)
 }
 
@@ -264,7 +301,8 @@ pub async fn abort(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 
 /// `ListParts`.
 pub async fn list_parts(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    // Some clients send the customer's key with every call about an upload.
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
     let id = call.upload()?;
     let most = call.number("max-parts", 1000)?.min(1000);
     let marker = call.number("part-number-marker", 0)?.min(usize::from(u16::MAX)) as u16;

@@ -80,7 +80,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         let of = |rules: &Rules| rules.rules.iter().filter_map(|r| r.target.clone()).collect::<BTreeSet<_>>();
         // Only those that are new: rules for others can be changed while a target is away.
         for id in of(&all).difference(&of(&before)) {
-            hub.test(id, &call.bucket, "").await.map_err(fault)?;
+            hub.test(id, &call.bucket, &call.id).await.map_err(fault)?;
         }
     }
     let text = (!all.rules.is_empty()).then(|| all.text());

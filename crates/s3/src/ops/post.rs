@@ -1,5 +1,6 @@
 //! POST of a form: an upload from a browser, allowed by a signed policy.
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{MAX_PUT, PutSpec, VersionSpec};
 use ashlar_policy::Action;
 use bytes::{Bytes, BytesMut};
@@ -7,11 +8,12 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::put::DEFAULT_CHECKSUM;
-use super::{Answer, Context, STORAGE_CLASS, fault};
+use super::{Answer, Came, Context, STORAGE_CLASS, fault};
 use crate::auth::{Scheme, Verifier};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
-use crate::headers::{self, Stated, refuse_unsupported};
+use crate::headers::{self, Stated};
+use crate::sse::{self, Allowed};
 use crate::permit::{Asker, Need, Origin};
 use crate::policy::Policy;
 use crate::target::{Query, check_key};
@@ -21,12 +23,22 @@ use crate::xml::{Xml, url_encode};
 /// Files up to this size are held, so that their size is known whatever follows them.
 const HELD: usize = 64 * 1024;
 
+/// Where a form came from.
+pub(crate) struct From<'a> {
+    pub origin: &'a Origin,
+    pub tls: bool,
+    /// The Host header.
+    pub host: &'a str,
+    /// The id of the request.
+    pub id: &'a str,
+}
+
 /// `PostObject`.
 pub(crate) async fn post_object(
     cx: &Context,
     verifier: &Verifier,
     bucket: &str,
-    from: (&Origin, bool, &str),
+    from: From<'_>,
     form: &mut Form,
     witness: &mut Witness,
 ) -> Outcome<Answer> {
@@ -46,7 +58,7 @@ pub(crate) async fn post_object(
     let Witness { verified, ruling, .. } = witness;
     let verified = &*verified.insert(verifier.verify_form(&form.fields, now)?);
     tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
-    let (origin, tls, host) = from;
+    let From { origin, tls, host, id } = from;
     let endpoint = &super::endpoint(tls, host);
     let unsigned = verified.scheme() == Scheme::Anonymous && form.fields.get("policy").is_none();
     let policy = match unsigned {
@@ -65,7 +77,7 @@ pub(crate) async fn post_object(
         form,
     )
     .await?;
-    refuse_unsupported(&request, &cx.owner_id)?;
+    sse::refuse(&request, &cx.owner_id, Allowed::All)?;
     let class = headers::class(&request)?;
     let mut meta = headers::metadata(&request)?;
     if class != ashlar_object::Class::Standard {
@@ -83,14 +95,17 @@ pub(crate) async fn post_object(
     if size > MAX_PUT {
         return Err(Fault::new(Code::ENTITY_TOO_LARGE).closing());
     }
+    let made = sse::for_new(cx, bucket, &key, &request, tls).await?;
     let spec = PutSpec {
         size,
         checksum: Some(stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
-        want_md5: true,
+        want_md5: made.as_ref().is_none_or(|m| m.seal.md5),
         class,
     };
     let of_store = |e| fault(e, bucket, &key);
-    let mut put = cx.store.put(bucket, &key, spec).await.map_err(of_store)?;
+    let store = Came { verified, headers: &request, origin, tls, host, id }.store(cx, bucket, Kind::Post);
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let mut put = store.put_sealed(bucket, &key, spec, seal).await.map_err(of_store)?;
     if !held.is_empty() {
         put.write(held).await.map_err(of_store)?;
     }
@@ -105,6 +120,9 @@ pub(crate) async fn post_object(
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);
+    if let Some(made) = &made {
+        made.show(&mut answer);
+    }
     Ok(answer)
 }
 

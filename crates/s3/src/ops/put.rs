@@ -3,6 +3,7 @@
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
 use ashlar_checksum::Algorithm;
+use ashlar_object::feed::Kind;
 use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
 use http::HeaderMap;
@@ -11,7 +12,8 @@ use super::{Answer, Call, Context, STORAGE_CLASS, fault, lock};
 use crate::acl::{self, Asked};
 use crate::auth::Identity;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, Stated, content_md5, refuse_unsupported};
+use crate::headers::{self, Stated, content_md5};
+use crate::sse::{self, Allowed};
 
 /// Checksum of objects that are put without one, as AWS does.
 pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
@@ -78,17 +80,20 @@ pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap
 
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
     let promise = Promise::read(call)?;
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::conditions(&call.headers, "")?;
+    let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
     let put = PutSpec {
         size: promise.size,
         checksum: Some(promise.stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
-        want_md5: true,
+        want_md5: made.as_ref().is_none_or(|m| m.seal.md5) || promise.md5.is_some(),
         class,
     };
-    let mut put = cx.store.put(&call.bucket, &call.key, put).await.map_err(|e| call.fault(e))?;
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let put = call.store(cx, Kind::Put).put_sealed(&call.bucket, &call.key, put, seal).await;
+    let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.intake.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
@@ -97,5 +102,8 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let committed = put.commit(spec, &conditions).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.committed(&committed);
+    if let Some(made) = &made {
+        made.show(&mut answer);
+    }
     Ok(answer)
 }

@@ -1,5 +1,6 @@
 //! Tags of objects and buckets.
 
+use ashlar_object::feed::Kind;
 use ashlar_object::Pairs;
 
 use super::{Answer, Call, Context, limit};
@@ -120,7 +121,8 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let version = call.version()?;
     let body = call.document(limit::CONFIGURATION).await?;
     let tags = parse(&body, OBJECT_TAGS)?;
-    let id = cx.store.set_tags(&call.bucket, &call.key, version, tags).await.map_err(|e| call.fault(e))?;
+    let store = call.store(cx, Kind::TagsPut);
+    let id = store.set_tags(&call.bucket, &call.key, version, tags).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(id);
     Ok(answer)
@@ -131,7 +133,7 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
     let id =
-        cx.store.set_tags(&call.bucket, &call.key, version, Pairs::new()).await.map_err(|e| call.fault(e))?;
+        call.store(cx, Kind::TagsDelete).set_tags(&call.bucket, &call.key, version, Pairs::new()).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(id);
     Ok(answer)

@@ -3,9 +3,11 @@
 #![allow(dead_code, unused_imports)]
 
 mod answer;
+mod keys;
 mod request;
 mod users;
 
+pub use keys::{encrypting, keys};
 pub use answer::{Resp, raw, read_response};
 pub use request::{Mode, Req, encode, hmac1, hmac256, http_date, sha256_hex, stamp, unix};
 pub use users::{USERS_SECRET, World, allow, users};
@@ -47,6 +49,11 @@ impl Server {
     }
 
     pub fn with(change: impl FnOnce(&mut Config) + Send + 'static) -> Server {
+        Server::over(false, change)
+    }
+
+    /// `secure`: every connection is taken for one over TLS.
+    pub fn over(secure: bool, change: impl FnOnce(&mut Config) + Send + 'static) -> Server {
         let (send, receive) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -55,6 +62,7 @@ impl Server {
                 let mut config = Config {
                     context: Context {
                         store,
+                        encryption: ashlar_s3::sse::Encryption::default(),
                         region: REGION.into(),
                         owner_id: "0".repeat(64),
                         owner_name: "root".into(),
@@ -85,7 +93,7 @@ impl Server {
                             let (service, watch) = (service.clone(), watch.clone());
                             async move {
                                 let arrival =
-                                    Arrival { peer, tls: false, certificates: &[], watch: Some(&watch) };
+                                    Arrival { peer, tls: secure, certificates: &[], watch: Some(&watch) };
                                 Ok::<_, std::convert::Infallible>(service.handle(request, arrival).await)
                             }
                         });

@@ -10,7 +10,7 @@ use ashlar_s3::Keys;
 use super::{KEY, Req, SECRET, Server, unix};
 
 #[derive(Default)]
-struct Slots(parking_lot::Mutex<[Option<Vec<u8>>; 2]>);
+pub(super) struct Slots(parking_lot::Mutex<[Option<Vec<u8>>; 2]>);
 
 impl Medium for Slots {
     fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {

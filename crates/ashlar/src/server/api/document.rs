@@ -7,10 +7,10 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, people, settings, state};
+use super::{OpenApi, PolicyDocument, keys, people, settings, state};
 use crate::server::settings as settings_door;
 use crate::server::table::{Route, SignInRoute};
-use crate::server::{admin, identities, providers, quotas, transfer};
+use crate::server::{admin, identities, kms, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -51,6 +51,10 @@ fn answer(route: Route) -> Shape {
         Route::KeyCreate | Route::KeyGet | Route::KeyEdit => of::<people::Key>(),
         Route::KeyRemove => of::<people::KeyRemoved>(),
         Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => of::<state::BucketQuota>(),
+        Route::KmsStatus => of::<keys::EncryptionStatus>(),
+        Route::KmsKeyList => of::<keys::EncryptionKeyList>(),
+        Route::KmsKeyGet | Route::KmsKeyCreate | Route::KmsKeyRotate => of::<keys::EncryptionKey>(),
+        Route::RewrapStart | Route::RewrapStatus => of::<keys::Rewrap>(),
         Route::Simulate => of::<people::Simulated>(),
         Route::ProviderGet | Route::ProviderPut | Route::ProviderEdit => of::<settings::Provider>(),
         Route::ProviderEnable | Route::ProviderDisable => of::<settings::Provider>(),
@@ -81,6 +85,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::KeyCreate => of::<identities::KeyOrder>(),
         Route::KeyEdit => of::<identities::KeyPatch>(),
         Route::QuotaPut => of::<quotas::Order>(),
+        Route::RewrapStart => of::<kms::Order>(),
         Route::Simulate => of::<identities::Simulation>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
         Route::IamImport => of::<transfer::Document>(),
@@ -112,6 +117,12 @@ fn order(route: Route) -> Option<Shape> {
         | Route::KeyRemove
         | Route::QuotaGet
         | Route::QuotaRemove
+        | Route::KmsStatus
+        | Route::KmsKeyList
+        | Route::KmsKeyRotate
+        | Route::KmsKeyGet
+        | Route::KmsKeyCreate
+        | Route::RewrapStatus
         | Route::ProviderGet
         | Route::ProviderRemove
         | Route::ProviderEnable
@@ -140,6 +151,7 @@ fn needs_order(route: Route) -> bool {
             | Route::PolicyAttach
             | Route::PolicyDetach
             | Route::QuotaPut
+            | Route::RewrapStart
             | Route::Simulate
     )
 }
@@ -147,7 +159,7 @@ fn needs_order(route: Route) -> bool {
 /// The statuses of a success.
 fn statuses(route: Route) -> &'static [&'static str] {
     match route {
-        Route::HealStart | Route::DriveScrub => &["202"],
+        Route::HealStart | Route::DriveScrub | Route::RewrapStart => &["202"],
         // The first for a dry run.
         Route::ServiceStop | Route::ServiceRestart => &["200", "202"],
         _ => &["200"],

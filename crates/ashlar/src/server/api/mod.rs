@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `state` | the server's state: drives, groups, healing, records of requests |
 //! | `people` | users, groups, policies, access keys |
+//! | `keys` | keys for encryption at rest |
 //! | `settings` | settings, identity providers, signing in |
 //! | `document` | the description |
 //!
@@ -12,6 +13,7 @@
 //! Invariant: an answer is made from the type that describes it. Must never know: how anything is done.
 
 pub mod document;
+pub mod keys;
 pub mod people;
 pub mod settings;
 pub mod state;

@@ -20,6 +20,7 @@
 mod archive;
 mod info;
 mod keys;
+mod kms;
 mod kv;
 mod policies;
 mod quotas;
@@ -50,7 +51,7 @@ use super::clock::now_ms;
 use super::routes::Peer;
 use super::table::Route;
 use say::{Answer, Said, invalid, not_here};
-use table::{BASE, Call, VERSION};
+use table::{BASE, Call, KEYS, VERSION};
 use vault::Vault;
 
 /// Bytes of a document that are read and dropped after a refusal.
@@ -278,6 +279,10 @@ impl Minio {
             Call::IdpRemove => settings::idp_remove(self, c).await,
             Call::QuotaInfo => quotas::get(self, c).await,
             Call::QuotaSet => quotas::set(self, c).await,
+            Call::KmsStatus => kms::status(self, c).await,
+            Call::KmsKeyCreate => kms::create(self, c).await,
+            Call::KmsKeyStatus => kms::key_status(self, c).await,
+            Call::KmsKeyList => kms::list(self, c).await,
             Call::IamExport => transfer::export(self, c).await,
             Call::IamImport | Call::IamImportV2 => transfer::import(self, c).await,
         }
@@ -298,6 +303,11 @@ impl Minio {
 
 /// The call that a path names.
 fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
+    if let Some(what) = path.strip_prefix(KEYS) {
+        let what = format!("kms/{what}");
+        return Call::find(method, &what)
+            .ok_or_else(|| not_here(&format!("MinIO's call {method} {what}")));
+    }
     let rest = path.strip_prefix(BASE).unwrap_or_default();
     let (version, what) = rest.split_once('/').unwrap_or((rest, ""));
     if version != VERSION {

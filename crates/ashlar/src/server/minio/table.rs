@@ -12,6 +12,9 @@ use crate::server::table::Route;
 
 /// Where the paths begin; a version follows.
 pub const BASE: &str = "/minio/admin/";
+/// Where the paths of calls about keys begin; their version follows. The same calls are answered below
+/// [`BASE`], where older clients ask.
+pub const KEYS: &str = "/minio/kms/v1/";
 /// The version that is spoken.
 pub const VERSION: &str = "v3";
 
@@ -101,6 +104,10 @@ calls! {
     IdpRemove DELETE "idp-config/*/*" [] SettingRemove;
     QuotaInfo GET "get-bucket-quota" ["bucket"] QuotaGet;
     QuotaSet PUT "set-bucket-quota" ["bucket"] QuotaPut QuotaRemove;
+    KmsStatus GET "kms/status" [] KmsStatus;
+    KmsKeyCreate POST "kms/key/create" ["key-id"] KmsKeyCreate;
+    KmsKeyStatus GET "kms/key/status" [] KmsKeyGet;
+    KmsKeyList GET "kms/key/list" [] KmsKeyList;
     IamExport GET "export-iam" [] IamExport;
     IamImport PUT "import-iam" [] IamImport;
     IamImportV2 PUT "import-iam-v2" [] IamImport;

@@ -1,0 +1,336 @@
+//! Keys for encryption at rest: where they come from, and their administration over HTTP, below the
+//! administration's base.
+//!
+//! | request | document |
+//! |---|---|
+//! | `GET kms/status` | the driver, the default key, whether it works |
+//! | `GET kms/keys` | the named keys |
+//! | `GET kms/keys/NAME` | one of them, after it has sealed and opened something |
+//! | `PUT kms/keys/NAME` | makes it |
+//! | `POST kms/keys/NAME/rotate` | gives it a new version |
+//! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes anew, in the background |
+//! | `GET kms/rewrap` | how far that is |
+//!
+//! Invariants: no answer holds a key; without a root key or a key server nothing is encrypted, and what
+//! asks for encryption is refused; one pass of sealing anew at a time. A pass moves no data, leaves what is
+//! done alone and so can be started again after whatever ended it.
+//!
+//! Must never know: how keys seal.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ashlar_kms::{Builtin, Error, Kms, Vault, VaultSettings, root_from};
+use ashlar_object::{Cipher, Store, VersionListSpec};
+use ashlar_outbound::{Outbound, Rules};
+use ashlar_s3::sse::{self, Encryption};
+use http::StatusCode;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::admin::{Ask, Refusal, Reply, wrong};
+use super::api::{self, keys as shape};
+use super::clock::now_ms;
+use super::house::House;
+use super::table::Route;
+
+/// The default key, unless another is named.
+const DEFAULT_KEY: &str = "ashlar";
+/// Versions looked at in one go.
+const PAGE: usize = 200;
+/// A pass works for one part of its time and rests for as many parts.
+const REST: u32 = 1;
+
+/// Where keys come from.
+#[derive(clap::Args)]
+pub struct Args {
+    /// File with the root key: 32 bytes, raw, as base64 or as hexadecimal digits, readable by its owner
+    /// alone. Without a root key or a key server, requests for encryption are refused.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_KMS_ROOT_KEY_FILE")]
+    kms_root_key_file: Option<PathBuf>,
+    /// The key that encrypts when nobody names one.
+    #[arg(long, value_name = "NAME", env = "ASHLAR_KMS_KEY")]
+    kms_key: Option<String>,
+    /// Address of a HashiCorp Vault server (its transit engine); the token is in ASHLAR_KMS_VAULT_TOKEN,
+    /// or a role of AppRole in ASHLAR_KMS_VAULT_ROLE_ID and ASHLAR_KMS_VAULT_SECRET_ID.
+    #[arg(long, value_name = "URL", env = "ASHLAR_KMS_VAULT")]
+    kms_vault: Option<String>,
+}
+
+/// Opens the keys. `None`: none are configured.
+///
+/// # Errors
+/// In words: what is configured cannot be used. A server that should encrypt does not start without keys.
+pub async fn open(args: &Args, house: &House) -> Result<Encryption, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let said = |e: Error| format!("encryption: {e}");
+    for name in ["MINIO_KMS_KES_ENDPOINT", "MINIO_KMS_SERVER"] {
+        if variable(name).is_some() {
+            return Err(format!("encryption: {name} is set, and this server does not speak to MinIO's key servers (KES, KMS); use a root key or Vault"));
+        }
+    }
+    let root = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
+    let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
+        None => None,
+        Some("aes") => Some(Cipher::Aes256Gcm),
+        Some("chacha") => Some(Cipher::ChaCha20Poly1305),
+        Some(other) => {
+            return Err(format!("ASHLAR_ENCRYPTION_CIPHER is \"{other}\"; there are aes and chacha"));
+        }
+    };
+    let named = args.kms_key.clone();
+    let kms = match (root, &args.kms_vault) {
+        (Some(_), Some(_)) => {
+            return Err("encryption: a root key and Vault are both configured; keep one".to_owned());
+        }
+        (None, None) => {
+            if !house.control.list("kms/").is_empty() {
+                return Err(
+                    "encryption: there are keys, and no root key; start with the one that they were made with"
+                        .to_owned(),
+                );
+            }
+            return Ok(Encryption { kms: None, cipher });
+        }
+        (Some(root), None) => {
+            let old = root_from(None, |name| {
+                (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
+            });
+            let old = old.map_err(|e| said(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?;
+            let driver =
+                Builtin::open_keys(house.control.clone(), root.key, old.as_ref().map(|o| &o.key), now_ms);
+            let default = named.or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
+            tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
+            Kms::builtin(driver.await.map_err(said)?, &default).await.map_err(said)?
+        }
+        (None, Some(endpoint)) => {
+            let driver = Vault::new(vault(endpoint, variable), outbound()?).map_err(said)?;
+            let default = named.unwrap_or_else(|| DEFAULT_KEY.to_owned());
+            tracing::info!(endpoint, key = default, "encryption: keys are in Vault");
+            Kms::vault(driver, &default).map_err(said)?
+        }
+    };
+    Ok(Encryption { kms: Some(Arc::new(kms)), cipher })
+}
+
+fn vault(endpoint: &str, variable: impl Fn(&str) -> Option<String>) -> VaultSettings {
+    let get = |name: &str| variable(name).unwrap_or_default();
+    VaultSettings {
+        endpoint: endpoint.to_owned(),
+        mount: variable("ASHLAR_KMS_VAULT_MOUNT").unwrap_or_else(|| "transit".to_owned()),
+        namespace: get("ASHLAR_KMS_VAULT_NAMESPACE"),
+        token: get("ASHLAR_KMS_VAULT_TOKEN").into(),
+        role: (get("ASHLAR_KMS_VAULT_ROLE_ID"), get("ASHLAR_KMS_VAULT_SECRET_ID").into()),
+    }
+}
+
+/// Vault often runs beside its clients: its agent listens on this machine. The operator named it.
+fn outbound() -> Result<Outbound, String> {
+    let authorities = match std::env::var_os("ASHLAR_KMS_VAULT_CA") {
+        None => Vec::new(),
+        Some(path) => {
+            vec![std::fs::read(&path).map_err(|e| format!("ASHLAR_KMS_VAULT_CA: {e}"))?]
+        }
+    };
+    let rules = Rules { allow_loopback: true, authorities, ..Rules::default() };
+    Outbound::new(rules).map_err(|e| format!("encryption: {e}"))
+}
+
+/// Which envelopes are sealed anew.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = RewrapOrder)]
+pub struct Order {
+    /// The bucket.
+    bucket: String,
+    /// Only keys that begin with this.
+    #[serde(default)]
+    prefix: String,
+    /// Under another named key; if left out, under the newest version of each one's own.
+    #[serde(default)]
+    key: Option<String>,
+}
+
+/// The administration of keys.
+pub struct Door {
+    encryption: Encryption,
+    store: Store,
+    pass: Arc<Mutex<Option<shape::Rewrap>>>,
+}
+
+impl Door {
+    /// Over the keys and the objects.
+    pub fn new(encryption: Encryption, store: Store) -> Door {
+        Door { encryption, store, pass: Arc::default() }
+    }
+
+    /// Answers a request about keys.
+    pub async fn answer(&self, ask: &Ask) -> Reply {
+        ask.need(ask.route.actions(), false)?;
+        if ask.route == Route::RewrapStatus {
+            let pass = self.pass.lock().clone().ok_or_else(|| {
+                let why = "no pass of sealing anew was started since the server did".into();
+                Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchEntity", why }
+            })?;
+            return Ok((StatusCode::OK, api::value(pass)));
+        }
+        let kms = self.encryption.kms.as_ref();
+        if ask.route == Route::KmsStatus {
+            return Ok((StatusCode::OK, api::value(status(kms.map(|k| &**k)).await)));
+        }
+        let kms = kms.ok_or_else(|| Refusal {
+            status: StatusCode::NOT_IMPLEMENTED,
+            code: "NotImplemented",
+            why: "no keys are configured; start the server with --kms-root-key-file or --kms-vault".into(),
+        })?;
+        match ask.route {
+            Route::KmsKeyList => {
+                let prefix = ask.query.get("prefix").unwrap_or_default();
+                let keys = kms.list_keys(prefix).await.map_err(refusal)?;
+                let keys = keys.into_iter().map(|k| shown(k, kms)).collect();
+                return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys })));
+            }
+            Route::KmsKeyCreate => kms.create_key(&ask.name).await.map_err(refusal)?,
+            Route::KmsKeyRotate => {
+                kms.rotate(&ask.name).await.map_err(refusal)?;
+            }
+            Route::RewrapStart => return self.start(kms, ask).await,
+            _ => {}
+        }
+        let key = kms.key_status(&ask.name).await.map_err(refusal)?;
+        Ok((StatusCode::OK, api::value(shown(key, kms))))
+    }
+
+    /// Begins a pass in the background.
+    async fn start(&self, kms: &Arc<Kms>, ask: &Ask) -> Reply {
+        let order: Order = ask.document()?;
+        self.store.bucket(&order.bucket).map_err(|e| ashlar_s3::ops::fault(e, &order.bucket, ""))?;
+        if let Some(key) = &order.key {
+            kms.key_status(key).await.map_err(refusal)?;
+        }
+        let begun = shape::Rewrap {
+            bucket: order.bucket.clone(),
+            prefix: order.prefix.clone(),
+            running: true,
+            ..shape::Rewrap::default()
+        };
+        {
+            let mut pass = self.pass.lock();
+            if pass.as_ref().is_some_and(|p| p.running) {
+                let why = "a pass is running; `ashlar admin kms rewrap --status` shows it".into();
+                return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
+            }
+            *pass = Some(begun.clone());
+        }
+        let (kms, store, pass) = (kms.clone(), self.store.clone(), self.pass.clone());
+        tokio::spawn(async move {
+            let result = run(&kms, &store, &order, &pass).await;
+            if let Some(p) = pass.lock().as_mut() {
+                p.running = false;
+                p.problem = result.err();
+                tracing::info!(bucket = p.bucket, looked = p.looked, sealed = p.sealed, failed = p.failed, problem = ?p.problem, "envelopes were sealed anew");
+            }
+        });
+        Ok((StatusCode::ACCEPTED, api::value(begun)))
+    }
+}
+
+/// One pass over the versions of a bucket.
+async fn run(kms: &Kms, store: &Store, order: &Order, pass: &Mutex<Option<shape::Rewrap>>) -> Result<(), String> {
+    let (mut key_marker, mut version_marker) = (String::new(), None);
+    loop {
+        let began = Instant::now();
+        let spec = VersionListSpec {
+            prefix: &order.prefix,
+            delimiter: "",
+            key_marker: &key_marker,
+            version_marker,
+            max_keys: PAGE,
+        };
+        let page = store.list_versions(&order.bucket, &spec).await.map_err(|e| e.to_string())?;
+        for entry in page.entries.iter().filter(|e| !e.delete_marker) {
+            let done = one(kms, store, order, &entry.entry.key, entry.version_id).await;
+            let mut pass = pass.lock();
+            let Some(p) = pass.as_mut() else { return Ok(()) };
+            p.looked += 1;
+            match done {
+                Ok(sealed) => p.sealed += u64::from(sealed),
+                Err(why) => {
+                    p.failed += 1;
+                    p.last_failure = Some(format!("{}: {why}", entry.entry.key));
+                }
+            }
+        }
+        match page.next_key.filter(|_| page.truncated) {
+            Some(next) => (key_marker, version_marker) = (next, page.next_version),
+            None => return Ok(()),
+        }
+        tokio::time::sleep((began.elapsed() * REST).min(Duration::from_secs(5))).await;
+    }
+}
+
+/// One version; whether it was sealed anew.
+async fn one(
+    kms: &Kms,
+    store: &Store,
+    order: &Order,
+    key: &str,
+    version: ashlar_object::VersionId,
+) -> Result<bool, String> {
+    // Somebody may change it meanwhile: then it is looked at again.
+    for _ in 0..3 {
+        let object = match store.get(&order.bucket, key, Some(version)).await {
+            Ok(object) => object,
+            // It was removed.
+            Err(ashlar_object::Error::NoSuchVersion | ashlar_object::Error::NoSuchKey { .. }) => {
+                return Ok(false);
+            }
+            Err(e) => return Err(e.to_string()),
+        };
+        let Some(sealed) = object.sealed() else { return Ok(false) };
+        let id = store.bucket(&order.bucket).map_err(|e| e.to_string())?.id;
+        let to = order.key.as_deref();
+        let new = sse::rewrap(kms, (id, key), &sealed.envelope, to).await.map_err(|e| e.to_string())?;
+        let Some(new) = new else { return Ok(false) };
+        let replaced = store.replace_envelope(&order.bucket, key, Some(version), &sealed.envelope, &new);
+        if replaced.await.map_err(|e| e.to_string())? {
+            return Ok(true);
+        }
+    }
+    Err("it is changed all the time".to_owned())
+}
+
+fn shown(key: ashlar_kms::KeyStatus, kms: &Kms) -> shape::EncryptionKey {
+    let default = key.name == kms.default_key();
+    shape::EncryptionKey { name: key.name, version: key.version, created_ms: key.created_ms, default }
+}
+
+async fn status(kms: Option<&Kms>) -> shape::EncryptionStatus {
+    let Some(kms) = kms else { return shape::EncryptionStatus::default() };
+    let (driver, endpoint) = kms.describe();
+    let problem = kms.key_status(kms.default_key()).await.err().map(|e| e.to_string());
+    shape::EncryptionStatus {
+        driver: driver.to_owned(),
+        endpoint,
+        default_key: kms.default_key().to_owned(),
+        works: problem.is_none(),
+        problem,
+    }
+}
+
+fn refusal(e: Error) -> Refusal {
+    let why = e.to_string();
+    let (status, code) = match e {
+        Error::Invalid(_) => return wrong(why),
+        Error::Missing(_) => (StatusCode::NOT_FOUND, "KeyNotFound"),
+        Error::Exists(_) => (StatusCode::CONFLICT, "KeyAlreadyExists"),
+        Error::Refused(_) => (StatusCode::FORBIDDEN, "AccessDenied"),
+        Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+        Error::Sealed | Error::Corrupt(_) | Error::OtherRoot => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
+        }
+    };
+    Refusal { status, code, why }
+}

@@ -1,0 +1,252 @@
+#![forbid(unsafe_code)]
+//! Keys that seal other keys.
+//!
+//! A **data key** is 32 random bytes that somebody encrypts something with. It leaves this room twice: in
+//! clear, to be used and forgotten, and sealed, to be stored beside what it encrypted. A **named key**
+//! seals data keys and never leaves; it has versions: the newest seals, all of them open. Every data key is
+//! bound to a context (where it belongs): it opens under the same context only.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `secret` | 32 bytes that are wiped and cannot be printed |
+//! | `wrap` | one key sealed under another, bound to a context |
+//! | `root` | the root key: from a file, the environment, or MinIO's form of it |
+//! | `builtin` | named keys in the control store, sealed under the root key |
+//! | `vault` | named keys in HashiCorp Vault (transit engine) |
+//! | `cache` | data keys of remote drivers that were opened a moment ago |
+//!
+//! Invariants: what does not open gives no reason and no bytes; nothing is ever handed out unsealed in
+//! place of a key that is missing; a key name is checked before it enters a path; secrets have neither
+//! `Debug` nor `Display`; what is kept is bounded.
+//!
+//! Must never know: objects, requests, users.
+
+mod builtin;
+mod cache;
+mod error;
+mod root;
+mod secret;
+mod vault;
+mod wrap;
+
+pub use builtin::Builtin;
+pub use error::{Error, Result};
+pub use root::{Root, root_from};
+pub use secret::{Secret, random};
+pub use vault::{Vault, VaultSettings};
+pub use wrap::{derive, open, seal};
+
+use cache::Cache;
+
+/// Longest name of a key, in bytes.
+pub const MAX_NAME: usize = 80;
+
+/// A fresh data key.
+pub struct DataKey {
+    /// In clear: to be used now.
+    pub plain: Secret,
+    /// Sealed: to be stored.
+    pub sealed: Vec<u8>,
+    /// The named key that it is sealed under.
+    pub key_id: String,
+}
+
+/// What is known of a named key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyStatus {
+    /// Its name.
+    pub name: String,
+    /// The newest version, from 1; 0: the driver has no versions that it tells of.
+    pub version: u32,
+    /// Milliseconds since 1970; 0: the driver does not tell.
+    pub created_ms: i64,
+}
+
+/// Where named keys are.
+enum Driver {
+    Builtin(Builtin),
+    Vault(Vault),
+}
+
+/// Named keys, wherever they are.
+pub struct Kms {
+    driver: Driver,
+    /// The key that is used when nobody names one.
+    default: String,
+    cache: Cache,
+}
+
+/// Refuses names that could be something else in a path or a header.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_name(name: &str) -> Result<()> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    let good = (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(plain)
+        && name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    if good {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(MAX_NAME).filter(|c| !c.is_control()).collect();
+    Err(Error::Invalid(format!(
+        "\"{shown}\" cannot be the name of a key: use 1 to {MAX_NAME} letters, digits, '-', '_' and '.', \
+         beginning with a letter or digit"
+    )))
+}
+
+impl Kms {
+    /// Keys in the control store. The default key is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] (the name), [`Error::Unavailable`] (it cannot be stored).
+    pub async fn builtin(driver: Builtin, default: &str) -> Result<Kms> {
+        check_name(default)?;
+        match driver.create(default).await {
+            Ok(()) | Err(Error::Exists(_)) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(Kms::over(Driver::Builtin(driver), default))
+    }
+
+    /// Keys in Vault.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] (the name).
+    pub fn vault(driver: Vault, default: &str) -> Result<Kms> {
+        check_name(default)?;
+        Ok(Kms::over(Driver::Vault(driver), default))
+    }
+
+    fn over(driver: Driver, default: &str) -> Kms {
+        Kms { driver, default: default.to_owned(), cache: Cache::default() }
+    }
+
+    /// What kind of driver it is, and where its keys are, for people.
+    #[must_use]
+    pub fn describe(&self) -> (&'static str, String) {
+        match &self.driver {
+            Driver::Builtin(_) => ("builtin", String::new()),
+            Driver::Vault(v) => ("vault", v.endpoint().to_owned()),
+        }
+    }
+
+    /// The key that is used when nobody names one.
+    #[must_use]
+    pub fn default_key(&self) -> &str {
+        &self.default
+    }
+
+    /// A fresh data key under a named key.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
+    pub async fn generate(&self, key_id: &str, context: &[u8]) -> Result<DataKey> {
+        check_name(key_id)?;
+        let (plain, sealed) = match &self.driver {
+            Driver::Builtin(b) => b.generate(key_id, context)?,
+            Driver::Vault(v) => v.generate(key_id, context).await?,
+        };
+        Ok(DataKey { plain, sealed, key_id: key_id.to_owned() })
+    }
+
+    /// Opens a sealed data key.
+    ///
+    /// # Errors
+    /// [`Error::Sealed`] (changed, another context, another key), [`Error::Missing`],
+    /// [`Error::Unavailable`], [`Error::Refused`].
+    pub async fn open(&self, key_id: &str, sealed: &[u8], context: &[u8]) -> Result<Secret> {
+        check_name(key_id)?;
+        if let Driver::Builtin(b) = &self.driver {
+            return b.open(key_id, sealed, context);
+        }
+        let name = Cache::name(key_id, sealed, context);
+        if let Some(plain) = self.cache.get(&name) {
+            return Ok(plain);
+        }
+        let plain = match &self.driver {
+            Driver::Vault(v) => v.open(key_id, sealed, context).await?,
+            Driver::Builtin(_) => unreachable!("answered above"),
+        };
+        self.cache.put(name, &plain);
+        Ok(plain)
+    }
+
+    /// Seals a data key again, under the newest version of `to`, if it is not already. `None`: it is.
+    ///
+    /// # Errors
+    /// As [`Kms::open`].
+    pub async fn rewrap(
+        &self,
+        from: &str,
+        to: &str,
+        sealed: &[u8],
+        context: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        check_name(from)?;
+        check_name(to)?;
+        match &self.driver {
+            Driver::Builtin(b) => b.rewrap(from, to, sealed, context),
+            Driver::Vault(v) => v.rewrap(from, to, sealed, context).await,
+        }
+    }
+
+    /// Makes a named key.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Invalid`], [`Error::Unavailable`], [`Error::Refused`].
+    pub async fn create_key(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        match &self.driver {
+            Driver::Builtin(b) => b.create(name).await,
+            Driver::Vault(v) => v.create(name).await,
+        }
+    }
+
+    /// All named keys whose names begin with `prefix`, in order.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Refused`].
+    pub async fn list_keys(&self, prefix: &str) -> Result<Vec<KeyStatus>> {
+        let mut all = match &self.driver {
+            Driver::Builtin(b) => b.list(),
+            Driver::Vault(v) => v.list().await?,
+        };
+        all.retain(|k| k.name.starts_with(prefix));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    /// Whether a named key works: a data key is sealed and opened again.
+    ///
+    /// # Errors
+    /// As [`Kms::open`].
+    pub async fn key_status(&self, name: &str) -> Result<KeyStatus> {
+        check_name(name)?;
+        let key = self.generate(name, b"status").await?;
+        // Not from the cache: the driver is what is asked about.
+        let again = match &self.driver {
+            Driver::Builtin(b) => b.open(name, &key.sealed, b"status")?,
+            Driver::Vault(v) => v.open(name, &key.sealed, b"status").await?,
+        };
+        if again.expose() != key.plain.expose() {
+            return Err(Error::Sealed);
+        }
+        match &self.driver {
+            Driver::Builtin(b) => b.status(name),
+            Driver::Vault(v) => v.status(name).await,
+        }
+    }
+
+    /// Gives a named key a new version, which seals from now on; answers its number.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
+    pub async fn rotate(&self, name: &str) -> Result<u32> {
+        check_name(name)?;
+        match &self.driver {
+            Driver::Builtin(b) => b.rotate(name).await,
+            Driver::Vault(v) => v.rotate(name).await,
+        }
+    }
+}

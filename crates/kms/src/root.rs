@@ -1,0 +1,151 @@
+//! The root key: what seals the named keys that are kept here.
+//!
+//! Three forms, of which at most one may be given: 32 bytes as base64, hexadecimal digits or raw in a
+//! file; the same as text; MinIO's `name:base64`, which names the default key too. A file that others can
+//! read is refused. Neither a TPM nor a smart card is used: there is no seal to the machine, and nothing
+//! here pretends that there is.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroize;
+
+use crate::{Error, Result, Secret, check_name};
+
+/// A root key and the name of the key that MinIO's form gives.
+pub struct Root {
+    /// Seals the named keys.
+    pub key: Secret,
+    /// MinIO's form only: what the default key is called.
+    pub default: Option<String>,
+    /// Where it came from, for people.
+    pub origin: &'static str,
+}
+
+fn wrong(origin: &str) -> Error {
+    Error::Invalid(format!("{origin}: a root key is 32 bytes, as base64 (44 characters) or as 64 hexadecimal digits"))
+}
+
+/// Reads 32 bytes as text.
+fn parse(text: &str, origin: &str) -> Result<Secret> {
+    let text = text.trim();
+    let bytes = match text.len() {
+        64 => hex::decode(text).ok(),
+        _ => STANDARD.decode(text).ok(),
+    };
+    let key = bytes.and_then(Secret::take).ok_or_else(|| wrong(origin))?;
+    if key.expose().iter().all(|b| *b == key.expose()[0]) {
+        return Err(Error::Invalid(format!("{origin}: all bytes of the key are alike")));
+    }
+    Ok(key)
+}
+
+fn from_file(path: &Path) -> Result<Secret> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let origin = path.display().to_string();
+    let unreadable = |e: std::io::Error| Error::Invalid(format!("the root key in {origin} cannot be read: {e}"));
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if found.permissions().mode() & 0o077 != 0 {
+        return Err(Error::Invalid(format!(
+            "others may read {origin}: a root key must be its owner's alone (chmod 600)"
+        )));
+    }
+    if found.len() > 1024 {
+        return Err(wrong(&origin));
+    }
+    let mut bytes = std::fs::read(path).map_err(unreadable)?;
+    if bytes.len() == 32 {
+        return Secret::take(bytes).ok_or_else(|| wrong(&origin));
+    }
+    let key = match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(text, &origin),
+        Err(_) => Err(wrong(&origin)),
+    };
+    bytes.zeroize();
+    key
+}
+
+/// The root key by a file that was named, or else by variables of the environment (`variable` asks for
+/// one). `None`: there is none.
+///
+/// # Errors
+/// [`Error::Invalid`]: two forms at once, or one that cannot be used. Nothing is ever left out silently.
+pub fn root_from(file: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Result<Option<Root>> {
+    let get = |name: &str| variable(name).filter(|v| !v.is_empty());
+    let text = get("ASHLAR_KMS_ROOT_KEY");
+    let minio = get("MINIO_KMS_SECRET_KEY");
+    let minio_file = get("MINIO_KMS_SECRET_KEY_FILE");
+    let given = [file.is_some(), text.is_some(), minio.is_some(), minio_file.is_some()];
+    if given.iter().filter(|g| **g).count() > 1 {
+        return Err(Error::Invalid(
+            "more than one root key is given: keep one of --kms-root-key-file, ASHLAR_KMS_ROOT_KEY, \
+             MINIO_KMS_SECRET_KEY and MINIO_KMS_SECRET_KEY_FILE"
+                .to_owned(),
+        ));
+    }
+    let named = |text: &str, origin: &'static str| {
+        let (name, key) = text
+            .trim()
+            .split_once(':')
+            .ok_or_else(|| Error::Invalid(format!("{origin}: its form is NAME:BASE64 of 32 bytes")))?;
+        check_name(name)?;
+        Ok(Root { key: parse(key, origin)?, default: Some(name.to_owned()), origin })
+    };
+    if let Some(path) = file {
+        return Ok(Some(Root { key: from_file(path)?, default: None, origin: "a file" }));
+    }
+    if let Some(mut text) = text {
+        let key = parse(&text, "ASHLAR_KMS_ROOT_KEY");
+        text.zeroize();
+        return Ok(Some(Root { key: key?, default: None, origin: "ASHLAR_KMS_ROOT_KEY" }));
+    }
+    if let Some(path) = minio_file {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| Error::Invalid(format!("the root key in {path} cannot be read: {e}")))?;
+        return named(&text, "MINIO_KMS_SECRET_KEY_FILE").map(Some);
+    }
+    minio.map(|text| named(&text, "MINIO_KMS_SECRET_KEY")).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE64: &str = "AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=";
+
+    fn with(pairs: &[(&str, &str)]) -> Result<Option<Root>> {
+        root_from(None, |n| pairs.iter().find(|(k, _)| *k == n).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn forms() {
+        assert!(with(&[]).ok().unwrap().is_none());
+        let key = with(&[("ASHLAR_KMS_ROOT_KEY", BASE64)]).ok().unwrap().unwrap();
+        assert_eq!(key.key.expose()[31], 32);
+        let hex: String = (1..=32).map(|i| format!("{i:02x}")).collect();
+        let other = with(&[("ASHLAR_KMS_ROOT_KEY", &hex)]).ok().unwrap().unwrap();
+        assert_eq!(other.key.expose(), key.key.expose());
+        let minio = with(&[("MINIO_KMS_SECRET_KEY", &format!("my-key:{BASE64}"))]).ok().unwrap().unwrap();
+        assert_eq!((minio.key.expose(), minio.default.as_deref()), (key.key.expose(), Some("my-key")));
+        let zeros = STANDARD.encode([0; 32]);
+        for bad in ["", "x", "AQID", BASE64, ":", &format!("a/b:{BASE64}"), &format!("a:{zeros}")] {
+            let pair = [("MINIO_KMS_SECRET_KEY", bad)];
+            assert!(bad.is_empty() == with(&pair).is_ok(), "{bad}");
+        }
+        assert!(with(&[("ASHLAR_KMS_ROOT_KEY", BASE64), ("MINIO_KMS_SECRET_KEY", "a:b")]).is_err());
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("ashlar-root-{}", std::process::id()));
+        std::fs::write(&path, BASE64).unwrap();
+        let mode = |m| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(m)).unwrap();
+        mode(0o644);
+        assert!(root_from(Some(&path), |_| None).is_err());
+        mode(0o600);
+        assert!(root_from(Some(&path), |_| None).ok().unwrap().is_some());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

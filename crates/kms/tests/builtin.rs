@@ -1,0 +1,86 @@
+//! The built-in driver: versions, restarts, another root key; nothing in clear.
+
+mod common;
+
+use ashlar_kms::{Builtin, Error, Kms, Secret};
+use common::{again, create};
+
+fn root(n: u8) -> Secret {
+    Secret::new([n; 32])
+}
+
+async fn kms(control: ashlar_cluster::Control, n: u8, old: Option<u8>) -> Result<Kms, Error> {
+    let old = old.map(root);
+    let driver = Builtin::open_keys(control, root(n), old.as_ref(), || 1_700_000_000_000).await?;
+    Kms::builtin(driver, "main").await
+}
+
+#[tokio::test]
+async fn versions_open_what_they_sealed_after_every_restart() {
+    let (control, slots) = create().await;
+    let k = kms(control.clone(), 1, None).await.ok().unwrap();
+    let first = k.generate("main", b"here").await.ok().unwrap();
+    assert_eq!(k.rotate("main").await.ok(), Some(2));
+    let second = k.generate("main", b"here").await.ok().unwrap();
+    k.create_key("other").await.ok().unwrap();
+    assert!(matches!(k.create_key("other").await, Err(Error::Exists(_))));
+    assert!(matches!(k.create_key("../x").await, Err(Error::Invalid(_))));
+    assert!(matches!(k.generate("nobody", b"").await, Err(Error::Missing(_))));
+    drop(k);
+    control.close().await;
+
+    let control = again(&slots).await;
+    let k = kms(control.clone(), 1, None).await.ok().unwrap();
+    for made in [&first, &second] {
+        let plain = k.open("main", &made.sealed, b"here").await.ok().unwrap();
+        assert_eq!(plain.expose(), made.plain.expose());
+        for (name, context) in [("main", &b"there"[..]), ("other", b"here")] {
+            assert!(matches!(k.open(name, &made.sealed, context).await, Err(Error::Sealed)));
+        }
+        for at in 0..made.sealed.len() {
+            let mut bad = made.sealed.clone();
+            bad[at] ^= 1;
+            assert!(k.open("main", &bad, b"here").await.is_err(), "byte {at}");
+            assert!(k.open("main", &made.sealed[..at], b"here").await.is_err(), "cut at {at}");
+        }
+    }
+    let newest = k.rewrap("main", "main", &first.sealed, b"here").await.ok().unwrap().unwrap();
+    assert_eq!(k.open("main", &newest, b"here").await.ok().unwrap().expose(), first.plain.expose());
+    assert!(k.rewrap("main", "main", &newest, b"here").await.ok().unwrap().is_none());
+    assert!(k.rewrap("main", "main", &second.sealed, b"here").await.ok().unwrap().is_none());
+    assert!(k.rewrap("main", "main", &first.sealed, b"there").await.is_err());
+    let moved = k.rewrap("main", "other", &first.sealed, b"here").await.ok().unwrap().unwrap();
+    assert_eq!(k.open("other", &moved, b"here").await.ok().unwrap().expose(), first.plain.expose());
+    let all = k.list_keys("").await.ok().unwrap();
+    assert_eq!(all.iter().map(|k| (k.name.as_str(), k.version)).collect::<Vec<_>>(), [("main", 2), ("other", 1)]);
+    assert_eq!(k.list_keys("o").await.ok().unwrap().len(), 1);
+    assert_eq!(k.key_status("main").await.ok().unwrap().version, 2);
+    control.close().await;
+}
+
+#[tokio::test]
+async fn another_root_key() {
+    let (control, slots) = create().await;
+    let made = {
+        let k = kms(control.clone(), 1, None).await.ok().unwrap();
+        k.generate("main", b"here").await.ok().unwrap()
+    };
+    control.close().await;
+    let control = again(&slots).await;
+    assert!(matches!(kms(control.clone(), 2, None).await.err(), Some(Error::OtherRoot)));
+    assert!(matches!(kms(control.clone(), 2, Some(3)).await.err(), Some(Error::OtherRoot)));
+    let k = kms(control.clone(), 2, Some(1)).await.ok().unwrap();
+    assert_eq!(k.open("main", &made.sealed, b"here").await.ok().unwrap().expose(), made.plain.expose());
+    drop(k);
+    control.close().await;
+    let control = again(&slots).await;
+    assert!(matches!(kms(control.clone(), 1, None).await.err(), Some(Error::OtherRoot)), "sealed anew");
+    let k = kms(control.clone(), 2, None).await.ok().unwrap();
+    assert_eq!(k.open("main", &made.sealed, b"here").await.ok().unwrap().expose(), made.plain.expose());
+    control.close().await;
+    let stored = slots.bytes();
+    assert!(stored.windows(8).any(|w| w == b"kms/key/"));
+    for secret in [&[1u8; 32], &[2; 32], made.plain.expose()] {
+        assert!(!stored.windows(32).any(|w| w == secret));
+    }
+}

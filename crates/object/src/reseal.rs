@@ -1,0 +1,48 @@
+//! Envelopes sealed anew: a change of the record alone, that moves no data.
+
+use ashlar_format::{Version, VersionId};
+
+use crate::get::find;
+use crate::seal::{self, Sealed};
+use crate::store::By;
+use crate::{Error, Result, Store};
+
+impl Store {
+    /// Replaces the envelope of a version, if it still is `from`: parts, ETag and time stay, so a locked
+    /// version may be sealed anew. Every version of the key that has the same envelope, since it shares
+    /// the data, gets the new one. False: it is another one now.
+    ///
+    /// # Errors
+    /// As [`Store::get`], and `InvalidArgument` (the envelope is too long), `Conflict`.
+    pub async fn replace_envelope(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<VersionId>,
+        from: &str,
+        to: &str,
+    ) -> Result<bool> {
+        seal::check_envelope(to)?;
+        let live = self.inner.registry.live(bucket)?;
+        let key = self.inner.object_key(&live.bucket(), key)?;
+        let decide = |list: &[Version], _: &crate::Bucket| {
+            let index = find(list, version)?;
+            let same = |v: &Version| Sealed::of(&v.meta).map(|s| s.filter(|s| s.envelope == from));
+            if same(&list[index])?.is_none() {
+                return Ok((None, false));
+            }
+            let mut next = list.to_vec();
+            for v in &mut next {
+                if let Ok(Some(sealed)) = same(v) {
+                    let envelope = to.to_owned();
+                    seal::set(&mut v.meta, &Sealed { envelope, ..sealed });
+                }
+            }
+            Ok((Some(next), true))
+        };
+        match self.inner.change(&live, &key, None, false, By { version, ..By::default() }, decide).await {
+            Err(Error::Busy) => Err(Error::Conflict),
+            other => other,
+        }
+    }
+}

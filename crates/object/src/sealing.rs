@@ -1,0 +1,217 @@
+//! An encrypted body on its way in and out.
+//!
+//! In: plaintext is copied into the stripe buffer, as it is without encryption, and sealed there in place
+//! when its package is full; only a package that crosses the end of a stripe goes through a buffer of its
+//! own. Out: packages are opened from the rows that the drives gave into an outgoing buffer; only one that
+//! crosses the end of a row is put together first. So either way costs one pass of the cipher and no copy
+//! that was not there before.
+//!
+//! Invariants: nothing leaves that was not authenticated; memory is one package per body in, and
+//! [`BATCH`] bytes and one package per body out.
+
+use std::ops::Range;
+
+use ashlar_machine::{Buf, BufferPool};
+use bytes::Bytes;
+
+use crate::backend::{Reader, Writer};
+use crate::seal::{ContentKey, PACKAGE, Packages, Seal, Sealed, TAG, WHOLE};
+use crate::{Error, Result};
+
+/// Plaintext bytes that are opened at once: whole packages.
+const BATCH: usize = 4 * PACKAGE;
+
+/// Seals one body.
+pub(crate) struct Sealing {
+    packages: Packages,
+    /// The package being filled, and the bytes of it that are there.
+    index: u64,
+    filled: usize,
+    /// The package, while it lies across two stripes.
+    apart: Vec<u8>,
+}
+
+impl Sealing {
+    pub(crate) fn new(seal: &Seal, nonce: &[u8; 16], number: u16, plain: u64) -> Sealing {
+        let packages = Packages::new(&seal.key, seal.cipher, nonce, number, plain);
+        Sealing { packages, index: 0, filled: 0, apart: Vec::new() }
+    }
+
+    /// Takes plaintext; never more in all than was announced.
+    pub(crate) async fn write(&mut self, writer: &mut Writer, mut data: &[u8]) -> Result<()> {
+        while !data.is_empty() {
+            let plain = self.packages.len(self.index);
+            let take = data.len().min(plain - self.filled);
+            let done = self.filled + take == plain;
+            let inside = match writer.space(plain + TAG).await? {
+                Some(space) => {
+                    space[self.filled..self.filled + take].copy_from_slice(&data[..take]);
+                    if done {
+                        self.packages.seal(self.index, space);
+                    }
+                    true
+                }
+                None => {
+                    self.apart.resize(plain + TAG, 0);
+                    self.apart[self.filled..self.filled + take].copy_from_slice(&data[..take]);
+                    if done {
+                        self.packages.seal(self.index, &mut self.apart);
+                    }
+                    false
+                }
+            };
+            data = &data[take..];
+            self.filled += take;
+            if done {
+                if inside {
+                    writer.filled(plain + TAG).await?;
+                } else {
+                    writer.copy(&self.apart).await?;
+                }
+                self.index += 1;
+                self.filled = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stored bytes that have to be read for the plain bytes `range` of a part of `plain` bytes.
+pub(crate) fn stored_range(range: &Range<u64>, plain: u64) -> Range<u64> {
+    let (package, whole) = (PACKAGE as u64, WHOLE as u64);
+    if range.is_empty() {
+        return 0..0;
+    }
+    let first = range.start / package;
+    let end = range.end.div_ceil(package);
+    first * whole..crate::seal::sealed_len(plain).min(end * whole)
+}
+
+/// Opens a range of one part.
+pub(crate) struct Unsealing {
+    packages: Packages,
+    /// The next package.
+    index: u64,
+    /// Plain bytes to leave out at the beginning, and to give in all.
+    skip: usize,
+    remaining: u64,
+    /// What came from the drives and was not opened yet.
+    piece: Bytes,
+    /// The package, while it lies across two rows.
+    apart: Vec<u8>,
+}
+
+impl Unsealing {
+    /// `range`: plain bytes of part `number` that has `plain` bytes.
+    pub(crate) fn new(
+        key: &ContentKey,
+        sealed: &Sealed,
+        nonce: &[u8; 16],
+        number: u16,
+        plain: u64,
+        range: &Range<u64>,
+    ) -> Unsealing {
+        Unsealing {
+            packages: Packages::new(key, sealed.cipher, nonce, number, plain),
+            index: range.start / PACKAGE as u64,
+            skip: (range.start % PACKAGE as u64) as usize,
+            remaining: range.end - range.start,
+            piece: Bytes::new(),
+            apart: Vec::new(),
+        }
+    }
+
+    /// The next plain bytes; `None` after the last of the range.
+    pub(crate) async fn next(
+        &mut self,
+        reader: &mut Reader,
+        pool: Option<&BufferPool>,
+    ) -> Option<Result<Bytes>> {
+        if self.remaining == 0 {
+            return None;
+        }
+        Some(self.batch(reader, pool).await)
+    }
+
+    async fn batch(&mut self, reader: &mut Reader, pool: Option<&BufferPool>) -> Result<Bytes> {
+        // Whole packages that hold the next bytes of the range, as far as one batch goes.
+        let from = self.index * PACKAGE as u64;
+        let end = from + self.skip as u64 + self.remaining;
+        let len = (end.div_ceil(PACKAGE as u64) * PACKAGE as u64).min(self.packages.plain) - from;
+        let len = len.min(BATCH as u64) as usize;
+        let mut out = Out::new(pool, len);
+        let mut at = 0;
+        while at < len {
+            let plain = self.packages.len(self.index);
+            self.open_next(reader, &mut out.bytes()[at..at + plain]).await?;
+            at += plain;
+        }
+        let take = (len - self.skip).min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
+        let bytes = out.freeze().slice(self.skip..self.skip + take);
+        self.skip = 0;
+        self.remaining -= take as u64;
+        Ok(bytes)
+    }
+
+    async fn open_next(&mut self, reader: &mut Reader, out: &mut [u8]) -> Result<()> {
+        let whole = out.len() + TAG;
+        if self.piece.is_empty() {
+            self.piece = piece(reader).await?;
+        }
+        if self.piece.len() >= whole {
+            self.packages.open(self.index, &self.piece[..whole], out)?;
+            bytes::Buf::advance(&mut self.piece, whole);
+        } else {
+            self.apart.clear();
+            while self.apart.len() < whole {
+                if self.piece.is_empty() {
+                    self.piece = piece(reader).await?;
+                }
+                let take = self.piece.len().min(whole - self.apart.len());
+                self.apart.extend_from_slice(&self.piece[..take]);
+                bytes::Buf::advance(&mut self.piece, take);
+            }
+            self.packages.open(self.index, &self.apart, out)?;
+        }
+        self.index += 1;
+        Ok(())
+    }
+}
+
+async fn piece(reader: &mut Reader) -> Result<Bytes> {
+    match reader.next().await {
+        Some(piece) => piece,
+        None => Err(Error::Corrupt("an encrypted part is shorter than its record says".to_owned())),
+    }
+}
+
+/// A buffer of the pool, or of the allocator where there is no pool (stores in memory).
+enum Out {
+    Pool(Buf),
+    Heap(Vec<u8>),
+}
+
+impl Out {
+    fn new(pool: Option<&BufferPool>, len: usize) -> Out {
+        match pool {
+            // A reader holds rows already: it never waits for more. What goes beyond the ceiling is one
+            // batch per open read.
+            Some(pool) => Out::Pool(pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len))),
+            None => Out::Heap(vec![0; len]),
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Out::Pool(buf) => buf,
+            Out::Heap(v) => v,
+        }
+    }
+
+    fn freeze(self) -> Bytes {
+        match self {
+            Out::Pool(buf) => buf.freeze(),
+            Out::Heap(v) => v.into(),
+        }
+    }
+}

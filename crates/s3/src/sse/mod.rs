@@ -1,0 +1,385 @@
+//! Server-side encryption: what requests ask for, where content keys come from, what answers say.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `ask` | the headers of the three kinds, checked; keys that customers bring |
+//! | `envelope` | what is kept with a version to find its key again |
+//! | `bucket` | the default of a bucket; `?encryption` |
+//!
+//! Three kinds: SSE-S3 (`AES256`: the default key of the key service), SSE-KMS (`aws:kms`: a named key),
+//! SSE-C (the customer brings the key with every request; it is not kept, nor a digest of it). Each version
+//! has a content key of its own, sealed for exactly its bucket and key.
+//!
+//! Invariants: what asks for encryption is encrypted or refused, never stored in clear; a bucket's default
+//! that cannot be read lets nothing be written; SSE-C goes over TLS only; which of the key's bytes were
+//! wrong is never said. Texts of errors: Amazon S3 API Reference, and MinIO where AWS has no such case.
+//!
+//! Must never know: how packages look, where named keys are.
+
+mod ask;
+pub mod bucket;
+mod envelope;
+
+use std::sync::Arc;
+
+use ashlar_kms::{DataKey, Kms, Secret};
+use ashlar_object::{BucketId, Cipher, ContentKey, Object, Seal, Sealed};
+use http::HeaderMap;
+use http::header::HeaderName;
+
+use crate::fault::{Code, Fault, Outcome};
+use crate::ops::{Answer, Call, Context};
+
+pub use ask::{Allowed, Asked, CustomerKey, Side, asked, customer, gives_any, refuse};
+pub use envelope::{Envelope, Kind};
+
+const KIND: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
+const KEY_ID: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-aws-kms-key-id");
+const CONTEXT: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-context");
+const BUCKET_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-bucket-key-enabled");
+const CUSTOMER: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
+const CUSTOMER_MD5: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-key-md5");
+/// How AWS's clients name keys of this kind; it is MinIO's form.
+const ARN: &str = "arn:aws:kms:";
+
+/// What requests for encryption need.
+#[derive(Clone, Default)]
+pub struct Encryption {
+    /// Where named keys are; `None`: SSE-S3 and SSE-KMS are refused.
+    pub kms: Option<Arc<Kms>>,
+    /// The cipher of new versions; `None`: the quicker one on this machine.
+    pub cipher: Option<Cipher>,
+}
+
+/// How a new version is encrypted.
+pub struct Made {
+    /// For the store.
+    pub seal: Seal,
+    /// For the answer.
+    pub envelope: Envelope,
+    customer_md5: Option<String>,
+}
+
+impl Made {
+    /// Says in the answer how the version is encrypted.
+    pub fn show(&self, answer: &mut Answer) {
+        show(answer, &self.envelope, self.customer_md5.as_deref());
+    }
+}
+
+/// What a content key is bound to: the bucket (for life, not by name), the key, and the client's context.
+fn context(bucket: BucketId, key: &str, given: &str) -> Vec<u8> {
+    let length = (key.len() as u32).to_be_bytes();
+    [b"ashlar object 1", &bucket.0[..], &length, key.as_bytes(), given.as_bytes()].concat()
+}
+
+/// Errors of the key service as S3 says them.
+fn of_kms(error: ashlar_kms::Error) -> Fault {
+    use ashlar_kms::Error as E;
+    let text = error.to_string();
+    match error {
+        E::Missing(name) => Fault::with(Code::KMS_NOT_FOUND, format!("Invalid keyId '{name}'")),
+        E::Exists(_) | E::Invalid(_) => Fault::with(Code::INVALID_ARGUMENT, text),
+        E::Refused(_) => Fault::with(
+            Code::ACCESS_DENIED,
+            "The key service refuses to use the key. Let this server use it, or name another key.",
+        )
+        .because(text),
+        E::Unavailable(_) => {
+            Fault::with(Code::UNAVAILABLE, "The key service cannot be reached. Try again.").because(text)
+        }
+        E::Sealed | E::Corrupt(_) | E::OtherRoot => Fault::with(
+            Code::INTERNAL,
+            "The key of the object does not open. Bring back the key service's keys that it was written with.",
+        )
+        .because(text),
+    }
+}
+
+fn kms(cx: &Context) -> Outcome<&Arc<Kms>> {
+    cx.encryption.kms.as_ref().ok_or_else(|| {
+        Fault::with(
+            Code::NOT_IMPLEMENTED,
+            "Server side encryption specified but KMS is not configured. Start the server with a root key \
+             (--kms-root-key-file) or a key service.",
+        )
+    })
+}
+
+/// How a new version is to be encrypted: as the request asks, or by the bucket's default.
+pub async fn for_new(
+    cx: &Context,
+    bucket: &str,
+    key: &str,
+    headers: &HeaderMap,
+    tls: bool,
+) -> Outcome<Option<Made>> {
+    let asked = bucket::or_default(cx, bucket, asked(headers, tls)?)?;
+    match asked {
+        Asked::Nothing => Ok(None),
+        asked => make(cx, bucket, key, asked).await.map(Some),
+    }
+}
+
+/// A fresh content key for what is asked for.
+pub async fn make(cx: &Context, bucket: &str, key: &str, asked: Asked) -> Outcome<Made> {
+    let id = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, key))?.id;
+    let cipher = cx.encryption.cipher.unwrap_or_else(Cipher::best);
+    let (plain, envelope, customer_md5, md5) = match asked {
+        Asked::Nothing => return Err(Fault::internal("nothing asks for encryption")),
+        Asked::S3 => {
+            let kms = kms(cx)?;
+            let made = kms.generate(kms.default_key(), &context(id, key, "")).await.map_err(of_kms)?;
+            let DataKey { plain, sealed, key_id } = made;
+            (plain, Envelope::s3(key_id, sealed), None, true)
+        }
+        Asked::Kms { key_id, context: given, bucket_key } => {
+            let kms = kms(cx)?;
+            let name = key_id.as_deref().unwrap_or_else(|| kms.default_key());
+            let made = kms.generate(name, &context(id, key, &given)).await.map_err(of_kms)?;
+            let DataKey { plain, sealed, key_id } = made;
+            (plain, Envelope::kms(key_id, sealed, given, bucket_key), None, false)
+        }
+        Asked::Customer(customer) => {
+            let plain = Secret::generate();
+            let sealed = ashlar_kms::seal(&customer.key, &plain, &context(id, key, ""));
+            (plain, Envelope::customer(sealed), Some(customer.md5), false)
+        }
+    };
+    let seal = Seal { key: ContentKey::new(*plain.expose()), cipher, envelope: envelope.text(), md5 };
+    Ok(Made { seal, envelope, customer_md5 })
+}
+
+/// The content key again; `customer`: what the request brings.
+pub async fn open(
+    cx: &Context,
+    bucket: &str,
+    key: &str,
+    envelope: &Envelope,
+    customer: Option<&CustomerKey>,
+) -> Outcome<ContentKey> {
+    let id = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, key))?.id;
+    let context = context(id, key, &envelope.context);
+    let plain = match (envelope.kind, customer) {
+        (Kind::Customer, None) => {
+            return Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.",
+            ));
+        }
+        (Kind::Customer, Some(customer)) => ashlar_kms::open(&customer.key, &envelope.sealed, &context)
+            .map_err(|_| {
+                Fault::with(
+                    Code::ACCESS_DENIED,
+                    "Access Denied: the key is not the one that the object was stored with.",
+                )
+            })?,
+        (_, Some(_)) => return Err(not_applicable()),
+        (_, None) => {
+            kms(cx)?.open(&envelope.key_id, &envelope.sealed, &context).await.map_err(of_kms)?
+        }
+    };
+    Ok(ContentKey::new(*plain.expose()))
+}
+
+fn not_applicable() -> Fault {
+    Fault::with(Code::INVALID_REQUEST, "The encryption parameters are not applicable to this object.")
+}
+
+/// The envelope of what is stored.
+pub fn envelope(sealed: &Sealed) -> Outcome<Envelope> {
+    Envelope::parse(&sealed.envelope).ok_or_else(|| Fault::internal("an envelope cannot be read"))
+}
+
+/// How a version that was found is encrypted, and its key as far as it is needed.
+pub struct Found {
+    envelope: Option<(Envelope, Option<String>)>,
+    /// The key, if it was needed.
+    pub key: Option<ContentKey>,
+}
+
+impl Found {
+    /// Looks at an object that is read. `needed`: bytes or checksums are asked for. The key of SSE-C is
+    /// always checked.
+    pub async fn of(cx: &Context, call: &Call, object: &mut Object, needed: bool) -> Outcome<Found> {
+        let customer = customer(&call.headers, Side::Here, call.tls)?;
+        Found::with(cx, (&call.bucket, &call.key), object, customer, needed).await
+    }
+
+    /// As [`Found::of`], of any object.
+    pub async fn with(
+        cx: &Context,
+        (bucket, key): (&str, &str),
+        object: &mut Object,
+        customer: Option<CustomerKey>,
+        needed: bool,
+    ) -> Outcome<Found> {
+        let Some(sealed) = object.sealed() else {
+            return match customer {
+                None => Ok(Found { envelope: None, key: None }),
+                Some(_) => Err(not_applicable()),
+            };
+        };
+        let envelope = envelope(sealed)?;
+        let key = if needed || customer.is_some() || envelope.kind == Kind::Customer {
+            Some(open(cx, bucket, key, &envelope, customer.as_ref()).await?)
+        } else {
+            None
+        };
+        if let Some(key) = &key {
+            object.unlock(key);
+        }
+        Ok(Found { envelope: Some((envelope, customer.map(|c| c.md5))), key })
+    }
+
+    /// The envelope, if it is encrypted.
+    pub fn envelope(&self) -> Option<&Envelope> {
+        self.envelope.as_ref().map(|(e, _)| e)
+    }
+
+    /// Says in the answer how the version is encrypted.
+    pub fn show(&self, answer: &mut Answer) {
+        if let Some((envelope, md5)) = &self.envelope {
+            show(answer, envelope, md5.as_deref());
+        }
+    }
+}
+
+/// Says in the answer how a version is encrypted.
+pub fn show(answer: &mut Answer, envelope: &Envelope, customer_md5: Option<&str>) {
+    match envelope.kind {
+        Kind::S3 => {
+            answer.set(KIND, "AES256");
+        }
+        Kind::Kms => {
+            answer.set(KIND, "aws:kms");
+            answer.set(KEY_ID, format!("{ARN}{}", envelope.key_id));
+            if envelope.bucket_key {
+                answer.set(BUCKET_KEY, "true");
+            }
+        }
+        Kind::Customer => {
+            answer.set(CUSTOMER, "AES256");
+            if let Some(md5) = customer_md5 {
+                answer.set(CUSTOMER_MD5, md5);
+            }
+        }
+    }
+}
+
+/// The key of an upload's parts.
+pub async fn of_upload(
+    cx: &Context,
+    call: &Call,
+    sealed: Option<&Sealed>,
+) -> Outcome<Option<(Envelope, ContentKey, Option<String>)>> {
+    let customer = customer(&call.headers, Side::Here, call.tls)?;
+    let Some(sealed) = sealed else {
+        return if customer.is_some() { Err(not_applicable()) } else { Ok(None) };
+    };
+    let envelope = envelope(sealed)?;
+    if envelope.kind == Kind::Customer && customer.is_none() {
+        return Err(Fault::with(
+            Code::INVALID_REQUEST,
+            "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.",
+        ));
+    }
+    let key = open(cx, &call.bucket, &call.key, &envelope, customer.as_ref()).await;
+    let key = key.map_err(|fault| match (envelope.kind, fault.code()) {
+        (Kind::Customer, Code::ACCESS_DENIED) => Fault::with(
+            Code::INVALID_REQUEST,
+            "The provided encryption parameters did not match the ones used originally to initiate the multipart upload.",
+        ),
+        _ => fault,
+    })?;
+    Ok(Some((envelope, key, customer.map(|c| c.md5))))
+}
+
+/// An envelope sealed anew under the newest version of its key (`to`: of another key). `None`: it is, or
+/// its key is the customer's.
+///
+/// # Errors
+/// As [`Kms::rewrap`].
+pub async fn rewrap(
+    kms: &Kms,
+    (bucket, key): (BucketId, &str),
+    text: &str,
+    to: Option<&str>,
+) -> ashlar_kms::Result<Option<String>> {
+    let mut envelope = Envelope::parse(text)
+        .ok_or_else(|| ashlar_kms::Error::Corrupt("an envelope cannot be read".to_owned()))?;
+    if envelope.kind == Kind::Customer {
+        return Ok(None);
+    }
+    let context = context(bucket, key, &envelope.context);
+    let to = to.unwrap_or(&envelope.key_id).to_owned();
+    let Some(sealed) = kms.rewrap(&envelope.key_id, &to, &envelope.sealed, &context).await? else {
+        return Ok(None);
+    };
+    (envelope.sealed, envelope.key_id) = (sealed, to);
+    Ok(Some(envelope.text()))
+}
+
+/// How a copy is encrypted: shares the data if that is possible, else a fresh key. `another_sum`: a checksum
+/// is asked for, which may need the data.
+pub async fn for_copy(
+    cx: &Context,
+    call: &Call,
+    source: &Found,
+    same_key: bool,
+    another_sum: bool,
+) -> Outcome<(ashlar_object::CopySeal, Shown)> {
+    use ashlar_object::CopySeal;
+    let asked = bucket::or_default(cx, &call.bucket, asked(&call.headers, call.tls)?)?;
+    let plain = |asked: &Asked| matches!(asked, Asked::Nothing);
+    if plain(&asked) {
+        return Ok((CopySeal::Plain, Shown(None)));
+    }
+    if let Some(old) = source.envelope().filter(|_| same_key && !another_sum) {
+        match &asked {
+            Asked::S3 if old.kind == Kind::S3 => {
+                return Ok((CopySeal::Kept, Shown(Some((old.clone(), None)))));
+            }
+            Asked::Kms { key_id, context, .. } if old.kind == Kind::Kms => {
+                let name = match key_id {
+                    Some(name) => name.as_str(),
+                    None => kms(cx)?.default_key(),
+                };
+                if name == old.key_id && *context == old.context {
+                    return Ok((CopySeal::Kept, Shown(Some((old.clone(), None)))));
+                }
+            }
+            Asked::Customer(customer) if old.kind == Kind::Customer => {
+                if let Some(text) = rewrapped(cx, call, source, customer)? {
+                    let envelope = Envelope::customer(text);
+                    let shown = Shown(Some((envelope.clone(), Some(customer.md5.clone()))));
+                    return Ok((CopySeal::Envelope(envelope.text()), shown));
+                }
+            }
+            _ => {}
+        }
+    }
+    let made = make(cx, &call.bucket, &call.key, asked).await?;
+    let shown = Shown(Some((made.envelope, made.customer_md5)));
+    Ok((CopySeal::Fresh(made.seal), shown))
+}
+
+/// The same content key under another key of the customer's.
+fn rewrapped(cx: &Context, call: &Call, source: &Found, to: &CustomerKey) -> Outcome<Option<Vec<u8>>> {
+    let Some(key) = &source.key else { return Ok(None) };
+    let id = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?.id;
+    let plain = Secret::new(*key.expose());
+    Ok(Some(ashlar_kms::seal(&to.key, &plain, &context(id, &call.key, ""))))
+}
+
+/// What an answer says.
+pub struct Shown(Option<(Envelope, Option<String>)>);
+
+impl Shown {
+    /// Says it.
+    pub fn show(&self, answer: &mut Answer) {
+        if let Some((envelope, md5)) = &self.0 {
+            show(answer, envelope, md5.as_deref());
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Server-side encryption on the wire: the three kinds, their headers and errors, bucket defaults.
+
+mod common;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::*;
+
+const SSE: &str = "x-amz-server-side-encryption";
+const KEY_ID: &str = "x-amz-server-side-encryption-aws-kms-key-id";
+
+/// The three headers of a customer's key.
+fn customer(key: u8, source: bool) -> [(String, String); 3] {
+    let prefix = if source { "x-amz-copy-source-server-side-encryption" } else { SSE };
+    let bytes = [key; 32];
+    [
+        (format!("{prefix}-customer-algorithm"), "AES256".into()),
+        (format!("{prefix}-customer-key"), STANDARD.encode(bytes)),
+        (format!("{prefix}-customer-key-MD5"), md5_base64(&bytes)),
+    ]
+}
+
+trait With {
+    fn with(self, key: u8) -> Req;
+    fn from(self, key: u8) -> Req;
+}
+
+impl With for Req {
+    fn with(mut self, key: u8) -> Req {
+        self.headers.extend(customer(key, false));
+        self
+    }
+    fn from(mut self, key: u8) -> Req {
+        self.headers.extend(customer(key, true));
+        self
+    }
+}
+
+#[test]
+fn sse_s3_and_kms() {
+    let (s, ..) = encrypting(false);
+    let body = noise(300_000, 1);
+    let r = s.req("PUT", "/b-1/a").header(SSE, "AES256").body(&body).send().expect(200);
+    assert_eq!(r.header(SSE), Some("AES256"));
+    assert_eq!(r.header("etag").unwrap(), format!("\"{}\"", md5_hex(&body)), "as AWS: the MD5");
+    let crc = checksum("CRC64NVME", &body);
+    assert_eq!(r.header("x-amz-checksum-crc64nvme"), Some(crc.as_str()));
+    let r = s.get("/b-1/a").expect(200);
+    assert!(r.body == body && r.header(SSE) == Some("AES256") && r.header(KEY_ID).is_none());
+    for (range, from, to) in [("bytes=0-0", 0, 1), ("bytes=65530-65540", 65530, 65541), ("bytes=-7", 299_993, 300_000)]
+    {
+        let r = s.req("GET", "/b-1/a").header("range", range).send().expect(206);
+        assert_eq!(r.body, body[from..to], "{range}");
+    }
+    let r = s.req("HEAD", "/b-1/a").header("x-amz-checksum-mode", "ENABLED").send().expect(200);
+    assert_eq!(r.header("x-amz-checksum-crc64nvme"), Some(crc.as_str()));
+    assert_eq!((r.header(SSE), r.header("content-length")), (Some("AES256"), Some("300000")));
+
+    let context = STANDARD.encode("{\"team\":\"a\"}");
+    let r = s
+        .req("PUT", "/b-1/k")
+        .header(SSE, "aws:kms")
+        .header(KEY_ID, "other")
+        .header("x-amz-server-side-encryption-context", &context)
+        .header("x-amz-server-side-encryption-bucket-key-enabled", "true")
+        .header("content-md5", md5_base64(&body))
+        .body(&body)
+        .send()
+        .expect(200);
+    assert_eq!((r.header(SSE), r.header(KEY_ID)), (Some("aws:kms"), Some("arn:aws:kms:other")));
+    assert_eq!(r.header("x-amz-server-side-encryption-bucket-key-enabled"), Some("true"));
+    assert!(!r.header("etag").unwrap().contains(&md5_hex(&body)), "no digest of the plaintext");
+    let r = s.get("/b-1/k").expect(200);
+    assert!(r.body == body && r.header(KEY_ID) == Some("arn:aws:kms:other"));
+    let bad = s.req("PUT", "/b-1/k").header(SSE, "aws:kms").header("content-md5", md5_base64(b"x"));
+    bad.body(&body).send().refused(400, "BadDigest");
+    // MinIO's form of an ARN; the default key.
+    let r = s.req("PUT", "/b-1/k").header(SSE, "aws:kms").header(KEY_ID, "arn:aws:kms:other").send();
+    r.expect(200);
+    let r = s.req("PUT", "/b-1/k").header(SSE, "aws:kms").body("x").send().expect(200);
+    assert_eq!(r.header(KEY_ID), Some("arn:aws:kms:main"));
+}
+
+#[test]
+fn what_is_refused() {
+    let (s, ..) = encrypting(true);
+    let put = || s.req("PUT", "/b-1/k").body("x");
+    put().header(SSE, "rot13").send().refused(400, "InvalidArgument");
+    put().header(SSE, "aws:kms:dsse").send().refused(501, "NotImplemented");
+    put().header(SSE, "AES256").header(KEY_ID, "other").send().refused(400, "InvalidArgument");
+    put().header(KEY_ID, "other").send().refused(400, "InvalidArgument");
+    put().header(SSE, "AES256").with(1).send().refused(400, "InvalidArgument");
+    for id in ["nobody", "../x", "a b"] {
+        put().header(SSE, "aws:kms").header(KEY_ID, id).send().refused(400, "KMS.NotFoundException");
+    }
+    let context = "x-amz-server-side-encryption-context";
+    for bad in ["!", "e30", &STANDARD.encode("[1]")] {
+        put().header(SSE, "aws:kms").header(context, bad).send().refused(400, "InvalidArgument");
+    }
+    put().header("x-amz-server-side-encryption-new", "x").send().refused(501, "NotImplemented");
+    s.req("GET", "/b-1/k").header(SSE, "AES256").send().refused(400, "InvalidArgument");
+    s.req("DELETE", "/b-1/k").header(SSE, "AES256").send().refused(501, "NotImplemented");
+    s.get("/b-1/k").expect(404);
+    let part = |change: &dyn Fn(&mut [(String, String); 3])| {
+        let mut headers = customer(1, false);
+        change(&mut headers);
+        let mut req = put();
+        req.headers.extend(headers.into_iter().filter(|(n, _)| !n.is_empty()));
+        req.send()
+    };
+    part(&|h| h[0].1 = "AES128".into()).refused(400, "InvalidEncryptionAlgorithmError");
+    for i in 0..3 {
+        part(&|h| h[i].0.clear()).refused(400, "InvalidArgument");
+    }
+    part(&|h| h[1].1 = STANDARD.encode([1; 31])).refused(400, "InvalidArgument");
+    part(&|h| h[2].1 = md5_base64(b"x")).refused(400, "InvalidArgument");
+    // Without TLS.
+    let (open, ..) = encrypting(false);
+    open.req("PUT", "/b-1/k").with(1).body("x").send().refused(400, "InvalidRequest");
+    // Without keys.
+    let none = server();
+    none.req("PUT", "/b-1/k").header(SSE, "AES256").body("x").send().refused(501, "NotImplemented");
+    none.req("PUT", "/b-1/k").header(SSE, "aws:kms").body("x").send().refused(501, "NotImplemented");
+    none.get("/b-1/k").expect(404);
+}
+
+#[test]
+fn sse_c() {
+    let (s, ..) = encrypting(true);
+    let body = noise(200_000, 2);
+    let r = s.req("PUT", "/b-1/c").with(1).body(&body).send().expect(200);
+    let algorithm = "x-amz-server-side-encryption-customer-algorithm";
+    let md5 = "x-amz-server-side-encryption-customer-key-md5";
+    assert_eq!((r.header(algorithm), r.header(SSE)), (Some("AES256"), None));
+    assert_eq!(r.header(md5), Some(md5_base64(&[1; 32]).as_str()));
+    for method in ["GET", "HEAD"] {
+        let r = s.req(method, "/b-1/c").send().expect(400);
+        assert!(method == "HEAD" || r.code() == "InvalidRequest");
+        let r = s.req(method, "/b-1/c").with(2).send().expect(403);
+        assert!(method == "HEAD" || r.code() == "AccessDenied");
+        let r = s.req(method, "/b-1/c").with(1).send().expect(200);
+        assert_eq!(r.header(algorithm), Some("AES256"));
+        assert!(method == "HEAD" || r.body == body);
+    }
+    let attributes = || {
+        let req = s.req("GET", "/b-1/c").q("attributes", "");
+        req.header("x-amz-object-attributes", "Checksum,ObjectSize")
+    };
+    attributes().send().refused(400, "InvalidRequest");
+    let r = attributes().with(1).send().expect(200);
+    assert_eq!(r.tag("ObjectSize").unwrap(), "200000");
+    assert_eq!(r.tag("ChecksumCRC64NVME").unwrap(), checksum("CRC64NVME", &body));
+    s.put("/b-1/plain", b"x").expect(200);
+    s.req("GET", "/b-1/plain").with(1).send().refused(400, "InvalidRequest");
+    // A key that moves onto its own place under another key moves no data: only the envelope changes.
+    let copy = |to: &str| s.req("PUT", to).header("x-amz-copy-source", "/b-1/c");
+    copy("/b-1/d").send().refused(400, "InvalidRequest");
+    copy("/b-1/d").from(2).send().refused(403, "AccessDenied");
+    copy("/b-1/d").from(1).with(3).send().expect(200);
+    assert!(s.req("GET", "/b-1/d").with(3).send().expect(200).body == body);
+    copy("/b-1/c").from(1).with(4).send().expect(200);
+    s.req("GET", "/b-1/c").with(1).send().refused(403, "AccessDenied");
+    assert!(s.req("GET", "/b-1/c").with(4).send().expect(200).body == body);
+    copy("/b-1/c").from(4).header(SSE, "AES256").send().expect(200);
+    let r = s.get("/b-1/c").expect(200);
+    assert!(r.body == body && r.header(SSE) == Some("AES256"));
+    s.req("PUT", "/b-1/open").header("x-amz-copy-source", "/b-1/c").send().expect(200);
+    let r = s.get("/b-1/open").expect(200);
+    assert!(r.body == body && r.header(SSE).is_none());
+}
+
+#[test]
+fn copies_within_a_kind_share_the_data() {
+    let (s, ..) = encrypting(false);
+    let body = noise(100_000, 3);
+    s.req("PUT", "/b-1/a").header(SSE, "AES256").body(&body).send().expect(200);
+    let copy = |to: &str| {
+        let req = s.req("PUT", to).header("x-amz-copy-source", "/b-1/a");
+        req.header("x-amz-metadata-directive", "REPLACE")
+    };
+    copy("/b-1/a").header("x-amz-meta-x", "1").header(SSE, "AES256").send().expect(200);
+    let r = s.get("/b-1/a").expect(200);
+    assert!(r.body == body && r.header("x-amz-meta-x") == Some("1") && r.header(SSE) == Some("AES256"));
+    let r = copy("/b-1/a").header(SSE, "aws:kms").header(KEY_ID, "other").send().expect(200);
+    assert_eq!(r.header(KEY_ID), Some("arn:aws:kms:other"));
+    assert!(s.get("/b-1/a").expect(200).body == body);
+    // Without a word about encryption, and without a default: in clear.
+    copy("/b-1/a").send().expect(200);
+    let r = s.get("/b-1/a").expect(200);
+    assert!(r.body == body && r.header(SSE).is_none());
+}
+
+fn upload(s: &Server, key: &str, with: &[(String, String)], bodies: &[Vec<u8>]) -> Resp {
+    let mut create = s.req("POST", key).q("uploads", "");
+    create.headers.extend(with.iter().cloned());
+    let created = create.send().expect(200);
+    let id = created.tag("UploadId").unwrap();
+    let customer: Vec<_> = with.iter().filter(|(n, _)| n.contains("customer")).cloned().collect();
+    let mut document = String::from("<CompleteMultipartUpload>");
+    for (i, body) in bodies.iter().enumerate() {
+        let mut part = s.req("PUT", key).q("partNumber", &(i + 1).to_string()).q("uploadId", &id).body(body);
+        part.headers.extend(customer.iter().cloned());
+        let r = part.send().expect(200);
+        assert_eq!(r.header(SSE), created.header(SSE));
+        let etag = r.header("etag").unwrap();
+        document += &format!("<Part><PartNumber>{}</PartNumber><ETag>{etag}</ETag></Part>", i + 1);
+    }
+    let r = s.req("GET", key).q("uploadId", &id).send().expect(200);
+    let sizes: Vec<String> = bodies.iter().map(|b| b.len().to_string()).collect();
+    assert_eq!(r.tags("Size"), sizes);
+    document += "</CompleteMultipartUpload>";
+    s.req("POST", key).q("uploadId", &id).body(document).send().expect(200)
+}
+
+#[test]
+fn uploads() {
+    let (s, ..) = encrypting(true);
+    let bodies = [noise(70_000, 4), noise(131_072, 5), noise(10, 6)];
+    let whole = bodies.concat();
+    let kinds: [Vec<(String, String)>; 3] = [
+        vec![(SSE.into(), "AES256".into())],
+        vec![(SSE.into(), "aws:kms".into())],
+        customer(1, false).to_vec(),
+    ];
+    for (i, with) in kinds.iter().enumerate() {
+        let done = upload(&s, "/b-1/m", with, &bodies);
+        let get = || {
+            let mut req = s.req("GET", "/b-1/m");
+            if i == 2 {
+                req.headers.extend(with.iter().cloned());
+            }
+            req
+        };
+        assert_eq!(done.header(SSE), get().send().header(SSE));
+        let r = get().send().expect(200);
+        assert!(r.body == whole, "kind {i}");
+        assert!(r.header("etag").unwrap().ends_with("-3\""));
+        let r = get().header("range", "bytes=69990-70010").send().expect(206);
+        assert_eq!(r.body, whole[69_990..70_011]);
+        let r = get().q("partNumber", "2").send().expect(206);
+        assert!(r.body == bodies[1]);
+        let md5s = md5_hex(&bodies.iter().flat_map(|b| ashlar_checksum::md5_once(b)).collect::<Vec<_>>());
+        assert_eq!(r.header("etag").unwrap().contains(&md5s), i == 0, "MD5s only of SSE-S3");
+    }
+    // Parts of SSE-C need the upload's key.
+    let r = s.req("POST", "/b-1/n").q("uploads", "").with(1).send().expect(200);
+    let id = r.tag("UploadId").unwrap();
+    let part = || s.req("PUT", "/b-1/n").q("partNumber", "1").q("uploadId", &id).body("x");
+    part().send().refused(400, "InvalidRequest");
+    part().with(2).send().refused(400, "InvalidRequest");
+    part().header(SSE, "AES256").send().refused(400, "InvalidArgument");
+    // A part copied from an encrypted source.
+    s.req("PUT", "/b-1/src").with(9).body(&whole).send().expect(200);
+    let copy = || {
+        let req = s.req("PUT", "/b-1/n").q("partNumber", "1").q("uploadId", &id);
+        req.header("x-amz-copy-source", "/b-1/src").header("x-amz-copy-source-range", "bytes=65000-66000")
+    };
+    copy().with(1).send().refused(400, "InvalidRequest");
+    let r = copy().with(1).from(9).send().expect(200);
+    let document = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
+        r.tag("ETag").unwrap()
+    );
+    s.req("POST", "/b-1/n").q("uploadId", &id).with(1).body(document).send().expect(200);
+    assert_eq!(s.req("GET", "/b-1/n").with(1).send().expect(200).body, whole[65_000..=66_000]);
+    // An upload without encryption takes no key.
+    let r = s.req("POST", "/b-1/p").q("uploads", "").send().expect(200);
+    let id = r.tag("UploadId").unwrap();
+    let part = s.req("PUT", "/b-1/p").q("partNumber", "1").q("uploadId", &id).body("x").with(1);
+    part.send().refused(400, "InvalidRequest");
+}
+
+#[test]
+fn bucket_defaults() {
+    let (s, ..) = encrypting(false);
+    let at = |method: &str| s.req(method, "/b-1").q("encryption", "");
+    let rule = |inner: &str| {
+        format!(
+            "<ServerSideEncryptionConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Rule><ApplyServerSideEncryptionByDefault>{inner}</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
+        )
+    };
+    at("GET").send().refused(404, "ServerSideEncryptionConfigurationNotFoundError");
+    at("PUT").body(rule("<SSEAlgorithm>AES256</SSEAlgorithm>")).send().expect(200);
+    assert_eq!(at("GET").send().expect(200).tag("SSEAlgorithm").unwrap(), "AES256");
+    assert_eq!(s.put("/b-1/a", b"x").expect(200).header(SSE), Some("AES256"));
+    let unknown = "<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>nobody</KMSMasterKeyID>";
+    at("PUT").body(rule(unknown)).send().refused(400, "KMS.NotFoundException");
+    let other = "<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>other</KMSMasterKeyID>";
+    at("PUT").body(rule(other)).send().expect(200);
+    assert_eq!(at("GET").send().expect(200).tag("KMSMasterKeyID").unwrap(), "arn:aws:kms:other");
+    let r = s.put("/b-1/b", b"x").expect(200);
+    assert_eq!((r.header(SSE), r.header(KEY_ID)), (Some("aws:kms"), Some("arn:aws:kms:other")));
+    let r = s.req("PUT", "/b-1/c").header(SSE, "AES256").body("x").send().expect(200);
+    assert_eq!(r.header(SSE), Some("AES256"), "what the request says comes first");
+    s.req("PUT", "/b-1/d").header("x-amz-copy-source", "/b-1/a").send().expect(200);
+    assert_eq!(s.get("/b-1/d").expect(200).header(SSE), Some("aws:kms"));
+    let r = s.req("POST", "/b-1/m").q("uploads", "").send().expect(200);
+    assert_eq!(r.header(SSE), Some("aws:kms"));
+    at("DELETE").send().expect(204);
+    assert_eq!(s.put("/b-1/a", b"x").expect(200).header(SSE), None);
+    assert_eq!(s.get("/b-1/b").expect(200).header(SSE), Some("aws:kms"));
+    at("PUT").body(rule("<SSEAlgorithm>x</SSEAlgorithm>")).send().refused(400, "MalformedXML");
+    let none = server();
+    let put = none.req("PUT", "/b-1").q("encryption", "").body(rule("<SSEAlgorithm>AES256</SSEAlgorithm>"));
+    put.send().refused(501, "NotImplemented");
+}
+
+#[test]
+fn policies_see_the_headers() {
+    let (s, ..) = encrypting(false);
+    let policy = r#"{"Version":"2012-10-17","Statement":[
+        {"Effect":"Allow","Principal":"*","Action":["s3:PutObject","s3:GetObject"],"Resource":"arn:aws:s3:::b-1/*"},
+        {"Effect":"Deny","Principal":"*","Action":"s3:PutObject","Resource":"arn:aws:s3:::b-1/*",
+         "Condition":{"StringNotEquals":{"s3:x-amz-server-side-encryption":"aws:kms"}}},
+        {"Effect":"Deny","Principal":"*","Action":"s3:PutObject","Resource":"arn:aws:s3:::b-1/*",
+         "Condition":{"StringNotLikeIfExists":{"s3:x-amz-server-side-encryption-aws-kms-key-id":"oth*"}}}]}"#;
+    s.req("PUT", "/b-1").q("policy", "").body(policy).send().expect(204);
+    let put = |headers: &[(&str, &str)]| {
+        let mut req = s.req("PUT", "/b-1/k").body("x");
+        req.anonymous = true;
+        for (n, v) in headers {
+            req = req.header(n, *v);
+        }
+        req.send().status
+    };
+    assert_eq!(put(&[]), 403);
+    assert_eq!(put(&[(SSE, "AES256")]), 403);
+    assert_eq!(put(&[(SSE, "aws:kms"), (KEY_ID, "main")]), 403);
+    assert_eq!(put(&[(SSE, "aws:kms"), (KEY_ID, "other")]), 200);
+}
+
+#[test]
+fn a_new_version_of_a_key_and_rewrap() {
+    let (s, kms, runtime) = encrypting(false);
+    let body = noise(1000, 8);
+    s.req("PUT", "/b-1/a").header(SSE, "AES256").body(&body).send().expect(200);
+    assert_eq!(runtime.block_on(kms.rotate("main")).unwrap(), 2);
+    assert!(s.get("/b-1/a").expect(200).body == body, "the old version of the key still opens");
+    s.req("PUT", "/b-1/b").header(SSE, "AES256").body(&body).send().expect(200);
+    let id = ashlar_object::BucketId([1; 16]);
+    let made = runtime.block_on(kms.generate("main", b"x")).ok().unwrap();
+    let text = format!("s3 main {}", base64::engine::general_purpose::STANDARD_NO_PAD.encode(&made.sealed));
+    let newest = runtime.block_on(ashlar_s3::sse::rewrap(&kms, (id, "a"), &text, None)).unwrap();
+    assert!(newest.is_none(), "under the newest version already");
+    let moved = runtime.block_on(ashlar_s3::sse::rewrap(&kms, (id, "a"), &text, Some("other")));
+    assert!(moved.is_err(), "bound to another place");
+}
+
+#[test]
+fn what_client_side_encryption_needs_is_kept() {
+    // Headers of AWS's encryption clients, of old (AES-CBC) and new (AES-GCM) formats: kept as they are.
+    let s = server();
+    let meta = [
+        ("x-amz-meta-x-amz-key", "old-wrapped-key=="),
+        ("x-amz-meta-x-amz-key-v2", "ZmFrZQ=="),
+        ("x-amz-meta-x-amz-iv", "AAAAAAAAAAAAAAAAAAAAAA=="),
+        ("x-amz-meta-x-amz-matdesc", "{\"aws:x-amz-cek-alg\":\"AES/GCM/NoPadding\"}"),
+        ("x-amz-meta-x-amz-cek-alg", "AES/CBC/PKCS5Padding"),
+        ("x-amz-meta-x-amz-wrap-alg", "kms+context"),
+        ("x-amz-meta-x-amz-tag-len", "128"),
+        ("x-amz-meta-x-amz-unencrypted-content-length", "17"),
+    ];
+    let mut put = s.req("PUT", "/b-1/k").body(noise(32, 1));
+    for (n, v) in meta {
+        put = put.header(n, v);
+    }
+    put.send().expect(200);
+    let r = s.get("/b-1/k").expect(200);
+    for (n, v) in meta {
+        assert_eq!(r.header(n), Some(v), "{n}");
+    }
+    assert!(r.header(SSE).is_none());
+}
+
+#[test]
+fn internal_names_from_outside_are_nothing() {
+    // MinIO GHSA-3rh2-v3gr-35p9: headers of replication that made a plain object look encrypted.
+    let s = server();
+    let mut put = s.req("PUT", "/b-1/k").body("hello");
+    for name in [
+        "x-minio-internal-server-side-encryption-s3-sealed-key",
+        "x-minio-replication-server-side-encryption-sealed-key",
+        "x-minio-replication-actual-object-size",
+        "x-minio-source-etag",
+    ] {
+        put = put.header(name, "1 aes hidden s3 main AAAA");
+    }
+    put.header("x-amz-meta-seal", "1 aes hidden s3 main AAAA").send().expect(200);
+    let r = s.get("/b-1/k").expect(200);
+    assert_eq!(r.text(), "hello");
+    assert!(r.header(SSE).is_none());
+}
