@@ -14,6 +14,7 @@ mod bucket;
 mod cat;
 mod cluster;
 mod cp;
+mod event;
 pub mod failure;
 mod globals;
 mod iam;
@@ -70,6 +71,11 @@ pub enum Command {
     /// How much a bucket may hold
     #[command(subcommand)]
     Quota(quota::Command),
+    /// Who is told of what happens in a bucket; what could not be delivered
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Print what happens in a bucket, as it happens
+    Watch(event::WatchOptions),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -126,6 +132,8 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Mirror(options) => mirror::run(&options, context).await,
         Command::Bucket(command) => bucket::run(command, context).await,
         Command::Quota(command) => quota::run(command, context).await,
+        Command::Event(command) => event::run(command, context).await,
+        Command::Watch(options) => event::watch(&options, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod bucket;
 pub mod list;
 pub mod multipart;
+pub mod notification;
 pub mod object;
 
 use crate::{
