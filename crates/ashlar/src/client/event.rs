@@ -235,11 +235,9 @@ async fn letters(command: Letters, context: &Context) -> Outcome {
 pub async fn watch(options: &WatchOptions, context: &Context) -> Outcome {
     let remote = Place::remote(&options.target, &context.aliases)?;
     let target = if remote.bucket.is_empty() { Target::Service } else { Target::Bucket(&remote.bucket) };
-    let mut call = Call::new(Method::GET, target).query("ping", "10");
-    for name in names(&options.event) {
-        call = call.query("events", name);
-    }
-    call = call.query("prefix", remote.key.as_str()).query("suffix", options.suffix.as_str());
+    let events = names(&options.event).join(",");
+    let call = Call::new(Method::GET, target).query("ping", "10").query("events", events);
+    let mut call = call.query("prefix", remote.key.as_str()).query("suffix", options.suffix.as_str());
     call.patience = Some(SILENCE);
     let mut answer = remote.client.execute(call).await?;
     let mut rest = Vec::new();
