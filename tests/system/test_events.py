@@ -628,3 +628,40 @@ def test_nsq_keeps_the_contract(client, mc):
         contract(client, mc, "nsq", lambda: list(nsqd.got), nsqd_address=f"127.0.0.1:{nsqd.port}", topic="events")
     finally:
         nsqd.end()
+
+
+def test_our_own_commands(client, mc, webhook, machine, home):
+    env = dict(os.environ, HOME=str(home), ASHLAR_HOST_e=f"http://{ACCESS}:{SECRET}@127.0.0.1:{machine.port}")
+
+    def ashlar(*args):
+        done = subprocess.run([os.environ["ASHLAR_BIN"], "--json", *args], env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{args}\n{done.stdout}\n{done.stderr}"
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    webhook.status = 200
+    arn = "arn:minio:sqs::1:webhook"
+    client.create_bucket(Bucket="commands")
+    ashlar("event", "add", "e/commands", arn, "--event", "put", "--prefix", "a b/")
+    ashlar("event", "add", "e/commands", arn, "--event", "put", "--prefix", "refuse")
+    shown = ashlar("event", "ls", "e/commands")
+    assert [(s["events"], s["prefix"]) for s in shown] == [(["s3:ObjectCreated:*"], "a b/"), (["s3:ObjectCreated:*"], "refuse")]
+    assert any(t["id"] == "1:webhook" and t["online"] for t in ashlar("event", "targets", "e")[0]["targets"])
+    with (home / "own-watch.log").open("wb") as log:
+        watch = Process(os.environ["ASHLAR_BIN"], "--json", "watch", "e/commands", "--event", "put", log=log, env=env)
+    try:
+        def seen():
+            client.put_object(Bucket="commands", Key="a b/c", Body=b"")
+            return "a+b/c" in (home / "own-watch.log").read_text()
+        until(seen)
+    finally:
+        watch.end()
+    client.put_object(Bucket="commands", Key="refuse", Body=b"")
+    letters = lambda: [l for l in ashlar("event", "dead-letters", "ls", "e", "1:webhook")[0]["letters"] if l["event"]["bucket"] == "commands"]
+    one = until(letters)[0]
+    assert one["event"]["key"] == "refuse" and "400" in one["why"]
+    assert ashlar("event", "dead-letters", "rm", "e", "1:webhook", "--id", one["id"])[0]["count"] == 1
+    assert not letters()
+    ashlar("event", "rm", "e/commands", arn, "--event", "put", "--prefix", "refuse")
+    assert len(ashlar("event", "ls", "e/commands")) == 1
+    metrics = ashlar("info", "e", "--metrics-token")
+    assert metrics

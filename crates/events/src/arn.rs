@@ -108,7 +108,15 @@ mod tests {
             assert_eq!(TargetId::of_arn(good, "r").as_ref(), Some(&id), "{good}");
         }
         assert_eq!(TargetId::of_arn(&id.arn("r"), "r"), Some(id));
-        for bad in ["", "arn:aws:sqs:r:1:webhook", "arn:minio:sqs:other:1:webhook", "arn:minio:sqs::1:smtp", "arn:minio:sqs:::webhook", "arn:minio:s3:::1:webhook", "arn:minio:sqs::a b:webhook"] {
+        for bad in [
+            "",
+            "arn:aws:sqs:r:1:webhook",
+            "arn:minio:sqs:other:1:webhook",
+            "arn:minio:sqs::1:smtp",
+            "arn:minio:sqs:::webhook",
+            "arn:minio:s3:::1:webhook",
+            "arn:minio:sqs::a b:webhook",
+        ] {
             assert_eq!(TargetId::of_arn(bad, "r"), None, "{bad}");
         }
     }

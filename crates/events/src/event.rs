@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use serde::ser::{SerializeMap as _, Serializer};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -169,7 +169,9 @@ fn encoded(key: &str) -> String {
     for b in key.bytes() {
         match b {
             b' ' => out.push('+'),
-            b if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'*' | b'/') => out.push(b as char),
+            b if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'*' | b'/') => {
+                out.push(b as char)
+            }
             b => drop(write!(out, "%{b:02X}")),
         }
     }
@@ -245,7 +247,10 @@ impl Serialize for About<'_> {
         m.serialize_entry("s3SchemaVersion", "1.0")?;
         m.serialize_entry("configurationId", self.0.rule)?;
         let owner = Object([("principalId", e.who.as_str())]);
-        m.serialize_entry("bucket", &Bucket { name: &e.bucket, owner, arn: format!("arn:aws:s3:::{}", e.bucket) })?;
+        m.serialize_entry(
+            "bucket",
+            &Bucket { name: &e.bucket, owner, arn: format!("arn:aws:s3:::{}", e.bucket) },
+        )?;
         m.serialize_entry("object", &Thing(e))?;
         m.end()
     }

@@ -68,7 +68,15 @@ impl Hub {
         clock: fn() -> i64,
     ) -> Arc<Hub> {
         let (site, running) = (Arc::new(site), Mutex::default());
-        Arc::new(Hub { source, shelf, site, authorities, clock, running, turn: tokio::sync::Mutex::default() })
+        Arc::new(Hub {
+            source,
+            shelf,
+            site,
+            authorities,
+            clock,
+            running,
+            turn: tokio::sync::Mutex::default(),
+        })
     }
 
     /// Where this server is.
@@ -210,7 +218,10 @@ impl Hub {
         let mut done = 0;
         for letter in self.letters(Some(&target.to_string())).await? {
             if let Err(failure) = worker::again(&mut to, &letter, &self.site).await {
-                return Err(Error::Unreachable(format!("{target} ({}); {done} were delivered before", failure.why())));
+                return Err(Error::Unreachable(format!(
+                    "{target} ({}); {done} were delivered before",
+                    failure.why()
+                )));
             }
             self.shelf.remove(vec![letter.id]).await?;
             done += 1;
@@ -224,7 +235,8 @@ impl Hub {
     /// `Unavailable`.
     pub async fn discard(&self, target: &str, one: Option<&str>) -> Result<usize> {
         let letters = self.letters(Some(target)).await?;
-        let ids: Vec<String> = letters.into_iter().map(|l| l.id).filter(|id| one.is_none_or(|o| o == id)).collect();
+        let ids: Vec<String> =
+            letters.into_iter().map(|l| l.id).filter(|id| one.is_none_or(|o| o == id)).collect();
         let count = ids.len();
         self.shelf.remove(ids).await?;
         Ok(count)

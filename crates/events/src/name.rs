@@ -162,7 +162,16 @@ mod tests {
         assert!(!created.has(Name::TaggingPut) && !created.has(Name::RemovedDelete));
         assert_eq!(Names::parse("s3:ObjectCreated:PutTagging"), Names::parse("s3:ObjectTagging:Put"));
         assert!(Names::parse("s3:ObjectAcl:*").unwrap().has(Name::AclPut));
-        for bad in ["", "*", "s3:*", "s3:TestEvent", "s3:Object*", "s3:ObjectCreated:P*", "s3:ObjectCreated", "x:ObjectCreated:*"] {
+        for bad in [
+            "",
+            "*",
+            "s3:*",
+            "s3:TestEvent",
+            "s3:Object*",
+            "s3:ObjectCreated:P*",
+            "s3:ObjectCreated",
+            "x:ObjectCreated:*",
+        ] {
             assert_eq!(Names::parse(bad), None, "{bad}");
         }
     }

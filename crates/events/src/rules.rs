@@ -119,7 +119,9 @@ impl Rules {
             }
             for (what, value) in [("prefix", &rule.prefix), ("suffix", &rule.suffix)] {
                 if value.as_ref().is_some_and(|v| v.len() > LONGEST) {
-                    return invalid(format!("Size of filter rule value ({what}) cannot exceed {LONGEST} bytes in UTF-8 representation"));
+                    return invalid(format!(
+                        "Size of filter rule value ({what}) cannot exceed {LONGEST} bytes in UTF-8 representation"
+                    ));
                 }
             }
             if let Some(bad) = rule.understand(region) {
@@ -242,10 +244,15 @@ mod tests {
 
     fn make(rules: Vec<Rule>) -> Result<Rules> {
         let mut n = 0;
-        Rules::new(rules, "r", |t| t.id != "nosuch", || {
-            n += 1;
-            format!("fresh{n}")
-        })
+        Rules::new(
+            rules,
+            "r",
+            |t| t.id != "nosuch",
+            || {
+                n += 1;
+                format!("fresh{n}")
+            },
+        )
     }
 
     const ONE: &str = "arn:minio:sqs::1:webhook";
@@ -274,7 +281,10 @@ mod tests {
         assert!(good.want(Name::RemovedDelete, "a/x.jpg") && !good.want(Name::AccessedGet, "a/x.jpg"));
         for (bad, why) in [
             (vec![rule("", ONE, put, "a", ""), rule("", ONE, put, "ab", "")], "ambig"),
-            (vec![rule("", ONE, put, "", ".jpg"), rule("", ONE, &["s3:ObjectCreated:Put"], "x", "g")], "ambig"),
+            (
+                vec![rule("", ONE, put, "", ".jpg"), rule("", ONE, &["s3:ObjectCreated:Put"], "x", "g")],
+                "ambig",
+            ),
             (vec![rule("i", ONE, put, "a", ""), rule("i", ONE, put, "b", "")], "Same ID"),
             (vec![rule("", ONE, &[], "", "")], "At least one"),
             (vec![rule("", ONE, &["s3:Nothing:*"], "", "")], "not supported"),

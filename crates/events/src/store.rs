@@ -233,7 +233,10 @@ impl Shelf for Letters {
         Box::pin(async move {
             for id in ids {
                 let key = format!("{id}.json");
-                self.store.delete(&self.bucket, &key, None, &Conditions::default()).await.map_err(unavailable)?;
+                self.store
+                    .delete(&self.bucket, &key, None, &Conditions::default())
+                    .await
+                    .map_err(unavailable)?;
             }
             Ok(())
         })

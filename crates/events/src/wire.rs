@@ -76,7 +76,8 @@ impl Place {
         let mut last = retry(&what, "the name has no address");
         for address in found.map_err(|e| retry(&what, e))? {
             if matches!(classify(address.ip()), Class::LinkLocal | Class::Metadata | Class::Unusable) {
-                last = retry(&what, format_args!("{} is {}: not allowed", address.ip(), classify(address.ip())));
+                last =
+                    retry(&what, format_args!("{} is {}: not allowed", address.ip(), classify(address.ip())));
                 continue;
             }
             match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
@@ -94,7 +95,8 @@ impl Place {
     /// TLS over a connection.
     pub async fn secured(&self, stream: Box<dyn Io>) -> Result<Box<dyn Io>, Failure> {
         let Some(config) = &self.tls else { return Ok(stream) };
-        let name = ServerName::try_from(self.host.clone()).map_err(|_| retry(&self.host, "is no host name"))?;
+        let name =
+            ServerName::try_from(self.host.clone()).map_err(|_| retry(&self.host, "is no host name"))?;
         let made = TlsConnector::from(config.clone()).connect(name, stream);
         match tokio::time::timeout(PATIENCE, made).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),

@@ -86,7 +86,10 @@ impl Worker {
             self.counters.lag.store(reader.lag(), Relaxed);
             if batch.lost > 0 {
                 self.counters.lost.fetch_add(batch.lost, Relaxed);
-                let why = format!("the change feed had no room for {} changes that this target had not read", batch.lost);
+                let why = format!(
+                    "the change feed had no room for {} changes that this target had not read",
+                    batch.lost
+                );
                 self.bury(why, None, batch.lost).await;
             }
             let messages: Vec<Message> = batch.events.iter().filter_map(|e| self.wanted(e)).collect();

@@ -40,8 +40,15 @@ impl Reader for At {
         Box::pin(async move {
             loop {
                 let news = self.feed.news.notified();
-                let events: Vec<_> =
-                    self.feed.events.lock().iter().filter(|e| e.position > self.next).take(most).cloned().collect();
+                let events: Vec<_> = self
+                    .feed
+                    .events
+                    .lock()
+                    .iter()
+                    .filter(|e| e.position > self.next)
+                    .take(most)
+                    .cloned()
+                    .collect();
                 if let Some(last) = events.last() {
                     self.next = last.position;
                     return Ok(Batch { upto: self.next, events, lost: self.feed.lost.swap(0, SeqCst) });
@@ -52,7 +59,12 @@ impl Reader for At {
     }
 
     fn done(&self, position: u64) {
-        self.feed.done.lock().entry(self.name.clone()).and_modify(|d| *d = position.max(*d)).or_insert(position);
+        self.feed
+            .done
+            .lock()
+            .entry(self.name.clone())
+            .and_modify(|d| *d = position.max(*d))
+            .or_insert(position);
     }
 
     fn lag(&self) -> u64 {
@@ -161,7 +173,8 @@ async fn receiver(away: Arc<AtomicBool>) -> (String, Got) {
                             return;
                         }
                     }
-                    let body: serde_json::Value = serde_json::from_slice(&buffer[head..head + length]).unwrap();
+                    let body: serde_json::Value =
+                        serde_json::from_slice(&buffer[head..head + length]).unwrap();
                     buffer.drain(..head + length);
                     let object = &body["Records"][0]["s3"]["object"];
                     let key = object["key"].as_str().unwrap_or_default().to_owned();

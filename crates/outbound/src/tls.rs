@@ -74,7 +74,8 @@ impl std::fmt::Debug for Identity {
 /// They are no certificates, or the key is not theirs.
 pub fn identified(config: &ClientConfig, identity: &Identity) -> Result<Arc<ClientConfig>> {
     let invalid = |e: &dyn std::fmt::Display| Error::Invalid(format!("client certificate: {e}"));
-    let chain = CertificateDer::pem_slice_iter(&identity.certificates).collect::<std::result::Result<Vec<_>, _>>();
+    let chain =
+        CertificateDer::pem_slice_iter(&identity.certificates).collect::<std::result::Result<Vec<_>, _>>();
     let chain = chain.map_err(|e| invalid(&format_args!("{e:?}")))?;
     let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| invalid(&"the key cannot be read"))?;
     let own = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(|e| invalid(&e))?;

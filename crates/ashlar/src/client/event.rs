@@ -178,7 +178,13 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             let answer = ask_with(context, &alias, Method::GET, "events", &[], None).await?;
             let text = lines(&answer["targets"], |t| {
                 let state = t["problem"].as_str().map_or("online".to_owned(), |why| format!("away: {why}"));
-                format!("{}  sent {}  waiting {}  dead {}  {state}", word(t, "arn"), t["sent"], t["lag"], t["dead"])
+                format!(
+                    "{}  sent {}  waiting {}  dead {}  {state}",
+                    word(t, "arn"),
+                    t["sent"],
+                    t["lag"],
+                    t["dead"]
+                )
             });
             context.output.result(|| answer, || text);
             Ok(())
@@ -210,14 +216,17 @@ async fn letters(command: Letters, context: &Context) -> Outcome {
                 let event = &l["event"];
                 let what = match event.is_null() {
                     true => format!("{} changes", l["lost"]),
-                    false => format!("{} {}/{}", word(event, "name"), word(event, "bucket"), word(event, "key")),
+                    false => {
+                        format!("{} {}/{}", word(event, "name"), word(event, "bucket"), word(event, "key"))
+                    }
                 };
                 format!("{}  {what}  {}", word(l, "id"), word(l, "why"))
             });
             context.output.result(|| answer, || text);
         }
         Letters::Replay { alias, target } => {
-            let answer = ask_with(context, &alias, Method::POST, &path(&target, "/replay"), &[], None).await?;
+            let answer =
+                ask_with(context, &alias, Method::POST, &path(&target, "/replay"), &[], None).await?;
             let text = format!("{} sent to `{target}` again.", answer["count"]);
             context.output.done(|| answer, || text);
         }

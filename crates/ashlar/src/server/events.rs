@@ -32,7 +32,8 @@ fn refusal(e: Error) -> Refusal {
 /// Answers a request about events. What is asked for was permitted.
 pub async fn answer(hub: Option<&Arc<Hub>>, ask: &Ask) -> Reply {
     let hub = hub.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
-    let named = || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
+    let named =
+        || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
     match ask.route {
         Route::DeadLetterList => {
             let letters = hub.letters(ask.query.filled("target")).await.map_err(refusal)?;
@@ -92,7 +93,9 @@ pub fn render(hub: &Hub, out: &mut String) {
         ("ashlar_events_failed_total", "counter", "Attempts to send events that failed.", |s| s.failed),
         ("ashlar_events_dead_total", "counter", "Events laid with the dead letters.", |s| s.dead),
         ("ashlar_events_lost_total", "counter", "Changes that the change feed had no room for.", |s| s.lost),
-        ("ashlar_events_lag", "gauge", "Changes of all buckets that the target has not passed yet.", |s| s.lag),
+        ("ashlar_events_lag", "gauge", "Changes of all buckets that the target has not passed yet.", |s| {
+            s.lag
+        }),
         ("ashlar_events_target_online", "gauge", "Whether the last attempt succeeded.", |s| {
             u64::from(s.problem.is_none())
         }),

@@ -39,7 +39,9 @@ impl Client {
     pub async fn notices(&self, bucket: &str) -> Result<Vec<Notice>> {
         let call = Call::new(Method::GET, Target::Bucket(bucket)).query("notification", "");
         let (root, _) = self.xml(call).await?;
-        let known = |e: &Element| SHAPES.iter().find(|(shape, _)| *shape == e.name).map(|(_, target)| notice(e, target));
+        let known = |e: &Element| {
+            SHAPES.iter().find(|(shape, _)| *shape == e.name).map(|(_, target)| notice(e, target))
+        };
         Ok(root.children.iter().filter_map(known).collect())
     }
 
@@ -56,7 +58,10 @@ impl Client {
                     body.open("Filter").open("S3Key");
                     for (name, value) in [("prefix", &n.prefix), ("suffix", &n.suffix)] {
                         if !value.is_empty() {
-                            body.open("FilterRule").leaf("Name", name).leaf("Value", value).close("FilterRule");
+                            body.open("FilterRule")
+                                .leaf("Name", name)
+                                .leaf("Value", value)
+                                .close("FilterRule");
                         }
                     }
                     body.close("S3Key").close("Filter");

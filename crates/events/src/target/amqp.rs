@@ -107,7 +107,11 @@ async fn read(line: &mut Line) -> Result<Method, Failure> {
 
 async fn expect(line: &mut Line, what: (u16, u16)) -> Result<Vec<u8>, Failure> {
     let got = read(line).await?;
-    if got.what == what { Ok(got.rest) } else { Err(retry(WHAT, format_args!("unexpected method {:?}", got.what))) }
+    if got.what == what {
+        Ok(got.rest)
+    } else {
+        Err(retry(WHAT, format_args!("unexpected method {:?}", got.what)))
+    }
 }
 
 impl Amqp {
@@ -127,7 +131,9 @@ impl Amqp {
         };
         let mode = s.number("delivery_mode", 0)?;
         // passive is the first bit.
-        let declare = u8::from(s.on("durable")) << 1 | u8::from(s.on("auto_deleted")) << 2 | u8::from(s.on("internal")) << 3;
+        let declare = u8::from(s.on("durable")) << 1
+            | u8::from(s.on("auto_deleted")) << 2
+            | u8::from(s.on("internal")) << 3;
         Ok(Amqp {
             place: Place::parse(rest, if tls { 5671 } else { 5672 }, s.tls_if(tls)?)?,
             user: percent_decoded(user)?,
@@ -268,7 +274,11 @@ impl Speak for Amqp {
             let good = taken.iter().take_while(|t| **t == Some(true)).count();
             done += good;
             if good < group.len() {
-                let why = if returned { "no queue takes messages of this routing key" } else { "the broker refused a message" };
+                let why = if returned {
+                    "no queue takes messages of this routing key"
+                } else {
+                    "the broker refused a message"
+                };
                 return Sent::until(done, retry(WHAT, why));
             }
         }

@@ -67,13 +67,17 @@ impl Elastic {
     async fn one(&self, m: &Message, site: &Site) -> Result<(), Failure> {
         let event = &m.event;
         if self.format == Format::Access {
-            return self.ask(Method::POST, &format!("{}/_doc", self.base), event.records(&m.rule, site), false).await;
+            return self
+                .ask(Method::POST, &format!("{}/_doc", self.base), event.records(&m.rule, site), false)
+                .await;
         }
         let path = event.path();
         let mut id: String = path
             .bytes()
             .map(|b| match b {
-                b if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~') => (b as char).to_string(),
+                b if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~') => {
+                    (b as char).to_string()
+                }
                 b => format!("%{b:02X}"),
             })
             .collect();

@@ -198,7 +198,8 @@ impl Kafka {
         let login = match s.on("sasl") {
             false => None,
             true => {
-                let mechanism = match s.get("sasl_mechanism").unwrap_or("plain").to_ascii_lowercase().as_str() {
+                let mechanism = match s.get("sasl_mechanism").unwrap_or("plain").to_ascii_lowercase().as_str()
+                {
                     "plain" => Mechanism::Plain,
                     "sha256" | "scram-sha-256" => Mechanism::Scram(Hash::Sha256),
                     "sha512" | "scram-sha-512" => Mechanism::Scram(Hash::Sha512),

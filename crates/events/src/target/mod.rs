@@ -116,7 +116,12 @@ trait Speak {
     fn connect(&self) -> impl Future<Output = Result<Self::Conn, Failure>> + Send;
 
     /// Sends messages about different keys.
-    fn send(&self, conn: &mut Self::Conn, messages: &[Message], site: &Site) -> impl Future<Output = Sent> + Send;
+    fn send(
+        &self,
+        conn: &mut Self::Conn,
+        messages: &[Message],
+        site: &Site,
+    ) -> impl Future<Output = Sent> + Send;
 
     /// Shows that messages would arrive, by sending a test event where those are understood.
     fn probe(&self, conn: &mut Self::Conn, test: &Message, site: &Site) -> impl Future<Output = Sent> + Send {

@@ -189,9 +189,10 @@ impl Mysql {
         let able = u32::from_le_bytes([able[0], able[1], more[0], more[1]]);
         let after = rest.get(31..).ok_or_else(unclear)?;
         nonce.extend_from_slice(after.get(..12).ok_or_else(unclear)?);
-        let plugin = after.get(13..).and_then(zero_ended).map_or(NATIVE.to_owned(), |(p, _)| {
-            String::from_utf8_lossy(p).into_owned()
-        });
+        let plugin = after
+            .get(13..)
+            .and_then(zero_ended)
+            .map_or(NATIVE.to_owned(), |(p, _)| String::from_utf8_lossy(p).into_owned());
         let secure = self.place.tls.is_some() && able & ABLE_TLS != 0;
         if self.place.tls.is_some() && !secure && !self.prefers {
             return Err(retry(WHAT, "the server does not speak TLS"));
@@ -229,11 +230,13 @@ impl Mysql {
                 Some((0, _)) => return Ok(conn),
                 Some((0xff, _)) => return Err(said(&answer)),
                 Some((0xfe, rest)) => {
-                    let (plugin, data) = zero_ended(rest).ok_or_else(|| retry(WHAT, "an old way to sign in"))?;
+                    let (plugin, data) =
+                        zero_ended(rest).ok_or_else(|| retry(WHAT, "an old way to sign in"))?;
                     nonce = data.strip_suffix(&[0]).unwrap_or(data).to_vec();
                     let plugin = String::from_utf8_lossy(plugin).into_owned();
-                    let shown = proof(&plugin, &self.password, &nonce)
-                        .ok_or_else(|| retry(WHAT, format_args!("signing in by {plugin} is not implemented")))?;
+                    let shown = proof(&plugin, &self.password, &nonce).ok_or_else(|| {
+                        retry(WHAT, format_args!("signing in by {plugin} is not implemented"))
+                    })?;
                     conn.write(&shown).await?;
                 }
                 // The proof was enough; the last word follows.
@@ -246,7 +249,8 @@ impl Mysql {
                 Some((1, [4])) => conn.write(&[2]).await?,
                 Some((1, key)) => {
                     let sealed = sealed(key, &self.password, &nonce);
-                    conn.write(&sealed.ok_or_else(|| retry(WHAT, "the server's key is not understood"))?).await?;
+                    conn.write(&sealed.ok_or_else(|| retry(WHAT, "the server's key is not understood"))?)
+                        .await?;
                 }
                 _ => break,
             }

@@ -41,7 +41,8 @@ impl Nats {
         if subject.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '*' | '>')) {
             return Err("subject holds characters that a subject cannot have".into());
         }
-        let user = s.get("username").map(|u| (u.to_owned(), s.get("password").unwrap_or_default().to_owned()));
+        let user =
+            s.get("username").map(|u| (u.to_owned(), s.get("password").unwrap_or_default().to_owned()));
         Ok(Nats {
             place: Place::parse(address, 4222, s.tls_if(tls)?)?,
             first,
@@ -109,7 +110,8 @@ impl Speak for Nats {
         }
         let mut line = BufStream::new(raw);
         let info = wire::line(&mut line).await.map_err(|e| retry(WHAT, e))?;
-        let info: Value = info.strip_prefix("INFO ").and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+        let info: Value =
+            info.strip_prefix("INFO ").and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
         if self.place.tls.is_some() && !self.first {
             // The server says nothing more before TLS: nothing is left in the buffer.
             line = BufStream::new(self.place.secured(line.into_inner()).await?);
@@ -143,7 +145,10 @@ impl Speak for Nats {
         let mut out = Vec::new();
         for (at, m) in messages[..fits].iter().enumerate() {
             if self.stream {
-                let id = format!("NATS/1.0\r\nNats-Msg-Id: {:016X}-{}\r\n\r\n", m.event.position, m.event.request_id);
+                let id = format!(
+                    "NATS/1.0\r\nNats-Msg-Id: {:016X}-{}\r\n\r\n",
+                    m.event.position, m.event.request_id
+                );
                 let (head, whole) = (id.len(), id.len() + m.body.len());
                 out.extend_from_slice(
                     format!("HPUB {} {}.{at} {head} {whole}\r\n{id}", self.subject, conn.inbox).as_bytes(),

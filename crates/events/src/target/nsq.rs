@@ -46,7 +46,11 @@ async fn answer(conn: &mut Line) -> Result<Vec<u8>, Failure> {
             0 => return Ok(body),
             _ => {
                 let why = String::from_utf8_lossy(&body).into_owned();
-                return Err(if why.starts_with("E_BAD_MESSAGE") { Failure::Refused(why) } else { retry(WHAT, why) });
+                return Err(if why.starts_with("E_BAD_MESSAGE") {
+                    Failure::Refused(why)
+                } else {
+                    retry(WHAT, why)
+                });
             }
         }
     }

@@ -37,7 +37,10 @@ pub fn table(s: &Settings<'_>) -> Result<String, String> {
     let table = s.need("table")?;
     let legal = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
     let begins = |c: char| c.is_alphabetic() || c == '_';
-    match table.split('.').all(|part| part.starts_with(begins)) && table.chars().all(legal) && table.len() <= 120 {
+    match table.split('.').all(|part| part.starts_with(begins))
+        && table.chars().all(legal)
+        && table.len() <= 120
+    {
         true => Ok(table.to_owned()),
         false => Err("table is made of letters, digits, _ and $, with a dot after a schema".into()),
     }
@@ -55,7 +58,8 @@ fn failed(e: &tokio_postgres::Error) -> Failure {
 impl Postgres {
     pub fn open(s: &Settings<'_>) -> Result<Postgres, String> {
         // The library knows fewer words; a certificate is always verified here, unless that is switched off.
-        let text = s.need("connection_string")?.replace("verify-full", "require").replace("verify-ca", "require");
+        let text =
+            s.need("connection_string")?.replace("verify-full", "require").replace("verify-ca", "require");
         let config: Config = text.parse().map_err(|_| "connection_string is not understood")?;
         let host = match config.get_hosts().first() {
             Some(Host::Tcp(host)) => host.clone(),

@@ -27,7 +27,8 @@ impl Webhook {
         if let Some(token) = s.get("auth_token") {
             // As MinIO: a token that names no scheme is a bearer's.
             let text = if token.contains(' ') { token.to_owned() } else { format!("Bearer {token}") };
-            let mut value = HeaderValue::from_str(&text).map_err(|_| "auth_token is not legal in a header")?;
+            let mut value =
+                HeaderValue::from_str(&text).map_err(|_| "auth_token is not legal in a header")?;
             value.set_sensitive(true);
             headers.push((AUTHORIZATION, value));
         }

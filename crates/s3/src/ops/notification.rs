@@ -102,7 +102,9 @@ fn read(body: &[u8]) -> Outcome<Vec<Rule>> {
         match SHAPES.iter().find(|(element, ..)| *element == name) {
             Some((_, target, shape)) => rules.push(rule(&mut doc, target, *shape)?),
             None if name == "EventBridgeConfiguration" => {
-                return Err(Fault::not_implemented("Sending events to EventBridge (EventBridgeConfiguration)"));
+                return Err(Fault::not_implemented(
+                    "Sending events to EventBridge (EventBridgeConfiguration)",
+                ));
             }
             None => return doc.unexpected(&name),
         }
@@ -154,7 +156,12 @@ fn filter(doc: &mut Doc<'_>, rule: &mut Rule) -> Outcome<()> {
             let slot = match which.as_str() {
                 "prefix" => &mut rule.prefix,
                 "suffix" => &mut rule.suffix,
-                _ => return Err(Fault::with(Code::INVALID_ARGUMENT, "filter rule name must be either prefix or suffix")),
+                _ => {
+                    return Err(Fault::with(
+                        Code::INVALID_ARGUMENT,
+                        "filter rule name must be either prefix or suffix",
+                    ));
+                }
             };
             if slot.is_some() {
                 let why = format!("Cannot specify more than one {which} rule in a filter.");
