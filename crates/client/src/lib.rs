@@ -50,7 +50,7 @@ pub use ops::object::{CopyOptions, GetOptions, PutOptions};
 pub use sign::{AmzDate, Signer};
 pub use tls::tls_config;
 pub use types::{
-    Bucket, DeleteError, DeleteOutcome, Deleted, Entry, Head, Identifier, ListPage, ObjectData, Part,
+    Bucket, DeleteError, DeleteOutcome, Deleted, Entry, Head, Identifier, ListPage, Notice, ObjectData, Part,
     PutOutcome, Tags, Upload, UploadPage, Versioning,
 };
 

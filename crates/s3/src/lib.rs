@@ -18,6 +18,7 @@
 //! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
+//! | `notices` | listeners, and reads that somebody wants to hear of |
 //! | `witness` | what is noted about a request for the audit log |
 //!
 //! Invariants: handlers take only [`auth::Verified`] requests; one decoding of the target serves
@@ -49,6 +50,7 @@ mod hosting;
 pub mod intake;
 pub mod madmin;
 pub mod metrics;
+pub mod notices;
 pub mod operation;
 pub mod ops;
 pub mod parsed;
@@ -69,5 +71,6 @@ pub use fault::{Code, Fault};
 pub use framing::{HeadScanner, Watch};
 pub use intake::Source;
 pub use metrics::Metrics;
+pub use notices::Notices;
 pub use ops::Context;
 pub use service::{Arrival, Config, Service};

@@ -40,7 +40,8 @@ operations! {
     GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, GetBucketOwnershipControls,
     PutBucketOwnershipControls, DeleteBucketOwnershipControls, GetObjectLockConfiguration,
     PutObjectLockConfiguration, GetObjectRetention, PutObjectRetention, GetObjectLegalHold,
-    PutObjectLegalHold, GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption, AssumeRole,
+    PutObjectLegalHold, GetBucketNotificationConfiguration, PutBucketNotificationConfiguration,
+    ListenNotification, ListenBucketNotification, GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption, AssumeRole,
     AssumeRoleWithWebIdentity, AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity,
     GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycle, GetBucketCors,
     PutBucketCors, DeleteBucketCors, GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite,
@@ -51,11 +52,10 @@ operations! {
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 20] = [
+const BUCKET_MISSING: [(&str, &str); 18] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
-    ("events", "Bucket notification streams (?events)"),
     ("intelligent-tiering", "Intelligent tiering (?intelligent-tiering)"),
     ("inventory", "Bucket inventory (?inventory)"),
     ("metadataConfiguration", "Bucket metadata (?metadataConfiguration)"),
@@ -63,7 +63,6 @@ const BUCKET_MISSING: [(&str, &str); 20] = [
     ("metadataJournalTable", "Bucket metadata (?metadataJournalTable)"),
     ("metadataTable", "Bucket metadata (?metadataTable)"),
     ("metrics", "Bucket metrics configuration (?metrics)"),
-    ("notification", "Bucket notification (?notification)"),
     ("replication", "Bucket replication (?replication)"),
     ("replication-check", "Bucket replication (?replication-check)"),
     ("replication-metrics", "Bucket replication (?replication-metrics)"),
@@ -99,12 +98,16 @@ const OBJECT_MISSING: [(&str, &str); 9] = [
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 51] = [
+const KNOWN: [&str; 55] = [
     "cors",
     "lifecycle",
     "logging",
     "website",
     "encryption",
+    "events",
+    "notification",
+    "ping",
+    "suffix",
     "object-lock",
     "retention",
     "legal-hold",
@@ -165,7 +168,10 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
     refuse_missing(method, target, level)?;
     let has = |name| query.has(name);
     let op = match (method, level) {
+        (&Method::GET, 0) if has("events") => Op::ListenNotification,
         (&Method::GET, 0) => Op::ListBuckets,
+        (&Method::GET, 1) if has("notification") => Op::GetBucketNotificationConfiguration,
+        (&Method::GET, 1) if has("events") => Op::ListenBucketNotification,
         (&Method::GET, 1) if has("location") => Op::GetBucketLocation,
         (&Method::GET, 1) if has("versioning") => Op::GetBucketVersioning,
         (&Method::GET, 1) if has("tagging") => Op::GetBucketTagging,
@@ -203,6 +209,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("policy") => Op::PutBucketPolicy,
         (&Method::PUT, 1) if has("publicAccessBlock") => Op::PutPublicAccessBlock,
         (&Method::PUT, 1) if has("object-lock") => Op::PutObjectLockConfiguration,
+        (&Method::PUT, 1) if has("notification") => Op::PutBucketNotificationConfiguration,
         (&Method::PUT, 1) if has("ownershipControls") => Op::PutBucketOwnershipControls,
         (&Method::PUT, 1) if has("lifecycle") => Op::PutBucketLifecycleConfiguration,
         (&Method::PUT, 1) if has("cors") => Op::PutBucketCors,
@@ -263,11 +270,13 @@ fn object_only(target: &Target) -> bool {
         "cors",
         "delete",
         "encryption",
+        "events",
         "legal-hold",
         "lifecycle",
         "list-type",
         "location",
         "logging",
+        "notification",
         "object-lock",
         "ownershipControls",
         "partNumber",
@@ -305,7 +314,9 @@ fn refuse_missing(method: &Method, target: &Target, level: usize) -> Outcome<()>
             return Err(Fault::not_implemented(&format!("The query parameter {name}")));
         }
     }
-    if let Some(name) = target.query.duplicate() {
+    // A listener names several events.
+    let listens = reads && level < 2 && target.query.has("events");
+    if let Some(name) = target.query.duplicate().filter(|n| !(listens && *n == "events")) {
         let name: String = name.chars().take(64).collect();
         return Err(Fault::with(
             Code::INVALID_ARGUMENT,
@@ -329,6 +340,14 @@ mod tests {
         assert_eq!(op(Method::GET, "/", ""), Ok(Operation::ListBuckets));
         assert_eq!(op(Method::GET, "/b", "list-type=2"), Ok(Operation::ListObjectsV2));
         assert_eq!(op(Method::GET, "/b/", "versions"), Ok(Operation::ListObjectVersions));
+        assert_eq!(op(Method::GET, "/", "events=a&events=b&ping=10"), Ok(Operation::ListenNotification));
+        assert_eq!(
+            op(Method::GET, "/b", "events=a&suffix=&prefix="),
+            Ok(Operation::ListenBucketNotification)
+        );
+        assert_eq!(op(Method::PUT, "/b", "notification"), Ok(Operation::PutBucketNotificationConfiguration));
+        assert_eq!(op(Method::DELETE, "/b", "notification"), Err("MethodNotAllowed"));
+        assert_eq!(op(Method::PUT, "/b/k", "events"), Err("MethodNotAllowed"));
         assert_eq!(op(Method::GET, "/b/k", "x-id=GetObject"), Ok(Operation::GetObject));
         assert_eq!(op(Method::PUT, "/b/k", "partNumber=1&uploadId=x"), Ok(Operation::UploadPart));
         assert_eq!(op(Method::DELETE, "/b/k", "versionId=null"), Ok(Operation::DeleteObject));

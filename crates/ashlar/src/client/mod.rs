@@ -14,6 +14,7 @@ mod bucket;
 mod cat;
 mod cluster;
 mod cp;
+mod event;
 pub mod failure;
 mod globals;
 mod iam;
@@ -81,6 +82,11 @@ pub enum Command {
     /// Lifecycle rules of buckets: when objects expire and old versions go
     #[command(subcommand)]
     Ilm(ilm::Command),
+    /// Who is told of what happens in a bucket; what could not be delivered
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Print what happens in a bucket, as it happens
+    Watch(event::WatchOptions),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -140,6 +146,8 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Legalhold(command) => lock::hold(command, context).await,
         Command::Quota(command) => quota::run(command, context).await,
         Command::Ilm(command) => ilm::run(command, context).await,
+        Command::Event(command) => event::run(command, context).await,
+        Command::Watch(options) => event::watch(&options, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,

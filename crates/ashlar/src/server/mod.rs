@@ -11,6 +11,7 @@
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
 //! | `kms` | keys for encryption at rest |
 //! | `minio` | MinIO's administration API, translated to ours |
+//! | `notify`, `events` | the settings of targets for events; how they fare, dead letters |
 //! | `quotas` | limits of buckets |
 //! | `lifecycle` | carries out lifecycle rules |
 //! | `banner`, `logs`, `clock` | what is printed; time |
@@ -25,6 +26,7 @@ mod banner;
 mod clock;
 mod connection;
 mod credentials;
+mod events;
 pub mod expand;
 mod house;
 mod identities;
@@ -35,6 +37,7 @@ mod listen;
 mod logs;
 mod metrics;
 mod minio;
+mod notify;
 mod places;
 mod providers;
 mod quotas;
@@ -54,9 +57,11 @@ use std::time::Duration;
 
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
+use ashlar_events::store::{Feeds, Letters};
+use ashlar_events::{Hub, Parsed, Site};
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
-use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
+use ashlar_s3::{Config, Context, Keys, Notices, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -123,6 +128,9 @@ pub struct Args {
     /// Origins that browsers may ask from; all, unless given.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
+    /// Bucket of events that could not be delivered; it is made when there is one.
+    #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS")]
+    dead_letters: String,
     #[command(flatten)]
     audit: audit::Args,
     #[command(flatten)]
@@ -197,20 +205,32 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let iam = identities(&house, &started.root).await?;
     let encryption = kms::open(&args.kms, roots, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
-    let service =
-        Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone()));
+    let (stop, stopping) = watch::channel(false);
+    let parsed = Arc::new(Parsed::new(&args.region));
+    let hub = targets(&house, &args, parsed.clone())?;
+    let notices = Notices::new(hub.clone(), parsed, stopping.clone());
+    let service = Arc::new(service(
+        &house,
+        iam.clone(),
+        idp.clone(),
+        audit.clone(),
+        &args,
+        encryption.clone(),
+        notices,
+    ));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
     tokio::spawn(idp.clone().watch_directories());
-    let check = checks(idp.clone());
+    let check = checks(idp.clone(), hub.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
     open_feed(&house).await;
+    tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
@@ -225,13 +245,13 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let keys = kms::Door::new(encryption, house.store.clone());
     let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys);
     let routes = Arc::new(routes::Routes::new(service.clone(), house.clone(), public, admin));
-    let (stop, stopping) = watch::channel(false);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
     let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
+    hub.stop().await;
     if let Err(error) = house.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
     }
@@ -322,13 +342,12 @@ async fn identities(house: &House, root: &ashlar_s3::Credential) -> Result<Arc<I
 }
 
 /// Asks the room of a subsystem about its settings.
-fn checks(idp: Arc<Idp>) -> settings::Check {
+fn checks(idp: Arc<Idp>, hub: Arc<Hub>) -> settings::Check {
     Arc::new(move |subsystem, target, values| {
-        let idp = idp.clone();
+        let (idp, hub) = (idp.clone(), hub.clone());
         Box::pin(async move {
             match ashlar_idp::Subsystem::find(&subsystem) {
-                // Names are checked for all of them; no room has more to say about this one.
-                None => Ok(()),
+                None => notify::check(&hub, &subsystem, &target, &values),
                 Some(of) => idp.check(of, &target, &values).await.map_err(|no| no.to_string()),
             }
         })
@@ -345,6 +364,16 @@ async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
+/// Where events are sent, once it is configured.
+fn targets(house: &House, args: &Args, parsed: Arc<Parsed>) -> Result<Arc<Hub>, String> {
+    let deployment = house.map.load().deployment.to_hex();
+    let site = Site { region: args.region.clone(), host_id: deployment.clone(), deployment };
+    let source = Arc::new(Feeds::new(house.store.clone(), parsed));
+    let shelf = Arc::new(Letters::new(house.store.clone(), &args.dead_letters, &args.region));
+    let authorities = surroundings::authorities(args.certs.as_deref())?;
+    Ok(Hub::new(source, shelf, site, authorities, clock::now_ms))
+}
+
 fn service(
     house: &House,
     iam: Arc<Iam>,
@@ -352,6 +381,7 @@ fn service(
     audit: Arc<Audit>,
     args: &Args,
     encryption: ashlar_s3::sse::Encryption,
+    notices: Notices,
 ) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
@@ -364,6 +394,7 @@ fn service(
             owner_id: hex(hash(b"owner")),
             owner_name: "root".to_owned(),
             clock: clock::now_ms,
+            notices,
         },
         verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
         vouch: Some(idp),

@@ -187,6 +187,9 @@ impl Routes {
         self.service.metrics().render(&mut text);
         self.service.audit().render(&mut text);
         self.service.access_logs().render(&mut text);
+        if let Some(hub) = self.service.context().notices.hub() {
+            super::events::render(hub, &mut text);
+        }
         let mut response = plain(StatusCode::OK, text);
         response.headers_mut().insert(
             header::CONTENT_TYPE,

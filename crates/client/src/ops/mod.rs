@@ -10,6 +10,7 @@ pub mod lifecycle;
 pub mod list;
 pub mod lock;
 pub mod multipart;
+pub mod notification;
 pub mod object;
 
 use crate::{

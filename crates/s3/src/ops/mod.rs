@@ -19,6 +19,7 @@ pub mod list;
 pub mod lock;
 pub mod logging;
 pub mod multipart;
+pub mod notification;
 pub mod post;
 pub mod put;
 pub mod tagging;
@@ -40,6 +41,7 @@ use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{Stated, checksum_header, checksum_text, checksum_type, content_md5, unknown_algorithm};
 use crate::intake::Intake;
+use crate::notices::Notices;
 use crate::operation::Operation;
 use crate::permit::Origin;
 use crate::target::Query;
@@ -59,6 +61,8 @@ pub struct Context {
     pub owner_name: String,
     /// Milliseconds since 1970.
     pub clock: fn() -> i64,
+    /// Who is told of what happens.
+    pub notices: Notices,
 }
 
 /// A verified request on its way to an operation.
@@ -466,6 +470,9 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::PutObjectRetention => Box::pin(lock::put_retention(cx, call)).await,
         Op::GetObjectLegalHold => Box::pin(lock::get_legal_hold(cx, call)).await,
         Op::PutObjectLegalHold => Box::pin(lock::put_legal_hold(cx, call)).await,
+        Op::GetBucketNotificationConfiguration => notification::get(cx, call),
+        Op::PutBucketNotificationConfiguration => Box::pin(notification::put(cx, call)).await,
+        Op::ListenNotification | Op::ListenBucketNotification => notification::listen(cx, call),
         Op::GetBucketOwnershipControls => acl::get_ownership(cx, call),
         Op::PutBucketOwnershipControls => Box::pin(acl::put_ownership(cx, call)).await,
         Op::DeleteBucketOwnershipControls => Box::pin(acl::delete_ownership(cx, call)).await,

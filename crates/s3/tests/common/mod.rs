@@ -67,6 +67,7 @@ impl Server {
                         owner_id: "0".repeat(64),
                         owner_name: "root".into(),
                         clock: now_ms,
+                        notices: Default::default(),
                     },
                     verifier: Verifier {
                         keys: Keys::new(Credential { access_key: KEY.into(), secret: Secret::new(SECRET) }),

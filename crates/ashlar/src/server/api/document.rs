@@ -63,6 +63,9 @@ fn answer(route: Route) -> Shape {
         Route::ProviderRemove => of::<settings::ProviderRemoved>(),
         Route::IamExport => of::<transfer::Document>(),
         Route::IamImport => of::<people::Imported>(),
+        Route::EventList => of::<state::EventTargetList>(),
+        Route::DeadLetterList => of::<state::DeadLetterList>(),
+        Route::DeadLetterReplay | Route::DeadLetterRemove => of::<state::DeadLetterCount>(),
         Route::SettingList => of::<settings::SettingList>(),
         Route::SettingGet | Route::SettingPut => of::<settings::Setting>(),
         Route::SettingRemove => of::<settings::SettingRemoved>(),
@@ -129,6 +132,10 @@ fn order(route: Route) -> Option<Shape> {
         | Route::ProviderEnable
         | Route::ProviderDisable
         | Route::IamExport
+        | Route::EventList
+        | Route::DeadLetterList
+        | Route::DeadLetterReplay
+        | Route::DeadLetterRemove
         | Route::SettingList
         | Route::SettingGet
         | Route::SettingRemove

@@ -270,3 +270,65 @@ pub struct Problem {
     /// A word for programs.
     pub code: String,
 }
+
+/// Where events are sent.
+#[derive(Serialize, ToSchema)]
+pub struct EventTarget {
+    /// `ID:TYPE`.
+    pub id: String,
+    pub arn: String,
+    /// The last attempt to send succeeded, or nothing was sent yet.
+    pub online: bool,
+    pub problem: Option<String>,
+    /// Since the start, as the other counts.
+    pub sent: u64,
+    pub failed: u64,
+    pub dead: u64,
+    pub lost: u64,
+    /// Changes of all buckets that wait.
+    pub lag: u64,
+}
+
+/// Where events are sent.
+#[derive(Serialize, ToSchema)]
+pub struct EventTargetList {
+    pub targets: Vec<EventTarget>,
+}
+
+/// What a dead letter is about.
+#[derive(Serialize, ToSchema)]
+pub struct DeadEvent {
+    pub name: &'static str,
+    /// Milliseconds since 1970.
+    pub time_ms: i64,
+    pub position: u64,
+    pub bucket: String,
+    pub key: String,
+    pub version: Option<String>,
+}
+
+/// An event that was not delivered.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetter {
+    pub id: String,
+    pub target: String,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    pub why: String,
+    /// Nothing, where events were lost.
+    pub event: Option<DeadEvent>,
+    /// How many were lost.
+    pub lost: u64,
+}
+
+/// The oldest dead letters.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetterList {
+    pub letters: Vec<DeadLetter>,
+}
+
+/// How many letters it was about.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetterCount {
+    pub count: usize,
+}
