@@ -65,7 +65,7 @@ pub struct KeyStatus {
 /// Where named keys are.
 enum Driver {
     Builtin(Builtin),
-    Vault(Vault),
+    Vault(Box<Vault>),
 }
 
 /// Named keys, wherever they are.
@@ -115,7 +115,7 @@ impl Kms {
     /// [`Error::Invalid`] (the name).
     pub fn vault(driver: Vault, default: &str) -> Result<Kms> {
         check_name(default)?;
-        Ok(Kms::over(Driver::Vault(driver), default))
+        Ok(Kms::over(Driver::Vault(Box::new(driver)), default))
     }
 
     fn over(driver: Driver, default: &str) -> Kms {

@@ -164,7 +164,6 @@ impl Store {
     }
 
     /// One change. `only`: nothing but this version, or (`None` within) the current one.
-
     async fn expire_now(
         &self,
         live: &crate::bucket::Live,

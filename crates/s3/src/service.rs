@@ -416,7 +416,7 @@ impl Service {
         }
         if let Some(boundary) = posted_form(parts, &head.target) {
             seen.op = Operation::PostObject;
-            return Box::pin(self.form(parts, source, head, &boundary, arrival, seen, id)).await;
+            return Box::pin(self.form(parts, source, head, &boundary, (arrival, id), seen)).await;
         }
         let (mut call, op) = match self.admit(parts, source, head, arrival, seen, id) {
             Ok(admitted) => admitted,
@@ -504,9 +504,8 @@ impl Service {
         source: Source,
         head: Head,
         boundary: &str,
-        arrival: &Arrival<'_>,
+        (arrival, id): (&Arrival<'_>, &str),
         seen: &mut Seen,
-        id: &str,
     ) -> Outcome<Answer> {
         let Head { target, host } = head;
         let both = parts.headers.contains_key(header::AUTHORIZATION)

@@ -1,5 +1,6 @@
 //! Bad input: a clear error, nothing changed, bounded memory, and the server goes on.
 
+#[path = "wire/common/mod.rs"]
 mod common;
 
 use std::io::{Read, Write};

@@ -41,7 +41,7 @@ const DECISION: &str = "docs/decisions/dependencies.md";
 
 /// Checks all packages of the lock file.
 pub fn check(tree: &Tree, findings: &mut Findings) -> Outcome {
-    let metadata = read(cargo().args(["metadata", "--offline", "--locked", "--format-version", "1"]))?;
+    let metadata = read(cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let decision = fs::read_to_string(tree.root.join(DECISION)).unwrap_or_default();
     judge(&metadata, &decision, findings);

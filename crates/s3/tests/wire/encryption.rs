@@ -1,10 +1,8 @@
 //! Server-side encryption on the wire: the three kinds, their headers and errors, bucket defaults.
 
-mod common;
-
+use crate::common::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::*;
 
 const SSE: &str = "x-amz-server-side-encryption";
 const KEY_ID: &str = "x-amz-server-side-encryption-aws-kms-key-id";

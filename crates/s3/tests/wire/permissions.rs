@@ -1,10 +1,8 @@
 //! Who may do what, on the wire: users, groups, access keys, sessions, bucket policies, nobody.
 
-mod common;
-
+use crate::common::*;
 use ashlar_iam::{Assume, NewKey, Secret};
 use ashlar_s3::operation::Operation;
-use common::*;
 
 #[test]
 fn a_user_may_what_its_policies_say() {

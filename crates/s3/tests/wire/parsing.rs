@@ -1,8 +1,6 @@
 //! PROOF.md 2.1: every pitfall of request parsing (chunks, framing, XML), over a real socket.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 fn server() -> Server {
     let s = Server::start();

@@ -1,8 +1,6 @@
 //! Object lock on the wire: defaults, retention, legal hold, bypass, and who may see and change them.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 /// So many days from now, as clients write it.
 fn days(n: i64) -> String {

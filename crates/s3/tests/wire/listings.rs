@@ -1,8 +1,6 @@
 //! Versions and listings end to end: what goes over the wire is what AWS sends.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 #[test]
 fn versions() {

@@ -1,13 +1,11 @@
 //! The security token service on the wire: signed operations, and sessions of those whom another
 //! directory vouches for. The directories are made up here; real ones are in tests/system.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::*;
 use ashlar_iam::{Entity, Federated, Iam, Later, Refused, Secret, Vouch, Vouched};
 use ashlar_s3::Keys;
-use common::*;
 
 const READ: &[u8] = br#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:GetObject","s3:ListBucket"],"Resource":"arn:aws:s3:::*","Condition":{"StringEquals":{"jwt:team":"red"}}}]}"#;
 const DENY: &[u8] =

@@ -1,8 +1,6 @@
 //! Form uploads: the policy is the whole of what is allowed.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 const BOUNDARY: &str = "----boundary7";
 

@@ -1,8 +1,6 @@
 //! Lifecycle, CORS, websites, access logs and what is unset, on the wire.
 
-mod common;
-
-use common::{Server, raw};
+use crate::common::{Server, raw};
 
 fn server() -> Server {
     let s = Server::start();

@@ -1,9 +1,7 @@
 //! PROOF.md 2.1: every pitfall of signatures, over a real socket. Those of bodies, framing and
 //! documents are in `parsing.rs`.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 fn server() -> Server {
     let s = Server::start();

@@ -1,9 +1,7 @@
 //! Access control lists and ownership: refused where the bucket's owner has everything, and counting
 //! where it has not.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 fn ownership(name: &str) -> String {
     format!("<OwnershipControls><Rule><ObjectOwnership>{name}</ObjectOwnership></Rule></OwnershipControls>")

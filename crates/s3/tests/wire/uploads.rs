@@ -1,8 +1,6 @@
 //! Multipart uploads, virtual hosts, presigned requests and version 2 signatures, end to end.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 fn server() -> Server {
     let s = Server::start();

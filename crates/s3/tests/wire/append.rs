@@ -1,8 +1,6 @@
 //! `PutObject` with a write offset, on the wire.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 fn world() -> World {
     let w = World::new();

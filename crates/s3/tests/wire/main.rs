@@ -1,0 +1,19 @@
+//! The door on the wire: real requests over real sockets to a service with a store in memory.
+//!
+//! One program for all of it: a test program each took most of the time that building the tests took.
+
+mod common;
+
+mod acl;
+mod append;
+mod encryption;
+mod features;
+mod forms;
+mod listings;
+mod lock;
+mod objects;
+mod parsing;
+mod permissions;
+mod pitfalls;
+mod sts;
+mod uploads;
