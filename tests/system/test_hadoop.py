@@ -1,7 +1,7 @@
 """Hadoop's S3A: DistCp with local MapReduce there and back, the shell, multipart uploads, the magic committer.
 
 Everything runs from Maven artifacts (tests/system/hadoop/pom.xml), in one JVM at a time with a small heap. The settings
-are those of docs/hadoop.md.
+are those of docs/hadoop.md, the user has the policy that is written there.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
@@ -19,12 +20,27 @@ ODD = ["with space", "plus+sign", "per%cent", "per%41", "ünïcode", "日本", "
 MULTIPART = 5 << 20
 
 
+POLICY = re.search(r"```json\n(.*?)```", (Path(__file__).parents[2] / "docs" / "hadoop.md").read_text(), re.S)[1]
+
+
 @pytest.fixture
-def hadoop(server, environment, tmp_path):
+def user(server, bucket, run, tmp_path):
+    """A user who may do in this bucket what the page says that S3A needs."""
+    name = f"hadoop-{bucket}"[:20]
+    (tmp_path / "policy.json").write_text(POLICY.replace("BUCKET", bucket))
+    env = {"MC_CONFIG_DIR": str(tmp_path / "mc"), "MC_HOST_it": server.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@")}
+    run("mc", "admin", "policy", "create", "it", name, tmp_path / "policy.json", env=env)
+    run("mc", "admin", "user", "add", "it", name, SECRET, env=env)
+    run("mc", "admin", "policy", "attach", "it", name, "--user", name, env=env)
+    return name
+
+
+@pytest.fixture
+def hadoop(server, environment, user, tmp_path):
     """Runs a class of Hadoop's in a JVM of its own; gives what it printed (output, log)."""
     settings = {
         "fs.s3a.endpoint": server.endpoint, "fs.s3a.endpoint.region": "us-east-1", "fs.s3a.path.style.access": "true",
-        "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.access.key": ACCESS, "fs.s3a.secret.key": SECRET,
+        "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.access.key": user, "fs.s3a.secret.key": SECRET,
         "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
         # Small parts, so that a file of a few MiB is a multipart upload; blocks wait on disk, not in the heap.
         "fs.s3a.multipart.size": str(MULTIPART), "fs.s3a.multipart.threshold": str(MULTIPART),
@@ -45,7 +61,7 @@ def hadoop(server, environment, tmp_path):
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{conf}:{os.environ['CLIENT_HADOOP']}/*"]
 
     def go(name, *arguments):
-        done = subprocess.run([*java, name, *map(str, arguments)], env=env, capture_output=True, text=True, timeout=120,
+        done = subprocess.run([*java, name, *map(str, arguments)], env=env, capture_output=True, text=True, timeout=300,
                               stdin=subprocess.DEVNULL, cwd=tmp_path)
         if done.returncode != 0:
             pytest.fail(f"{name} {arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-12000:]}")
