@@ -94,30 +94,30 @@ def run(env, *command, check=True):
 def test_no_plaintext_on_any_drive(own):
     """RustFS GHSA-xrrf: objects that claimed to be encrypted and were not."""
     s3 = client(own)
-    s3.create_bucket(Bucket="b")
+    s3.create_bucket(Bucket="bkt")
     marks = [hashlib.sha256(str(i).encode()).hexdigest().encode() for i in range(9)]
     body = lambda i, size: (marks[i] * (size // 64 + 1))[:size]
     key = b"k" * 32
     customer = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": key}
     kinds = [{"ServerSideEncryption": "AES256"}, {"ServerSideEncryption": "aws:kms"}, customer]
     for k, kind in enumerate(kinds):
-        s3.put_object(Bucket="b", Key=f"small{k}", Body=body(3 * k, 900), **kind)
-        s3.put_object(Bucket="b", Key=f"large{k}", Body=body(3 * k + 1, 7_000_000), **kind)
+        s3.put_object(Bucket="bkt", Key=f"small{k}", Body=body(3 * k, 900), **kind)
+        s3.put_object(Bucket="bkt", Key=f"large{k}", Body=body(3 * k + 1, 7_000_000), **kind)
         big = body(3 * k + 2, 11_000_000)
         (own.home / "up").write_bytes(big)
-        s3.upload_file(str(own.home / "up"), "b", f"multi{k}", ExtraArgs=kind,
+        s3.upload_file(str(own.home / "up"), "bkt", f"multi{k}", ExtraArgs=kind,
                        Config=TransferConfig(multipart_threshold=5 << 20, multipart_chunksize=5 << 20))
         (own.home / "up").unlink()
         sse = customer if k == 2 else {}
         for name, size, i in [("small", 900, 3 * k), ("large", 7_000_000, 3 * k + 1), ("multi", 11_000_000, 3 * k + 2)]:
-            got = s3.get_object(Bucket="b", Key=f"{name}{k}", **sse)["Body"].read()
+            got = s3.get_object(Bucket="bkt", Key=f"{name}{k}", **sse)["Body"].read()
             assert got == body(i, size), (name, k)
-            part = s3.get_object(Bucket="b", Key=f"{name}{k}", Range="bytes=500-700", **sse)["Body"].read()
+            part = s3.get_object(Bucket="bkt", Key=f"{name}{k}", Range="bytes=500-700", **sse)["Body"].read()
             assert part == body(i, size)[500:701]
-        head = s3.head_object(Bucket="b", Key=f"multi{k}", **sse)
+        head = s3.head_object(Bucket="bkt", Key=f"multi{k}", **sse)
         assert head["ContentLength"] == 11_000_000
     plain = b"this one is stored in clear on purpose"
-    s3.put_object(Bucket="b", Key="plain", Body=plain * 30)
+    s3.put_object(Bucket="bkt", Key="plain", Body=plain * 30)
     root, secret = bytes(range(1, 33)), ROOT_KEY.encode()
     time.sleep(0.5)
     found = holds(own.home, *marks, plain, key, base64.b64encode(key))
@@ -128,20 +128,20 @@ def test_no_plaintext_on_any_drive(own):
     # checksums are hidden. See docs/encryption.md.
     sums = [hashlib.md5(body(3 * k + 1, 7_000_000)).digest() for k in range(3)]
     assert holds(own.home, *sums) <= {sums[0]}
-    refused(s3.get_object, "InvalidRequest", Bucket="b", Key="small2")
-    refused(s3.get_object, "AccessDenied", Bucket="b", Key="small2", SSECustomerAlgorithm="AES256",
+    refused(s3.get_object, "InvalidRequest", Bucket="bkt", Key="small2")
+    refused(s3.get_object, "AccessDenied", Bucket="bkt", Key="small2", SSECustomerAlgorithm="AES256",
             SSECustomerKey=b"x" * 32)
 
 
 def test_restart_blank_drive_and_rotation(own, tmp_path):
     s3 = client(own)
-    s3.create_bucket(Bucket="b")
-    s3.put_bucket_versioning(Bucket="b", VersioningConfiguration={"Status": "Enabled"})
-    s3.put_bucket_encryption(Bucket="b", ServerSideEncryptionConfiguration={
+    s3.create_bucket(Bucket="bkt")
+    s3.put_bucket_versioning(Bucket="bkt", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_bucket_encryption(Bucket="bkt", ServerSideEncryptionConfiguration={
         "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]})
     bodies = {f"k{i}": noise(size, i) for i, size in enumerate([10, 70_000, 3_000_000])}
     for name, data in bodies.items():
-        assert s3.put_object(Bucket="b", Key=name, Body=data)["ServerSideEncryption"] == "AES256"
+        assert s3.put_object(Bucket="bkt", Key=name, Body=data)["ServerSideEncryption"] == "AES256"
     env = environment(own, tmp_path)
     ashlar = [os.environ["ASHLAR_BIN"], "--json", "--ca", own.home / "certs" / "public.crt"]
 
@@ -150,14 +150,14 @@ def test_restart_blank_drive_and_rotation(own, tmp_path):
 
     assert ask("status", "it")["driver"] == "builtin"
     assert ask("key", "rotate", "it", "ashlar")["version"] == 2
-    s3.put_object(Bucket="b", Key="after", Body=b"after")
-    ask("rewrap", "it/b")
+    s3.put_object(Bucket="bkt", Key="after", Body=b"after")
+    ask("rewrap", "it/bkt")
     deadline = time.monotonic() + 30
     while (now := ask("rewrap", "it", "--status"))["running"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert (now["looked"], now["sealed"], now["failed"]) == (4, 3, 0), now
-    before = {n: s3.head_object(Bucket="b", Key=n)["LastModified"] for n in bodies}
+    before = {n: s3.head_object(Bucket="bkt", Key=n)["LastModified"] for n in bodies}
 
     # Killed, a drive replaced by a blank one, started again.
     own.process.kill()
@@ -169,7 +169,7 @@ def test_restart_blank_drive_and_rotation(own, tmp_path):
         deadline = time.monotonic() + 60
         while True:
             try:
-                got = s3.get_object(Bucket="b", Key=name)
+                got = s3.get_object(Bucket="bkt", Key=name)
                 assert got["Body"].read() == data and got["LastModified"] == before[name]
                 break
             except ClientError:
@@ -188,7 +188,7 @@ def test_restart_blank_drive_and_rotation(own, tmp_path):
     assert own.stop() == 0
     own.env = {"ASHLAR_KMS_ROOT_KEY": other}
     own.start()
-    assert s3.get_object(Bucket="b", Key="k1")["Body"].read() == bodies["k1"]
+    assert s3.get_object(Bucket="bkt", Key="k1")["Body"].read() == bodies["k1"]
     # Without any: it says so and does not start.
     assert own.stop() == 0
     own.env = {}
@@ -232,7 +232,7 @@ def test_mc(own, tmp_path):
 def test_client_side_encryption_round_trip(own):
     """What clients encrypt themselves is theirs: metadata and bytes come back as they were."""
     s3 = client(own)
-    s3.create_bucket(Bucket="b")
+    s3.create_bucket(Bucket="bkt")
     # As the encryption clients of AWS's SDKs write it: version 1 (AES-CBC) and 2 (AES-GCM), made by hand.
     for name, meta in {
         "cbc": {"x-amz-key": "k" * 44, "x-amz-iv": base64.b64encode(b"i" * 16).decode(), "x-amz-matdesc": "{}",
@@ -246,10 +246,10 @@ def test_client_side_encryption_round_trip(own):
         sealed = subprocess.run(["openssl", "enc", cipher, "-K", "11" * 32, "-iv", iv.hex()], input=noise(70_000, 4),
                                 capture_output=True, check=True, timeout=60).stdout
         for sse in [{}, {"ServerSideEncryption": "AES256"}]:
-            s3.put_object(Bucket="b", Key=name, Body=sealed, Metadata=meta, **sse)
-            s3.copy_object(Bucket="b", Key=f"{name}2", CopySource={"Bucket": "b", "Key": name})
+            s3.put_object(Bucket="bkt", Key=name, Body=sealed, Metadata=meta, **sse)
+            s3.copy_object(Bucket="bkt", Key=f"{name}2", CopySource={"Bucket": "bkt", "Key": name})
             for key in [name, f"{name}2"]:
-                got = s3.get_object(Bucket="b", Key=key)
+                got = s3.get_object(Bucket="bkt", Key=key)
                 assert got["Metadata"] == meta
                 opened = subprocess.run(["openssl", "enc", "-d", cipher, "-K", "11" * 32, "-iv", iv.hex()],
                                         input=got["Body"].read(), capture_output=True, check=True, timeout=60).stdout

@@ -480,7 +480,7 @@ MORE = {"ConfigSet", "ConfigDelete", "ConfigImport", "IdpAdd", "IdpUpdate", "Idp
 
 def test_each_call_by_each_kind_of_caller(own, mc, administrator):
     nobody = administrator("plain")
-    wrong = administrator("other", "admin:KMSKeyStatus")
+    wrong = administrator("other", "admin:ServerUpdate")
     for number, (name, method, path, actions) in enumerate(calls_of_the_table()):
         # A signature that is wrong, or not there, tells nothing and does nothing.
         status, said = call(own, None, method, path)

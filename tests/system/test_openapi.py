@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import boto3
 import jsonschema
 import pytest
 import requests
@@ -56,7 +57,7 @@ def own():
     port = free_port()
     os.environ["ASHLAR_ADMIN_ADDRESS"] = f"127.0.0.1:{port}"
     try:
-        s = Server(home)
+        s = Server(home, env={"ASHLAR_KMS_ROOT_KEY": "AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="})
     finally:
         os.environ.pop("ASHLAR_ADMIN_ADDRESS")
     s.admin = f"http://127.0.0.1:{port}"
@@ -120,6 +121,9 @@ def test_every_answer_fits_its_description(own, door):
     assert status == 200 and made["secret"]
     key = made["access_key"]
     ask(own.endpoint, "PUT", "/a-bucket")
+    s3 = boto3.client("s3", endpoint_url=own.endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET, region_name=REGION)
+    s3.put_bucket_lifecycle_configuration(Bucket="a-bucket", LifecycleConfiguration={"Rules": [
+        {"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 9}}]})
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{own.endpoint}/a-bucket/k")
     request_id = refused.value.headers["x-amz-request-id"]
@@ -149,10 +153,13 @@ def test_every_answer_fits_its_description(own, door):
         ("ProviderList", "openid", None), ("ProviderGet", "tls/_", None), ("SettingRemove", "identity_tls/_", None),
         ("ProviderPut", "tls/_", off), ("ProviderEdit", "tls/_", {"values": {"comment": "x"}}), ("ProviderList", "tls", None),
         ("ProviderDisable", "tls/_", None), ("ProviderRemove", "tls/_", None),
+        ("LifecycleStatus", "a-bucket", None), ("LifecycleTest", "a-bucket", {"at": "2999-01-01T00:00:00Z"}),
         ("Info", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),
-        ("QuotaRemove", "a-bucket", None), ("Why", request_id, None), ("Document", "", None),
+        ("QuotaRemove", "a-bucket", None), ("KmsStatus", "", None), ("KmsKeyCreate", key.lower(), None),
+        ("KmsKeyList", "", None), ("KmsKeyGet", key.lower(), None), ("KmsKeyRotate", key.lower(), None),
+        ("RewrapStart", "", {"bucket": "a-bucket"}), ("RewrapStatus", "", None), ("Why", request_id, None), ("Document", "", None),
         ("ServiceStop", "", {"dry_run": True}), ("ServiceRestart", "", {"dry_run": True}),
         ("HealStart", "", {}), ("DriveScrub", "", None), ("HealStatus", "", None), ("SignInChoices", "", None),
     ]

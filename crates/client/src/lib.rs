@@ -40,12 +40,17 @@ pub use config::{Addressing, Config, Credentials, Payload, Tls};
 pub use encode::{percent_decode, percent_encode};
 pub use error::{Error, Result, ServiceError};
 pub use file::FileRange;
+pub use ops::lifecycle::{
+    Lifecycle, LifecycleAbort, LifecycleAnd, LifecycleExpiration, LifecycleFilter, LifecycleNoncurrent,
+    LifecycleRule, LifecycleTag,
+};
 pub use ops::list::{ListOptions, ListVersionsOptions};
+pub use ops::lock::{DefaultRetention, Retention};
 pub use ops::object::{CopyOptions, GetOptions, PutOptions};
 pub use sign::{AmzDate, Signer};
 pub use tls::tls_config;
 pub use types::{
-    Bucket, DeleteError, DeleteOutcome, Deleted, Entry, Head, Identifier, ListPage, ObjectData, Part,
+    Bucket, DeleteError, DeleteOutcome, Deleted, Entry, Head, Identifier, ListPage, Notice, ObjectData, Part,
     PutOutcome, Tags, Upload, UploadPage, Versioning,
 };
 

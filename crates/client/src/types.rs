@@ -318,3 +318,20 @@ fn decode_words(value: &str) -> String {
 #[cfg(test)]
 #[path = "types_tests.rs"]
 mod tests;
+
+/// Who is told what of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notice {
+    /// The rule's name.
+    pub id: String,
+    /// The element it was written with: `QueueConfiguration`, ...
+    pub shape: String,
+    /// The target.
+    pub arn: String,
+    /// Names of events.
+    pub events: Vec<String>,
+    /// Keys begin so; empty: all.
+    pub prefix: String,
+    /// Keys end so; empty: all.
+    pub suffix: String,
+}

@@ -34,7 +34,7 @@ pub use error::{Error, Result};
 pub use root::{Root, root_from};
 pub use secret::{Secret, random};
 pub use vault::{Vault, VaultSettings};
-pub use wrap::{derive, open, seal};
+pub use wrap::{open, open_bytes, seal, seal_bytes};
 
 use cache::Cache;
 

@@ -33,7 +33,7 @@ impl KeyType for Bytes32 {
 
 /// A key made from a key, a salt and a list of texts, which are told apart by their lengths.
 #[must_use]
-pub fn derive(key: &[u8; 32], salt: &[u8], purpose: &str, context: &[u8]) -> Secret {
+fn derive(key: &[u8; 32], salt: &[u8], purpose: &str, context: &[u8]) -> Secret {
     let prk = Salt::new(HKDF_SHA256, salt).extract(key);
     let length = (purpose.len() as u64).to_be_bytes();
     let info = [&length[..], purpose.as_bytes(), context];
@@ -91,6 +91,38 @@ pub fn open(key: &Secret, sealed: &[u8], context: &[u8]) -> Result<Secret> {
     out
 }
 
+/// Seals bytes of any length, as [`seal`] does a key.
+#[must_use]
+pub fn seal_bytes(key: &Secret, what: &[u8], context: &[u8]) -> Vec<u8> {
+    let salt: [u8; SALT] = random();
+    let mut out = Vec::with_capacity(1 + SALT + what.len() + 16);
+    out.push(FORMAT);
+    out.extend_from_slice(&salt);
+    out.extend_from_slice(what);
+    let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
+    let tag = cipher(key.expose(), &salt, context)
+        .seal_in_place_separate_tag(nonce, Aad::empty(), &mut out[1 + SALT..])
+        .expect("documents are within what AES-GCM takes");
+    out.extend_from_slice(tag.as_ref());
+    out
+}
+
+/// The inverse of [`seal_bytes`].
+///
+/// # Errors
+/// [`Error::Sealed`].
+pub fn open_bytes(key: &Secret, sealed: &[u8], context: &[u8]) -> Result<Vec<u8>> {
+    if sealed.len() < 1 + SALT + 16 || sealed[0] != FORMAT {
+        return Err(Error::Sealed);
+    }
+    let mut body = sealed[1 + SALT..].to_vec();
+    let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
+    let cipher = cipher(key.expose(), &sealed[1..1 + SALT], context);
+    let length = cipher.open_in_place(nonce, Aad::empty(), &mut body).map_err(|_| Error::Sealed)?.len();
+    body.truncate(length);
+    Ok(body)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +148,10 @@ mod tests {
             assert!(open(&key, &sealed[..at], b"a").is_err(), "cut at {at}");
         }
         assert_ne!(seal(&key, &what, b"a"), sealed);
+        assert_eq!(open_bytes(&key, &seal_bytes(&key, b"text", b"a"), b"a").ok().unwrap(), b"text");
+        assert_eq!(open_bytes(&key, &sealed, b"a").ok().unwrap(), what.expose(), "one format");
+        for at in 0..sealed.len() {
+            assert!(open_bytes(&key, &sealed[..at], b"a").is_err(), "cut at {at}");
+        }
     }
 }

@@ -27,7 +27,7 @@ use crate::types::Pairs;
 use crate::{Error, Result, Store};
 
 /// Largest document of a bucket, in bytes.
-const MAX_DOCUMENT: usize = 64 << 10;
+const MAX_DOCUMENT: usize = 256 << 10;
 /// Keys of buckets in the control store: this and the name.
 const PREFIX: &str = "bucket/";
 /// Keys of deleted buckets whose uploads are not collected yet: this and the id.
@@ -377,7 +377,7 @@ impl Store {
         self.inner.registry.modify(name, change).await
     }
 
-    /// Stores (or with `None` removes) a document of the bucket: at most 64 KiB.
+    /// Stores (or with `None` removes) a document of the bucket: at most 256 KiB.
     ///
     /// # Errors
     /// `NoSuchBucket`, `EntityTooLarge`, `Unavailable`.

@@ -26,6 +26,7 @@ pub struct Object {
     /// How it is encrypted.
     sealed: Option<Box<Sealed>>,
     versioning: Versioning,
+    bucket: Arc<crate::Bucket>,
 }
 
 /// The bytes of a range of an object, in pieces.
@@ -70,7 +71,7 @@ impl Store {
         // `find` succeeded, so there is a record.
         let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
         let versioning = bucket.versioning;
-        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, sealed, versioning })
+        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, sealed, versioning, bucket })
     }
 }
 
@@ -104,6 +105,12 @@ impl Object {
             Some(v) => v,
             None => stored_version(&self.record, self.index),
         }
+    }
+
+    /// The bucket that it was found in.
+    #[must_use]
+    pub fn bucket(&self) -> &Arc<crate::Bucket> {
+        &self.bucket
     }
 
     /// As it is stored.

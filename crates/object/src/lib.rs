@@ -12,6 +12,7 @@
 //! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
 //! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
 //! | `append` | parts that are put behind what is there |
+//! | `expire` | what lifecycle rules need: a look without records, removal of what is due |
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
 //! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
@@ -35,6 +36,7 @@ pub mod conditions;
 mod copy;
 mod delete;
 mod error;
+mod expire;
 pub mod feed;
 mod gate;
 mod get;
@@ -68,6 +70,7 @@ pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySeal, CopySource, CopySpec};
 pub use delete::{Deleted, ToDelete};
 pub use error::{Error, Result};
+pub use expire::{Chosen, Expired, Found, Glanced, MAX_LOOK};
 pub use get::{Object, ObjectBody};
 pub use list::{
     Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry, VersionListSpec,

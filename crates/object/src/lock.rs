@@ -99,6 +99,11 @@ fn active(v: &Version, now_ms: i64) -> Option<&Retention> {
     v.retention.as_ref().filter(|r| now_ms < r.until_ms)
 }
 
+/// Whether a lock keeps a version at `now_ms`, of whatever kind.
+pub(crate) fn keeps(v: &Version, now_ms: i64) -> bool {
+    v.legal_hold || active(v, now_ms).is_some()
+}
+
 /// Refuses a next list that lacks a locked version of the old one, or has it with a weaker lock.
 pub(crate) fn guard(
     old: &[Version],

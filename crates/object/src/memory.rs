@@ -28,7 +28,7 @@ const GROUPS: u64 = 4;
 /// Object bytes in one piece of a read.
 const PIECE: usize = 256 << 10;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     registers: BTreeMap<Vec<u8>, (Arc<Record>, Bytes)>,
     data: HashMap<WriteId, Bytes>,
@@ -55,6 +55,13 @@ impl Memory {
     #[cfg(test)]
     pub(crate) fn limit(&self, operations: i64) {
         self.budget.store(operations, Ordering::SeqCst);
+    }
+
+    /// What is left after a crash: what is here now, out of reach of whoever still runs on this one.
+    #[cfg(test)]
+    pub(crate) fn survivor(&self) -> Memory {
+        let state = self.state.lock().clone();
+        Memory { state: Mutex::new(state), ..Memory::new(self.strict) }
     }
 
     /// Registers that are not tombstones, and bodies kept.

@@ -3,7 +3,7 @@
 //! | byte | object | upload | part |
 //! |---|---|---|---|
 //! | format u8 = 1, kind u8 | 1 | 2 | 3 |
-//! | | flags u8 (bit 0: delete marker) | state u8 (0 open, 1 completing, 2 done, 3 aborted) | number u16 |
+//! | | flags u8 (bit 0: delete marker, bit 1: known to be the only version) | state u8 (0 open, 1 completing, 2 done, 3 aborted) | number u16 |
 //! | | size var | created i64 | size var |
 //! | | md5 16 | checksum u8 | md5 16 |
 //! | | parts count u16 | class bytes | modified i64 |
@@ -72,12 +72,12 @@ fn put_class(w: &mut Writer, meta: &[(String, String)]) {
     w.bytes(if class.len() <= MAX_CLASS { class.as_bytes() } else { b"" });
 }
 
-/// The summary of a key whose current version is `v`.
-pub(crate) fn of_version(v: &Version) -> Bytes {
+/// The summary of a key whose current version is `v`; `alone`: it has no other.
+pub(crate) fn of_version(v: &Version, alone: bool) -> Bytes {
     let mut w = Writer::with_capacity(48);
     w.u8(FORMAT);
     w.u8(1);
-    w.u8(u8::from(v.delete_marker));
+    w.u8(u8::from(v.delete_marker) | u8::from(alone) << 1);
     w.var(v.size);
     w.raw(&v.md5);
     w.u16(v.parts_count);
@@ -135,6 +135,11 @@ pub(crate) fn of_part(p: &Part) -> Bytes {
 fn begin(bytes: &[u8], kind: u8) -> Option<Reader<'_>> {
     let mut r = Reader::new(bytes);
     (r.u8().ok()? == FORMAT && r.u8().ok()? == kind).then_some(r)
+}
+
+/// As [`version`], and whether it is known to be the only version.
+pub(crate) fn glance(bytes: &[u8]) -> Option<(ObjectSummary, bool)> {
+    Some((version(bytes)?, bytes.get(2)? & 2 != 0))
 }
 
 /// The inverse of [`of_version`]; `None` for anything else.
@@ -209,7 +214,9 @@ mod tests {
             meta: vec![("x-amz-storage-class".into(), "GLACIER".into())],
             ..Version::default()
         };
-        let b = of_version(&v);
+        assert!(glance(&of_version(&v, true)).unwrap().1 && !glance(&of_version(&v, false)).unwrap().1);
+        assert_eq!(hex(&of_version(&v, true)[..3]), "010102");
+        let b = of_version(&v, false);
         assert_eq!(
             hex(&b),
             "010100ac02abababababababababababababababab02007b68e5cf8b0100008207474c4143494552"
@@ -259,6 +266,6 @@ mod tests {
     fn never_longer_than_a_drive_keeps() {
         let meta = vec![("x-amz-storage-class".to_owned(), "X".repeat(2000))];
         let v = Version { size: u64::MAX, meta, ..Version::default() };
-        assert!(of_version(&v).len() <= 256);
+        assert!(of_version(&v, true).len() <= 256);
     }
 }

@@ -130,7 +130,7 @@ pub(crate) fn body(list: Vec<Version>) -> (Body, Bytes) {
     match list.first() {
         None => (Body::Tombstone, Bytes::new()),
         Some(v) => {
-            let summary = summary::of_version(v);
+            let summary = summary::of_version(v, list.len() == 1);
             (Body::Versions(list), summary)
         }
     }

@@ -45,6 +45,8 @@ pub struct Rules {
     pub allow_link_local: bool,
     /// Certificate authorities in PEM; where there is one, the system's are not used.
     pub authorities: Vec<Vec<u8>>,
+    /// What is shown to who asks for a client's certificate.
+    pub identity: Option<tls::Identity>,
     /// Time for a whole request, connecting included.
     pub timeout: Duration,
     /// Bytes of an answer's body.
@@ -59,6 +61,7 @@ impl Default for Rules {
             allow_private: true,
             allow_link_local: false,
             authorities: Vec::new(),
+            identity: None,
             timeout: Duration::from_secs(10),
             max_body: 1 << 20,
         }
@@ -134,7 +137,11 @@ impl Outbound {
     /// # Errors
     /// As [`Outbound::new`].
     pub fn resolving(rules: Rules, names: Arc<dyn Resolve>) -> Result<Outbound> {
-        let tls = TlsConnector::from(tls::config(&rules.authorities, false)?);
+        let mut config = tls::config(&rules.authorities, false)?;
+        if let Some(identity) = &rules.identity {
+            config = tls::identified(&config, identity)?;
+        }
+        let tls = TlsConnector::from(config);
         Ok(Outbound { rules, tls, names, idle: Mutex::default() })
     }
 

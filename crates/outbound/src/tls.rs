@@ -14,8 +14,9 @@ use rustls::{
     },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     server::ParsedCertificate,
+    sign::{CertifiedKey, SingleCertAndKey},
 };
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
 
 use crate::{Error, Result};
 
@@ -49,6 +50,37 @@ pub fn config(authorities: &[Vec<u8>], insecure: bool) -> Result<Arc<ClientConfi
         let verifier = Arc::new(Named { inner, named });
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
+    Ok(Arc::new(config))
+}
+
+/// Who a client is: certificates, its own first, and the key, in PEM.
+#[derive(Clone)]
+pub struct Identity {
+    /// The certificates.
+    pub certificates: Vec<u8>,
+    /// The key of the first.
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Identity")
+    }
+}
+
+/// The same configuration for a client that shows certificates where it is asked for them.
+///
+/// # Errors
+/// They are no certificates, or the key is not theirs.
+pub fn identified(config: &ClientConfig, identity: &Identity) -> Result<Arc<ClientConfig>> {
+    let invalid = |e: &dyn std::fmt::Display| Error::Invalid(format!("client certificate: {e}"));
+    let chain =
+        CertificateDer::pem_slice_iter(&identity.certificates).collect::<std::result::Result<Vec<_>, _>>();
+    let chain = chain.map_err(|e| invalid(&format_args!("{e:?}")))?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| invalid(&"the key cannot be read"))?;
+    let own = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(|e| invalid(&e))?;
+    let mut config = config.clone();
+    config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
     Ok(Arc::new(config))
 }
 

@@ -76,19 +76,7 @@ impl Service {
 
     /// The bucket that a Host header names, if it is below one of our domains.
     pub(crate) fn bucket_of<'h>(&self, host: &'h str) -> Option<&'h str> {
-        if self.domains.is_empty() {
-            return None;
-        }
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-            _ => host,
-        };
-        self.domains.iter().find_map(|domain| {
-            let cut = name.len().checked_sub(domain.len() + 1)?;
-            let (bucket, rest) = (name.get(..cut)?, name.get(cut..)?);
-            (rest.starts_with('.') && rest[1..].eq_ignore_ascii_case(domain) && !bucket.is_empty())
-                .then_some(bucket)
-        })
+        below(&self.domains, host)
     }
 
     /// Verifies the signature, finds the operation, and prepares the body.
@@ -170,6 +158,23 @@ impl Service {
         }
         Ok((verified, op, headers))
     }
+}
+
+/// What stands before one of `domains` in a Host header.
+pub(crate) fn below<'h>(domains: &[String], host: &'h str) -> Option<&'h str> {
+    if domains.is_empty() {
+        return None;
+    }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    domains.iter().find_map(|domain| {
+        let cut = name.len().checked_sub(domain.len() + 1)?;
+        let (bucket, rest) = (name.get(..cut)?, name.get(cut..)?);
+        (rest.starts_with('.') && rest[1..].eq_ignore_ascii_case(domain) && !bucket.is_empty())
+            .then_some(bucket)
+    })
 }
 
 /// The boundary, if this is a form posted to a bucket.

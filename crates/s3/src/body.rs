@@ -55,6 +55,7 @@ enum Kind {
     Many(VecDeque<Bytes>, u64),
     Stream(Stream),
     Patient(Patient),
+    Endless(Endless),
 }
 
 /// An answer whose document is not known yet: it begins, and white space keeps the client waiting.
@@ -65,6 +66,46 @@ struct Patient {
     beat: tokio::time::Interval,
     sent: u64,
     note: Option<Note>,
+}
+
+/// Pieces whose length nobody knows: it ends when there are no more.
+struct Endless {
+    idle: Option<Box<dyn AnyPieces>>,
+    pending: Option<Pending>,
+    first: Option<Bytes>,
+    sent: u64,
+    note: Option<Note>,
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.finish(self.sent, true);
+        }
+    }
+}
+
+impl Endless {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
+        if let Some(first) = self.first.take().filter(|f| !f.is_empty()) {
+            self.sent += first.len() as u64;
+            return Poll::Ready(Some(Ok(first)));
+        }
+        let pending = match &mut self.pending {
+            Some(pending) => pending,
+            None => match self.idle.take() {
+                Some(pieces) => self.pending.insert(pieces.advance()),
+                None => return Poll::Ready(None),
+            },
+        };
+        let (pieces, piece) = std::task::ready!(pending.as_mut().poll(cx));
+        self.pending = None;
+        if let Some(Ok(data)) = &piece {
+            self.sent += data.len() as u64;
+            self.idle = Some(pieces);
+        }
+        Poll::Ready(piece)
+    }
 }
 
 struct Stream {
@@ -130,11 +171,18 @@ impl Body {
         }))
     }
 
+    /// `first`, then what `rest` gives, until it gives nothing more.
+    pub fn endless(first: Bytes, rest: impl Pieces) -> Body {
+        let idle: Option<Box<dyn AnyPieces>> = Some(Box::new(rest));
+        Body(Kind::Endless(Endless { idle, pending: None, first: Some(first), sent: 0, note: None }))
+    }
+
     /// Hands a record over when all is sent, or nobody wants more: at once, if all is there.
     pub(crate) fn note(&mut self, mut note: Note) {
         match &mut self.0 {
             Kind::Stream(stream) => stream.note = Some(note),
             Kind::Patient(patient) => patient.note = Some(note),
+            Kind::Endless(endless) => endless.note = Some(note),
             _ => note.finish(self.len(), true),
         }
     }
@@ -142,7 +190,7 @@ impl Body {
     /// Bytes still to be sent; 0 if that is not known.
     pub fn len(&self) -> u64 {
         match &self.0 {
-            Kind::Empty | Kind::Patient(_) => 0,
+            Kind::Empty | Kind::Patient(_) | Kind::Endless(_) => 0,
             Kind::Whole(bytes) => bytes.len() as u64,
             Kind::Many(_, length) => *length,
             Kind::Stream(stream) => stream.left,
@@ -153,6 +201,7 @@ impl Body {
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kind::Patient(patient) => patient.work.is_none(),
+            Kind::Endless(endless) => endless.idle.is_none() && endless.pending.is_none(),
             _ => self.len() == 0,
         }
     }
@@ -246,6 +295,7 @@ impl http_body::Body for Body {
             }
             Kind::Stream(stream) => stream.poll(cx).map(|piece| piece.map(|p| p.map(Frame::data))),
             Kind::Patient(patient) => patient.poll(cx).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
+            Kind::Endless(endless) => endless.poll(cx).map(|piece| piece.map(|p| p.map(Frame::data))),
         }
     }
 
@@ -256,6 +306,9 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Patient(patient) if patient.work.is_some() => SizeHint::default(),
+            Kind::Endless(endless) if endless.idle.is_some() || endless.pending.is_some() => {
+                SizeHint::default()
+            }
             _ => SizeHint::with_exact(self.len()),
         }
     }

@@ -56,6 +56,7 @@ codes! {
     INVALID_BUCKET_NAME 400 "InvalidBucketName" "The specified bucket is not valid. Use 3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit.";
     INVALID_BUCKET_STATE 409 "InvalidBucketState" "The request is not valid with the current state of the bucket.";
     INVALID_DIGEST 400 "InvalidDigest" "The Content-MD5 you specified is not valid: it must be the base64 of 16 bytes.";
+    INVALID_LOG_TARGET 400 "InvalidTargetBucketForLogging" "The target bucket for logging does not exist.";
     INVALID_ENCRYPTION_ALGORITHM 400 "InvalidEncryptionAlgorithmError" "The Encryption request you specified is not valid. Supported value: AES256.";
     INVALID_LOCATION 400 "InvalidLocationConstraint" "The specified location constraint is not valid. Leave it out or use this server's region.";
     INVALID_OBJECT_STATE 403 "InvalidObjectState" "The operation is not valid for the current state of the object.";
@@ -63,6 +64,7 @@ codes! {
     INVALID_PART_NUMBER 416 "InvalidPartNumber" "The requested partnumber is not satisfiable";
     INVALID_PART_ORDER 400 "InvalidPartOrder" "The list of parts was not in ascending order. The parts list must be specified in order by part number.";
     INVALID_POLICY_DOCUMENT 400 "InvalidPolicyDocument" "The content of the form does not meet the conditions specified in the policy document.";
+    INVALID_REDIRECT 400 "InvalidRedirectLocation" "The website redirect location is not valid.";
     INVALID_RANGE 416 "InvalidRange" "The requested range is not satisfiable";
     INVALID_REQUEST 400 "InvalidRequest" "Invalid Request";
     INVALID_STORAGE_CLASS 400 "InvalidStorageClass" "The storage class you specified is not valid. Use STANDARD, or leave x-amz-storage-class out.";
@@ -87,6 +89,11 @@ codes! {
     MISSING_SECURITY_HEADER 400 "MissingSecurityHeader" "Your request is missing a required header.";
     NO_LOCK_CONFIGURATION 404 "ObjectLockConfigurationNotFoundError" "Object Lock configuration does not exist for this bucket";
     NO_LOCK_OF_OBJECT 404 "NoSuchObjectLockConfiguration" "The specified object does not have a ObjectLock configuration";
+    NO_REPLICATION 404 "ReplicationConfigurationNotFoundError" "The replication configuration was not found";
+    NO_SUCH_CONFIGURATION 404 "NoSuchConfiguration" "The specified configuration does not exist.";
+    NO_SUCH_CORS 404 "NoSuchCORSConfiguration" "The CORS configuration does not exist";
+    NO_SUCH_LIFECYCLE 404 "NoSuchLifecycleConfiguration" "The lifecycle configuration does not exist";
+    NO_SUCH_WEBSITE 404 "NoSuchWebsiteConfiguration" "The specified bucket does not have a website configuration";
     KMS_NOT_FOUND 400 "KMS.NotFoundException" "Invalid keyId";
     NO_BUCKET_ENCRYPTION 404 "ServerSideEncryptionConfigurationNotFoundError" "The server side encryption configuration was not found";
     NO_SUCH_BUCKET 404 "NoSuchBucket" "The specified bucket does not exist";
@@ -213,6 +220,11 @@ impl Fault {
     /// What only the log may know.
     pub fn cause(&self) -> Option<&str> {
         self.0.cause.as_deref()
+    }
+
+    /// The elements that say what it is about.
+    pub fn elements(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.extra.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
     /// Whether the connection is to be closed.

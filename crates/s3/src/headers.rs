@@ -22,14 +22,18 @@ pub const MAX_USER_META: usize = 2048;
 pub const MAX_SYSTEM_META: usize = 2048;
 
 /// System headers that are kept with an object and sent with it.
-pub const KEPT: [&str; 6] = [
+pub const KEPT: [&str; 7] = [
     "cache-control",
     "content-disposition",
     "content-encoding",
     "content-language",
     "content-type",
     "expires",
+    REDIRECT,
 ];
+
+/// Where a website sends browsers that ask for an object.
+pub const REDIRECT: &str = "x-amz-website-redirect-location";
 
 /// Type of an object that was put without one.
 pub const DEFAULT_TYPE: &str = "binary/octet-stream";
@@ -156,6 +160,12 @@ pub fn metadata(headers: &HeaderMap) -> Outcome<Pairs> {
                     format!("The header {n} is longer than {MAX_SYSTEM_META} bytes."),
                 ));
             }
+            if n == REDIRECT && !["/", "http://", "https://"].iter().any(|p| value.starts_with(p)) {
+                return Err(Fault::with(
+                    Code::INVALID_REDIRECT,
+                    "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
+                ));
+            }
             if !value.is_empty() {
                 meta.push((n.to_owned(), value));
             }
@@ -199,7 +209,6 @@ pub fn refuse_others(headers: &HeaderMap, owner: &str) -> Outcome<()> {
         let n = name.as_str();
         let Some(rest) = n.strip_prefix("x-amz-") else { continue };
         let what = match rest {
-            "website-redirect-location" => "Website redirection",
             "write-offset-bytes" => "Appending to objects",
             "rename-source" => "Renaming objects",
             "if-match-last-modified-time" | "if-match-size" => "Conditions of directory buckets",

@@ -18,6 +18,7 @@
 //! | `sts` | temporary credentials, on the same port |
 //! | `ops` | one file per family of operations |
 //! | `fault`, `metrics` | errors as S3 says them; counters |
+//! | `notices` | listeners, and reads that somebody wants to hear of |
 //! | `witness` | what is noted about a request for the audit log |
 //!
 //! Invariants: handlers take only [`auth::Verified`] requests; one decoding of the target serves
@@ -32,28 +33,34 @@
 //! reads CDATA as nothing, and answers 400 where AWS ignores a header. What would have been left of
 //! it is a dozen small documents.
 
+pub mod access_log;
 mod acl;
 mod admit;
 pub mod auth;
 pub mod body;
 pub mod chunked;
 pub mod cors;
+pub mod cors_rules;
 pub mod date;
 pub mod fault;
 pub mod form;
 pub mod framing;
 pub mod headers;
+mod hosting;
 pub mod intake;
 pub mod madmin;
 pub mod metrics;
+pub mod notices;
 pub mod operation;
 pub mod ops;
+pub mod parsed;
 pub mod permit;
 pub mod policy;
 pub mod service;
 pub mod sse;
 mod sts;
 pub mod target;
+pub mod website;
 pub mod witness;
 pub mod xml;
 
@@ -64,5 +71,6 @@ pub use fault::{Code, Fault};
 pub use framing::{HeadScanner, Watch};
 pub use intake::Source;
 pub use metrics::Metrics;
+pub use notices::Notices;
 pub use ops::Context;
 pub use service::{Arrival, Config, Service};

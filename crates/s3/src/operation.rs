@@ -40,36 +40,48 @@ operations! {
     GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock, GetBucketOwnershipControls,
     PutBucketOwnershipControls, DeleteBucketOwnershipControls, GetObjectLockConfiguration,
     PutObjectLockConfiguration, GetObjectRetention, PutObjectRetention, GetObjectLegalHold,
-    PutObjectLegalHold, GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption, AssumeRole, AssumeRoleWithWebIdentity,
-    AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity, Preflight, Unknown,
+    PutObjectLegalHold, GetBucketNotificationConfiguration, PutBucketNotificationConfiguration,
+    ListenNotification, ListenBucketNotification, GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption, AssumeRole,
+    AssumeRoleWithWebIdentity, AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate, GetCallerIdentity,
+    GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycle, GetBucketCors,
+    PutBucketCors, DeleteBucketCors, GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite,
+    GetBucketLogging, PutBucketLogging, GetBucketAccelerateConfiguration, GetBucketRequestPayment,
+    GetBucketReplication, ListBucketAnalyticsConfigurations, ListBucketInventoryConfigurations,
+    ListBucketMetricsConfigurations, ListBucketIntelligentTieringConfigurations, WebsiteRequest,
+    Preflight, Unknown,
 }
 
 /// Subresources of buckets that AWS has and this server has not.
-const BUCKET_MISSING: [(&str, &str); 24] = [
+const BUCKET_MISSING: [(&str, &str); 18] = [
     ("abac", "Attribute-based access control (?abac)"),
     ("accelerate", "Transfer acceleration (?accelerate)"),
     ("analytics", "Bucket analytics (?analytics)"),
-    ("cors", "Bucket CORS configuration (?cors)"),
-    ("events", "Bucket notification streams (?events)"),
     ("intelligent-tiering", "Intelligent tiering (?intelligent-tiering)"),
     ("inventory", "Bucket inventory (?inventory)"),
-    ("lifecycle", "Bucket lifecycle (?lifecycle)"),
-    ("logging", "Bucket logging (?logging)"),
     ("metadataConfiguration", "Bucket metadata (?metadataConfiguration)"),
     ("metadataInventoryTable", "Bucket metadata (?metadataInventoryTable)"),
     ("metadataJournalTable", "Bucket metadata (?metadataJournalTable)"),
     ("metadataTable", "Bucket metadata (?metadataTable)"),
     ("metrics", "Bucket metrics configuration (?metrics)"),
-    ("notification", "Bucket notification (?notification)"),
     ("replication", "Bucket replication (?replication)"),
     ("replication-check", "Bucket replication (?replication-check)"),
     ("replication-metrics", "Bucket replication (?replication-metrics)"),
     ("replication-reset", "Bucket replication (?replication-reset)"),
     ("requestPayment", "Request payment (?requestPayment)"),
     ("session", "Directory bucket sessions (?session)"),
-    ("website", "Static website hosting (?website)"),
     ("retention", "Object retention (?retention)"),
     ("legal-hold", "Object legal hold (?legal-hold)"),
+];
+
+/// Of these, what is answered as AWS answers where it was never set; it cannot be set here.
+const UNSET: [&str; 7] = [
+    "accelerate",
+    "analytics",
+    "intelligent-tiering",
+    "inventory",
+    "metrics",
+    "replication",
+    "requestPayment",
 ];
 
 /// Subresources of objects that AWS has and this server has not.
@@ -81,13 +93,21 @@ const OBJECT_MISSING: [(&str, &str); 9] = [
     ("object-lock", "Object lock (?object-lock)"),
     ("renameObject", "Renaming objects (?renameObject)"),
     ("restore", "Restoring archived objects (?restore)"),
-    ("select", "S3 Select (?select)"),
+    ("select", "S3 Select (SelectObjectContent)"),
     ("torrent", "Object torrents (?torrent)"),
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 47] = [
+const KNOWN: [&str; 55] = [
+    "cors",
+    "lifecycle",
+    "logging",
+    "website",
     "encryption",
+    "events",
+    "notification",
+    "ping",
+    "suffix",
     "object-lock",
     "retention",
     "legal-hold",
@@ -148,7 +168,10 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
     refuse_missing(method, target, level)?;
     let has = |name| query.has(name);
     let op = match (method, level) {
+        (&Method::GET, 0) if has("events") => Op::ListenNotification,
         (&Method::GET, 0) => Op::ListBuckets,
+        (&Method::GET, 1) if has("notification") => Op::GetBucketNotificationConfiguration,
+        (&Method::GET, 1) if has("events") => Op::ListenBucketNotification,
         (&Method::GET, 1) if has("location") => Op::GetBucketLocation,
         (&Method::GET, 1) if has("versioning") => Op::GetBucketVersioning,
         (&Method::GET, 1) if has("tagging") => Op::GetBucketTagging,
@@ -158,6 +181,17 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::GET, 1) if has("publicAccessBlock") => Op::GetPublicAccessBlock,
         (&Method::GET, 1) if has("object-lock") => Op::GetObjectLockConfiguration,
         (&Method::GET, 1) if has("ownershipControls") => Op::GetBucketOwnershipControls,
+        (&Method::GET, 1) if has("lifecycle") => Op::GetBucketLifecycleConfiguration,
+        (&Method::GET, 1) if has("cors") => Op::GetBucketCors,
+        (&Method::GET, 1) if has("website") => Op::GetBucketWebsite,
+        (&Method::GET, 1) if has("logging") => Op::GetBucketLogging,
+        (&Method::GET, 1) if has("accelerate") => Op::GetBucketAccelerateConfiguration,
+        (&Method::GET, 1) if has("requestPayment") => Op::GetBucketRequestPayment,
+        (&Method::GET, 1) if has("replication") => Op::GetBucketReplication,
+        (&Method::GET, 1) if has("analytics") => Op::ListBucketAnalyticsConfigurations,
+        (&Method::GET, 1) if has("inventory") => Op::ListBucketInventoryConfigurations,
+        (&Method::GET, 1) if has("metrics") => Op::ListBucketMetricsConfigurations,
+        (&Method::GET, 1) if has("intelligent-tiering") => Op::ListBucketIntelligentTieringConfigurations,
         (&Method::GET, 1) if has("encryption") => Op::GetBucketEncryption,
         (&Method::GET, 1) if has("versions") => Op::ListObjectVersions,
         (&Method::GET, 1) if has("uploads") => Op::ListMultipartUploads,
@@ -175,12 +209,20 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 1) if has("policy") => Op::PutBucketPolicy,
         (&Method::PUT, 1) if has("publicAccessBlock") => Op::PutPublicAccessBlock,
         (&Method::PUT, 1) if has("object-lock") => Op::PutObjectLockConfiguration,
+        (&Method::PUT, 1) if has("notification") => Op::PutBucketNotificationConfiguration,
         (&Method::PUT, 1) if has("ownershipControls") => Op::PutBucketOwnershipControls,
+        (&Method::PUT, 1) if has("lifecycle") => Op::PutBucketLifecycleConfiguration,
+        (&Method::PUT, 1) if has("cors") => Op::PutBucketCors,
+        (&Method::PUT, 1) if has("website") => Op::PutBucketWebsite,
+        (&Method::PUT, 1) if has("logging") => Op::PutBucketLogging,
         (&Method::PUT, 1) if has("encryption") => Op::PutBucketEncryption,
         (&Method::PUT, 1) if plain(target) => Op::CreateBucket,
         (&Method::DELETE, 1) if has("policy") => Op::DeleteBucketPolicy,
         (&Method::DELETE, 1) if has("publicAccessBlock") => Op::DeletePublicAccessBlock,
         (&Method::DELETE, 1) if has("ownershipControls") => Op::DeleteBucketOwnershipControls,
+        (&Method::DELETE, 1) if has("lifecycle") => Op::DeleteBucketLifecycle,
+        (&Method::DELETE, 1) if has("cors") => Op::DeleteBucketCors,
+        (&Method::DELETE, 1) if has("website") => Op::DeleteBucketWebsite,
         (&Method::DELETE, 1) if has("encryption") => Op::DeleteBucketEncryption,
         (&Method::DELETE, 1) if has("tagging") => Op::DeleteBucketTagging,
         (&Method::DELETE, 1) if plain(target) => Op::DeleteBucket,
@@ -225,11 +267,16 @@ fn object_only(target: &Target) -> bool {
     ![
         "acl",
         "attributes",
+        "cors",
         "delete",
         "encryption",
+        "events",
         "legal-hold",
+        "lifecycle",
         "list-type",
         "location",
+        "logging",
+        "notification",
         "object-lock",
         "ownershipControls",
         "partNumber",
@@ -240,6 +287,7 @@ fn object_only(target: &Target) -> bool {
         "uploads",
         "versioning",
         "versions",
+        "website",
     ]
     .iter()
     .any(|name| target.query.has(name))
@@ -253,6 +301,9 @@ fn refuse_missing(method: &Method, target: &Target, level: usize) -> Outcome<()>
     };
     let reads = method == Method::GET || method == Method::HEAD;
     for (name, value) in target.query.iter() {
+        if level == 1 && method == Method::GET && UNSET.contains(&name) {
+            continue;
+        }
         if let Some((_, what)) = missing.iter().find(|(n, _)| *n == name) {
             return Err(Fault::not_implemented(what));
         }
@@ -263,7 +314,9 @@ fn refuse_missing(method: &Method, target: &Target, level: usize) -> Outcome<()>
             return Err(Fault::not_implemented(&format!("The query parameter {name}")));
         }
     }
-    if let Some(name) = target.query.duplicate() {
+    // A listener names several events.
+    let listens = reads && level < 2 && target.query.has("events");
+    if let Some(name) = target.query.duplicate().filter(|n| !(listens && *n == "events")) {
         let name: String = name.chars().take(64).collect();
         return Err(Fault::with(
             Code::INVALID_ARGUMENT,
@@ -287,6 +340,14 @@ mod tests {
         assert_eq!(op(Method::GET, "/", ""), Ok(Operation::ListBuckets));
         assert_eq!(op(Method::GET, "/b", "list-type=2"), Ok(Operation::ListObjectsV2));
         assert_eq!(op(Method::GET, "/b/", "versions"), Ok(Operation::ListObjectVersions));
+        assert_eq!(op(Method::GET, "/", "events=a&events=b&ping=10"), Ok(Operation::ListenNotification));
+        assert_eq!(
+            op(Method::GET, "/b", "events=a&suffix=&prefix="),
+            Ok(Operation::ListenBucketNotification)
+        );
+        assert_eq!(op(Method::PUT, "/b", "notification"), Ok(Operation::PutBucketNotificationConfiguration));
+        assert_eq!(op(Method::DELETE, "/b", "notification"), Err("MethodNotAllowed"));
+        assert_eq!(op(Method::PUT, "/b/k", "events"), Err("MethodNotAllowed"));
         assert_eq!(op(Method::GET, "/b/k", "x-id=GetObject"), Ok(Operation::GetObject));
         assert_eq!(op(Method::PUT, "/b/k", "partNumber=1&uploadId=x"), Ok(Operation::UploadPart));
         assert_eq!(op(Method::DELETE, "/b/k", "versionId=null"), Ok(Operation::DeleteObject));
@@ -299,7 +360,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_never_taken_for_a_neighbour() {
         for method in [Method::GET, Method::PUT, Method::DELETE, Method::POST, Method::HEAD] {
-            for (name, _) in BUCKET_MISSING {
+            let shown = |name: &str| method == Method::GET && UNSET.contains(&name);
+            for (name, _) in BUCKET_MISSING.into_iter().filter(|(name, _)| !shown(name)) {
                 assert_eq!(op(method.clone(), "/b", name), Err("NotImplemented"), "{method} ?{name}");
             }
             for (name, _) in OBJECT_MISSING {

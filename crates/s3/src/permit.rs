@@ -29,6 +29,7 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 use crate::operation::Operation;
 use crate::ops::{Call, Context, bucket_policy, copy};
+use crate::parsed::Features;
 use crate::target::Query;
 use crate::witness::{Ruling, Slot};
 
@@ -61,6 +62,10 @@ struct Rules {
 #[derive(Default)]
 pub struct Gate {
     rules: RwLock<HashMap<BucketId, Arc<Rules>>>,
+    /// What buckets' documents say.
+    pub features: Features,
+    /// Access logs of buckets.
+    pub logs: crate::access_log::Logs,
     /// Every decision is written down, so it is looked up which statement made it.
     recorded: bool,
 }
@@ -389,7 +394,7 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
         Op::ListBuckets | Op::DeleteObjects | Op::PostObject => return None,
         // Decided when the document has been read: conditions are about what it asks for.
         Op::PutObjectRetention | Op::PutObjectLegalHold => return None,
-        Op::Preflight | Op::Unknown => return None,
+        Op::Preflight | Op::Unknown | Op::WebsiteRequest => return None,
         // Not S3: decided where they are answered.
         Op::AssumeRole | Op::GetCallerIdentity | Op::AssumeRoleWithWebIdentity => return None,
         Op::AssumeRoleWithLDAPIdentity | Op::AssumeRoleWithCertificate => return None,
@@ -415,10 +420,30 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
         Op::PutObjectLockConfiguration => A::PutBucketObjectLockConfiguration,
         Op::GetObjectRetention => A::GetObjectRetention,
         Op::GetObjectLegalHold => A::GetObjectLegalHold,
+        Op::GetBucketNotificationConfiguration => A::GetBucketNotification,
+        Op::PutBucketNotificationConfiguration => A::PutBucketNotification,
+        Op::ListenNotification => A::ListenNotification,
+        Op::ListenBucketNotification => A::ListenBucketNotification,
         Op::GetBucketOwnershipControls => A::GetBucketOwnershipControls,
         Op::PutBucketOwnershipControls | Op::DeleteBucketOwnershipControls => A::PutBucketOwnershipControls,
         Op::ListObjectVersions => A::ListBucketVersions,
         Op::ListMultipartUploads => A::ListBucketMultipartUploads,
+        Op::GetBucketLifecycleConfiguration => A::GetLifecycleConfiguration,
+        Op::PutBucketLifecycleConfiguration | Op::DeleteBucketLifecycle => A::PutLifecycleConfiguration,
+        Op::GetBucketCors => A::GetBucketCors,
+        Op::PutBucketCors | Op::DeleteBucketCors => A::PutBucketCors,
+        Op::GetBucketWebsite => A::GetBucketWebsite,
+        Op::PutBucketWebsite => A::PutBucketWebsite,
+        Op::DeleteBucketWebsite => A::DeleteBucketWebsite,
+        Op::GetBucketLogging => A::GetBucketLogging,
+        Op::PutBucketLogging => A::PutBucketLogging,
+        Op::GetBucketAccelerateConfiguration => A::GetAccelerateConfiguration,
+        Op::GetBucketRequestPayment => A::GetBucketRequestPayment,
+        Op::GetBucketReplication => A::GetReplicationConfiguration,
+        Op::ListBucketAnalyticsConfigurations => A::GetAnalyticsConfiguration,
+        Op::ListBucketInventoryConfigurations => A::GetInventoryConfiguration,
+        Op::ListBucketMetricsConfigurations => A::GetMetricsConfiguration,
+        Op::ListBucketIntelligentTieringConfigurations => A::GetIntelligentTieringConfiguration,
         Op::GetObject | Op::HeadObject if versioned => A::GetObjectVersion,
         Op::GetObject | Op::HeadObject => A::GetObject,
         Op::GetObjectAttributes if versioned => A::GetObjectVersionAttributes,
@@ -513,6 +538,7 @@ mod tests {
             "PutObjectLegalHold",
             "Preflight",
             "Unknown",
+            "WebsiteRequest",
         ];
         for op in Operation::ALL {
             let sts = op.name().starts_with("AssumeRole") || op.name() == "GetCallerIdentity";

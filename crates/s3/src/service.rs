@@ -16,8 +16,9 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 
+use crate::access_log::Entry;
 use crate::admit::{Head, posted_form};
-use crate::auth::Verifier;
+use crate::auth::{Scheme, Verifier};
 use crate::body::Body;
 use crate::cors::Origins;
 use crate::fault::{Code, Fault, Outcome};
@@ -56,7 +57,9 @@ pub struct Config {
     pub vouch: Option<Arc<dyn Vouch>>,
     /// Base domains of virtual-host style requests.
     pub domains: Vec<String>,
-    /// Who may ask from a browser.
+    /// Base domains of websites: BUCKET.DOMAIN answers browsers.
+    pub websites: Vec<String>,
+    /// Who may ask from a browser, of buckets that do not say so themselves.
     pub origins: Origins,
     /// Where requests are recorded; `None`: only the last refusals are kept.
     pub audit: Option<Arc<Audit>>,
@@ -70,6 +73,7 @@ pub struct Service {
     pub(crate) verifier: Verifier,
     pub(crate) vouch: Option<Arc<dyn Vouch>>,
     pub(crate) domains: Vec<String>,
+    pub(crate) websites: Vec<String>,
     origins: Origins,
     host_id: HeaderValue,
     metrics: Metrics,
@@ -105,7 +109,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Takes what is left of a call.
-    fn took(&mut self, call: Call) {
+    pub(crate) fn took(&mut self, call: Call) {
         let version = call.query.filled("versionId").map(str::to_owned);
         let witness = &mut self.witness;
         (witness.bucket, witness.key, witness.version) = (call.bucket, call.key, version);
@@ -119,12 +123,14 @@ impl Service {
     pub fn new(config: Config) -> Service {
         let mut seed = [0u8; 8];
         getrandom::fill(&mut seed).expect("the operating system gives random bytes");
+        let plain = |d: String| d.trim_matches('.').to_ascii_lowercase();
         let audit = config.audit.unwrap_or_else(|| Arc::new(Audit::off()));
         Service {
             context: Arc::new(config.context),
             verifier: config.verifier,
             vouch: config.vouch,
-            domains: config.domains.into_iter().map(|d| d.trim_matches('.').to_ascii_lowercase()).collect(),
+            domains: config.domains.into_iter().map(plain).collect(),
+            websites: config.websites.into_iter().map(plain).collect(),
             origins: config.origins,
             host_id: HeaderValue::from_str(&config.host_id).unwrap_or(HeaderValue::from_static("ashlar")),
             metrics: Metrics::default(),
@@ -193,6 +199,10 @@ impl Service {
             left: None,
         };
         seen.witness.head(&parts.headers, self.audit.is_on());
+        let rules = origin.as_ref().and_then(|_| self.cors_of(&parts));
+        let logged = self.gate.logs.any().then(|| {
+            [header::REFERER, header::USER_AGENT, header::HOST].map(|name| parts.headers.get(name).cloned())
+        });
         // The headers go to the operation; this is what is needed of them afterwards.
         let expects = parts.headers.contains_key(header::EXPECT);
         let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
@@ -227,17 +237,110 @@ impl Service {
         if let (Some(watch), false) = (arrival.watch, close) {
             watch.arm();
         }
+        if let (Some(rules), Some(origin)) = (&rules, &origin) {
+            rules.decorate(origin, parts.method.as_str(), response.headers_mut());
+        }
+        let origin = origin.filter(|_| rules.is_none());
         self.finish(&mut response, &id, origin.as_ref(), close);
         let status = response.status();
         let sent = if parts.method == Method::HEAD { 0 } else { response.body().len() };
         self.metrics.end(seen.op, status.as_u16(), began.elapsed(), seen.received, sent);
         drop(running);
         log(&parts, &seen, status, &id, began, cause.as_deref(), &arrival);
+        if let Some(head) = logged {
+            self.note(&parts, &seen, &response, &head, (&id, began), &arrival);
+        }
         let refused = matches!(status.as_u16(), 401 | 403);
         if refused || ticket.is_real() {
             self.record(&parts, seen, response.body_mut(), (status, &id, began), &arrival, ticket);
         }
         response
+    }
+
+    /// Writes a line into the access log of the bucket that was asked, if it has one.
+    fn note(
+        &self,
+        parts: &Parts,
+        seen: &Seen,
+        response: &http::Response<Body>,
+        head: &[Option<HeaderValue>; 3],
+        (id, began): (&str, Instant),
+        arrival: &Arrival<'_>,
+    ) {
+        let text = |v: &Option<HeaderValue>| {
+            v.as_ref().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).unwrap_or_default()
+        };
+        let [referer, agent, host] = [0, 1, 2].map(|i| text(&head[i]));
+        let (mut bucket, mut key) = (seen.witness.bucket.clone(), seen.witness.key.clone());
+        if bucket.is_empty() {
+            let of_host = self.bucket_of(&host).or_else(|| crate::admit::below(&self.websites, &host));
+            let Ok(target) = Target::parse(parts.uri.path(), None, of_host) else { return };
+            (bucket, key) = (target.bucket.unwrap_or_default(), target.key.unwrap_or_default());
+        }
+        let verified = seen.witness.verified.as_ref();
+        let (signature, auth) = match verified.map(crate::auth::Verified::scheme) {
+            Some(Scheme::HeaderV4) => ("SigV4", "AuthHeader"),
+            Some(Scheme::QueryV4) => ("SigV4", "QueryString"),
+            Some(Scheme::HeaderV2) => ("SigV2", "AuthHeader"),
+            Some(Scheme::QueryV2) => ("SigV2", "QueryString"),
+            Some(Scheme::Form) | Some(Scheme::Anonymous) | None => ("", ""),
+        };
+        let took_ms = began.elapsed().as_millis() as u64;
+        let head = parts.method == Method::HEAD;
+        let length =
+            response.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
+        let range = response.headers().get(header::CONTENT_RANGE).and_then(|v| v.to_str().ok());
+        let size = match seen.op {
+            Operation::GetObject | Operation::HeadObject | Operation::WebsiteRequest
+                if response.status().is_success() =>
+            {
+                range.and_then(|r| r.rsplit_once('/')?.1.parse().ok()).or(length)
+            }
+            Operation::PutObject | Operation::UploadPart => Some(seen.received),
+            _ => None,
+        };
+        self.gate.logs.note(
+            &self.context,
+            &Entry {
+                bucket: &bucket,
+                at_ms: (self.context.clock)(),
+                ip: arrival.peer.ip(),
+                requester: verified.map(|v| v.access_key()).unwrap_or_default(),
+                request_id: id,
+                op: seen.op,
+                method: &parts.method,
+                key: &key,
+                // A presigned query is a credential.
+                uri: &format!("{} {} HTTP/1.1", parts.method, without_secrets(&parts.uri)),
+                status: response.status().as_u16(),
+                error: seen.error,
+                sent: if head { 0 } else { response.body().len() },
+                size,
+                took_ms,
+                referer: &referer,
+                agent: &agent,
+                host: &host,
+                version: seen.witness.version.as_deref().unwrap_or_default(),
+                host_id: self.host_id.to_str().unwrap_or_default(),
+                signature,
+                auth,
+                tls: arrival.tls,
+            },
+        );
+    }
+
+    /// Access logs of buckets.
+    pub fn access_logs(&self) -> &crate::access_log::Logs {
+        &self.gate.logs
+    }
+
+    /// The rules for browsers of the bucket that a request is for, if it has its own.
+    fn cors_of(&self, parts: &Parts) -> Option<Arc<crate::cors_rules::Rules>> {
+        let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
+        let of_host = host.and_then(|h| self.bucket_of(h).or_else(|| crate::admit::below(&self.websites, h)));
+        let target = Target::parse(parts.uri.path(), None, of_host).ok()?;
+        let bucket = self.context.store.bucket(&target.bucket?).ok()?;
+        self.gate.features.cors.of(&bucket)
     }
 
     /// Hands a request to the audit log, and keeps it in memory if it was refused.
@@ -295,10 +398,18 @@ impl Service {
                 return Err(fault);
             }
         };
+        if let Some(bucket) = self.website_of(&parts.headers).map(str::to_owned) {
+            let answer = Box::pin(self.host(&bucket, parts, arrival, seen, id)).await;
+            seen.left = Some(source);
+            return Ok(answer);
+        }
         if parts.method == Method::OPTIONS {
             seen.op = Operation::Preflight;
             seen.left = Some(source);
-            return self.origins.preflight(&parts.headers);
+            return match self.cors_of(parts) {
+                Some(rules) => rules.preflight(&parts.headers),
+                None => self.origins.preflight(&parts.headers),
+            };
         }
         if sts::is_sts(parts, &head.target) {
             return Box::pin(self.sts(parts, source, &head.target, arrival, seen, id)).await;
@@ -467,6 +578,23 @@ impl Service {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.origins.decorate(origin, headers);
+    }
+}
+
+/// Path and query without what signs a request.
+fn without_secrets(uri: &http::Uri) -> String {
+    let secret = |p: &&str| {
+        let name = p.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        let known =
+            ["signature", "awsaccesskeyid", "x-amz-signature", "x-amz-credential", "x-amz-security-token"];
+        !known.contains(&name.as_str())
+    };
+    match uri.query() {
+        None => uri.path().to_owned(),
+        Some(query) => {
+            let query: Vec<&str> = query.split('&').filter(secret).collect();
+            format!("{}?{}", uri.path(), query.join("&"))
+        }
     }
 }
 

@@ -64,8 +64,11 @@ fn buckets() {
 fn what_is_missing_is_named() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
-    for name in ["lifecycle", "encryption", "replication", "website", "notification", "cors", "logging"] {
+    for name in ["replication", "notification", "accelerate", "analytics"] {
         for method in ["GET", "PUT", "DELETE"] {
+            if method == "GET" && ["replication", "accelerate", "analytics"].contains(&name) {
+                continue;
+            }
             let r = s.req(method, "/b-1").q(name, "").send().refused(501, "NotImplemented");
             assert!(r.tag("Message").unwrap().contains(name), "{}", r.text());
         }
@@ -74,11 +77,7 @@ fn what_is_missing_is_named() {
         s.req("POST", "/b-1/k").q(name, "").send().refused(501, "NotImplemented");
         s.req("PUT", "/b-1/k").q(name, "").send().refused(501, "NotImplemented");
     }
-    for (name, value) in [
-        ("x-amz-server-side-encryption", "AES256"),
-        ("x-amz-website-redirect-location", "/x"),
-        ("x-amz-write-offset-bytes", "1"),
-    ] {
+    for (name, value) in [("x-amz-server-side-encryption", "AES256"), ("x-amz-write-offset-bytes", "1")] {
         s.req("PUT", "/b-1/k2").body(b"x").header(name, value).send().refused(501, "NotImplemented");
     }
     s.req("PUT", "/b-1/k2")

@@ -14,11 +14,14 @@ mod bucket;
 mod cat;
 mod cluster;
 mod cp;
+mod event;
 pub mod failure;
 mod globals;
 mod iam;
 mod idp;
+mod ilm;
 mod kms;
+mod lock;
 mod ls;
 mod manual;
 mod mime;
@@ -70,6 +73,20 @@ pub enum Command {
     /// How much a bucket may hold
     #[command(subcommand)]
     Quota(quota::Command),
+    /// Keep versions of objects for some time
+    #[command(subcommand)]
+    Retention(lock::RetentionCommand),
+    /// Keep versions of objects until that is lifted
+    #[command(subcommand)]
+    Legalhold(lock::HoldCommand),
+    /// Lifecycle rules of buckets: when objects expire and old versions go
+    #[command(subcommand)]
+    Ilm(ilm::Command),
+    /// Who is told of what happens in a bucket; what could not be delivered
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Print what happens in a bucket, as it happens
+    Watch(event::WatchOptions),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -125,7 +142,12 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Rb(options) => bucket::remove(&options, context).await,
         Command::Mirror(options) => mirror::run(&options, context).await,
         Command::Bucket(command) => bucket::run(command, context).await,
+        Command::Retention(command) => lock::retention(command, context).await,
+        Command::Legalhold(command) => lock::hold(command, context).await,
         Command::Quota(command) => quota::run(command, context).await,
+        Command::Ilm(command) => ilm::run(command, context).await,
+        Command::Event(command) => event::run(command, context).await,
+        Command::Watch(options) => event::watch(&options, context).await,
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,

@@ -13,7 +13,8 @@
 //! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
 //! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
-//! | users, groups, policies, keys; quotas | see `identities`, `quotas` |
+//! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
+//! | events and dead letters | see `events` |
 //! | keys for encryption | see `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
@@ -384,6 +385,10 @@ impl Admin {
                 ask.need(ask.route.actions(), false)?;
                 super::quotas::answer(&self.house.store, ask).await
             }
+            Route::LifecycleStatus | Route::LifecycleTest => {
+                ask.need(ask.route.actions(), false)?;
+                self.house.lifecycle.answer(ask).await
+            }
             Route::KmsStatus
             | Route::KmsKeyList
             | Route::KmsKeyRotate
@@ -402,6 +407,10 @@ impl Admin {
             | Route::MetricsToken
             | Route::Why
             | Route::Document => self.about_itself(ask).await,
+            Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
+                ask.need(ask.route.actions(), false)?;
+                super::events::answer(self.service.context().notices.hub(), ask).await
+            }
             _ => self.identities.answer(ask).await,
         }
     }

@@ -1,9 +1,13 @@
 //! Root's credentials: from the environment, from the control store, or made at the first start.
 //!
 //! Invariants: a secret is printed once, when it is made; known weak pairs never serve an address
-//! that others can reach; nothing here logs a secret.
+//! that others can reach; nothing here logs a secret; where there is a root key of encryption, what is
+//! stored is sealed under it.
 
+use ashlar_kms::{Secret as Key, open_bytes, seal_bytes};
 use ashlar_s3::{Credential, Secret};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 /// Key of the stored credentials in the control store.
@@ -110,8 +114,57 @@ fn fill(text: &mut String, len: usize, alphabet: &[u8]) {
     }
 }
 
-/// The bytes to keep.
-pub fn encode(credential: &Credential) -> Vec<u8> {
+/// What stored credentials are bound to.
+const CONTEXT: &[u8] = b"ashlar root credentials 1";
+
+/// As kept in the control store where there is a root key: the bytes of [`Stored`], sealed.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    sealed: String,
+}
+
+/// Keeps credentials: sealed under the root key of encryption, if there is one.
+#[derive(Default)]
+pub struct Keeper {
+    /// The root key.
+    pub key: Option<Key>,
+    /// The one before it.
+    pub old: Option<Key>,
+}
+
+impl Keeper {
+    /// The bytes to keep.
+    pub fn encode(&self, credential: &Credential) -> Vec<u8> {
+        let plain = encode(credential);
+        let Some(key) = &self.key else { return plain };
+        let sealed = Sealed { sealed: STANDARD.encode(seal_bytes(key, &plain, CONTEXT)) };
+        serde_json::to_vec(&sealed).expect("a string")
+    }
+
+    /// What was kept, and whether it has to be kept anew: under this root key.
+    ///
+    /// # Errors
+    /// In words: it is sealed under another key, or cannot be read.
+    pub fn decode(&self, bytes: &[u8]) -> Result<(Credential, bool), String> {
+        let unreadable = || "the stored credentials cannot be read".to_owned();
+        let Ok(Sealed { sealed }) = serde_json::from_slice(bytes) else {
+            return Ok((decode(bytes).ok_or_else(unreadable)?, self.key.is_some()));
+        };
+        let sealed = STANDARD.decode(sealed).map_err(|_| unreadable())?;
+        for (key, anew) in [(&self.key, false), (&self.old, true)] {
+            let opened = key.as_ref().and_then(|k| open_bytes(k, &sealed, CONTEXT).ok());
+            if let Some(plain) = opened {
+                return Ok((decode(&plain).ok_or_else(unreadable)?, anew));
+            }
+        }
+        Err("root's stored credentials are sealed under another root key of encryption. Start with that one \
+             (ASHLAR_KMS_ROOT_KEY_OLD, if it was replaced), or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD"
+            .to_owned())
+    }
+}
+
+/// The bytes in clear.
+fn encode(credential: &Credential) -> Vec<u8> {
     let stored = Stored {
         access_key: credential.access_key.clone(),
         secret_key: credential.secret.expose().to_owned(),
@@ -120,7 +173,7 @@ pub fn encode(credential: &Credential) -> Vec<u8> {
 }
 
 /// The inverse of [`encode`].
-pub fn decode(bytes: &[u8]) -> Option<Credential> {
+fn decode(bytes: &[u8]) -> Option<Credential> {
     let stored: Stored = serde_json::from_slice(bytes).ok()?;
     Some(Credential { access_key: stored.access_key, secret: Secret::new(stored.secret_key) })
 }
@@ -140,6 +193,20 @@ mod tests {
             (pair.access_key.clone(), pair.secret.expose())
         );
         assert_ne!(generate().access_key, pair.access_key);
+        let key = |n| Some(Key::new([n; 32]));
+        let plain = Keeper::default();
+        let first = Keeper { key: key(1), old: None };
+        let next = Keeper { key: key(2), old: key(1) };
+        let secret = |c: &Credential| c.secret.expose().to_owned();
+        let kept = first.encode(&pair);
+        assert!(!String::from_utf8(kept.clone()).unwrap().contains(&pair.access_key));
+        for (keeper, bytes, anew) in
+            [(&first, &kept, false), (&next, &kept, true), (&first, &plain.encode(&pair), true)]
+        {
+            let (opened, again) = keeper.decode(bytes).unwrap();
+            assert_eq!((secret(&opened), again), (secret(&pair), anew));
+        }
+        assert!(plain.decode(&kept).is_err() && Keeper { key: key(2), old: None }.decode(&kept).is_err());
     }
 
     #[test]

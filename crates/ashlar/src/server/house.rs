@@ -18,7 +18,7 @@ use ashlar_s3::Credential;
 use parking_lot::Mutex;
 
 use super::clock::now_ms;
-use super::credentials::{self, Origin};
+use super::credentials::{self, Keeper, Origin};
 use super::places::{self, Finding, Place};
 
 /// What the house is built with.
@@ -30,6 +30,8 @@ pub struct Plan {
     pub code: Option<CodeSpec>,
     /// Bytes that buffers and caches may hold together.
     pub memory: u64,
+    /// How long a day of lifecycle rules is.
+    pub calendar: ashlar_lifecycle::Calendar,
 }
 
 /// The house.
@@ -40,6 +42,8 @@ pub struct House {
     pub sets: Sets,
     /// The store.
     pub store: Store,
+    /// Lifecycle rules.
+    pub lifecycle: Arc<super::lifecycle::Lifecycle>,
     /// Where buffers come from.
     pub pool: BufferPool,
     /// The map in force.
@@ -130,7 +134,11 @@ impl House {
     ///
     /// # Errors
     /// In words for the operator.
-    pub async fn open(plan: &Plan, environment: Option<Credential>) -> Result<(Arc<House>, Started), String> {
+    pub async fn open(
+        plan: &Plan,
+        environment: Option<Credential>,
+        keeper: &Keeper,
+    ) -> Result<(Arc<House>, Started), String> {
         let paths = plan.paths.clone();
         let mut found = blocking(move || places::look(&paths)).await?;
         let finding = places::judge(&found)?;
@@ -146,13 +154,13 @@ impl House {
         }
         let opened = open_drives(&found, &drive_options).await?;
         let control = if fresh {
-            create_control(deployment, &opened, plan.code, environment.as_ref()).await?
+            create_control(deployment, &opened, plan.code, environment.is_none().then_some(keeper)).await?
         } else {
             open_control(deployment, &opened).await?
         };
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
-        let (root, origin) = root(&control, environment).await?;
+        let (root, origin) = root(&control, environment, keeper).await?;
         let house = assemble(control, map, opened, found, pool, drive_options, plan)?;
         Ok((
             house,
@@ -305,7 +313,7 @@ async fn create_control(
     deployment: DeploymentId,
     opened: &Opened,
     code: Option<CodeSpec>,
-    environment: Option<&Credential>,
+    keeper: Option<&Keeper>,
 ) -> Result<Control, String> {
     let mut drives = Vec::new();
     for (path, drive) in opened {
@@ -315,8 +323,9 @@ async fn create_control(
     let map = Map::first(deployment, &drives, code).map_err(|e| e.to_string())?;
     let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
     let mut entries = vec![(Map::KEY.to_owned(), map.to_json().into())];
-    if environment.is_none() {
-        entries.push((credentials::KEY.to_owned(), credentials::encode(&credentials::generate()).into()));
+    if let Some(keeper) = keeper {
+        let made = keeper.encode(&credentials::generate());
+        entries.push((credentials::KEY.to_owned(), made.into()));
     }
     Control::create(deployment, media, entries).await.map_err(|e| e.to_string())
 }
@@ -345,18 +354,27 @@ fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
 }
 
 /// Root's credentials: the environment wins; else what is stored; else new ones, which are stored.
-async fn root(control: &Control, environment: Option<Credential>) -> Result<(Credential, Origin), String> {
+async fn root(
+    control: &Control,
+    environment: Option<Credential>,
+    keeper: &Keeper,
+) -> Result<(Credential, Origin), String> {
     if let Some(credential) = environment {
         return Ok((credential, Origin::Environment));
     }
     if let Some(value) = control.get(credentials::KEY) {
-        let stored = credentials::decode(&value.bytes).ok_or("the stored credentials cannot be read")?;
+        let (stored, anew) = keeper.decode(&value.bytes)?;
+        if anew {
+            let puts = vec![(credentials::KEY.to_owned(), keeper.encode(&stored).into())];
+            let done = control.txn(Txn { puts, ..Txn::default() }).await;
+            done.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))?;
+        }
         return Ok((stored, Origin::Stored));
     }
     let fresh = credentials::generate();
     let txn = Txn {
         compares: vec![Compare::Absent(credentials::KEY.to_owned())],
-        puts: vec![(credentials::KEY.to_owned(), credentials::encode(&fresh).into())],
+        puts: vec![(credentials::KEY.to_owned(), keeper.encode(&fresh).into())],
         ..Txn::default()
     };
     control.txn(txn).await.map_err(|e| format!("the new credentials cannot be stored: {e}"))?;
@@ -406,7 +424,9 @@ fn assemble(
     let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())
         .map_err(|e| e.to_string())?;
     sets.start();
+    let lifecycle = Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     Ok(Arc::new(House {
+        lifecycle,
         control,
         sets,
         store,

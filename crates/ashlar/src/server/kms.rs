@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ashlar_kms::{Builtin, Error, Kms, Vault, VaultSettings, root_from};
+use ashlar_kms::{Builtin, Error, Kms, Root, Secret, Vault, VaultSettings, root_from};
 use ashlar_object::{Cipher, Store, VersionListSpec};
 use ashlar_outbound::{Outbound, Rules};
 use ashlar_s3::sse::{self, Encryption};
@@ -33,6 +33,7 @@ use utoipa::ToSchema;
 use super::admin::{Ask, Refusal, Reply, wrong};
 use super::api::{self, keys as shape};
 use super::clock::now_ms;
+use super::credentials::Keeper;
 use super::house::House;
 use super::table::Route;
 
@@ -59,13 +60,45 @@ pub struct Args {
     kms_vault: Option<String>,
 }
 
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+fn said(e: Error) -> String {
+    format!("encryption: {e}")
+}
+
+/// The root key, and the one before it.
+pub struct Roots {
+    now: Option<Root>,
+    old: Option<Secret>,
+}
+
+impl Roots {
+    /// As configured.
+    ///
+    /// # Errors
+    /// In words: what is configured cannot be used.
+    pub fn read(args: &Args) -> Result<Roots, String> {
+        let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
+        let old = root_from(None, |name| {
+            (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
+        });
+        let old = old.map_err(|e| said(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
+        Ok(Roots { now, old })
+    }
+
+    /// Keeps root's credentials.
+    pub fn keeper(&self) -> Keeper {
+        Keeper { key: self.now.as_ref().map(|r| r.key.clone()), old: self.old.clone() }
+    }
+}
+
 /// Opens the keys. `None`: none are configured.
 ///
 /// # Errors
 /// In words: what is configured cannot be used. A server that should encrypt does not start without keys.
-pub async fn open(args: &Args, house: &House) -> Result<Encryption, String> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    let said = |e: Error| format!("encryption: {e}");
+pub async fn open(args: &Args, roots: Roots, house: &House) -> Result<Encryption, String> {
     for name in ["MINIO_KMS_KES_ENDPOINT", "MINIO_KMS_SERVER"] {
         if variable(name).is_some() {
             return Err(format!(
@@ -73,7 +106,6 @@ pub async fn open(args: &Args, house: &House) -> Result<Encryption, String> {
             ));
         }
     }
-    let root = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
     let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
         None => None,
         Some("aes") => Some(Cipher::Aes256Gcm),
@@ -83,7 +115,7 @@ pub async fn open(args: &Args, house: &House) -> Result<Encryption, String> {
         }
     };
     let named = args.kms_key.clone();
-    let kms = match (root, &args.kms_vault) {
+    let kms = match (roots.now, &args.kms_vault) {
         (Some(_), Some(_)) => {
             return Err("encryption: a root key and Vault are both configured; keep one".to_owned());
         }
@@ -97,12 +129,7 @@ pub async fn open(args: &Args, house: &House) -> Result<Encryption, String> {
             return Ok(Encryption { kms: None, cipher });
         }
         (Some(root), None) => {
-            let old = root_from(None, |name| {
-                (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
-            });
-            let old = old.map_err(|e| said(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?;
-            let driver =
-                Builtin::open_keys(house.control.clone(), root.key, old.as_ref().map(|o| &o.key), now_ms);
+            let driver = Builtin::open_keys(house.control.clone(), root.key, roots.old.as_ref(), now_ms);
             let default = named.or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
             Kms::builtin(driver.await.map_err(said)?, &default).await.map_err(said)?
@@ -172,20 +199,19 @@ impl Door {
     pub async fn answer(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
         if ask.route == Route::RewrapStatus {
-            let pass = self.pass.lock().clone().ok_or_else(|| {
-                let why = "no pass of sealing anew was started since the server did".into();
-                Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchEntity", why }
-            })?;
+            // None was started since the server did: nothing was looked at.
+            let pass = self.pass.lock().clone().unwrap_or_default();
             return Ok((StatusCode::OK, api::value(pass)));
         }
         let kms = self.encryption.kms.as_ref();
         if ask.route == Route::KmsStatus {
             return Ok((StatusCode::OK, api::value(status(kms.map(|k| &**k)).await)));
         }
-        let kms = kms.ok_or_else(|| Refusal {
-            status: StatusCode::NOT_IMPLEMENTED,
-            code: "NotImplemented",
-            why: "no keys are configured; start the server with --kms-root-key-file or --kms-vault".into(),
+        if kms.is_none() && ask.route == Route::KmsKeyList {
+            return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys: Vec::new() })));
+        }
+        let kms = kms.ok_or_else(|| {
+            wrong("no keys are configured; start the server with --kms-root-key-file or --kms-vault")
         })?;
         match ask.route {
             Route::KmsKeyList => {

@@ -15,6 +15,7 @@ pub fn render(house: &House, out: &mut String) {
     cluster(house, out);
     drives(house, out);
     healing(house, out);
+    house.lifecycle.render(out);
     feed(house, out);
     process(out);
 }

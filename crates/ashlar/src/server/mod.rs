@@ -11,7 +11,9 @@
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
 //! | `kms` | keys for encryption at rest |
 //! | `minio` | MinIO's administration API, translated to ours |
+//! | `notify`, `events` | the settings of targets for events; how they fare, dead letters |
 //! | `quotas` | limits of buckets |
+//! | `lifecycle` | carries out lifecycle rules |
 //! | `banner`, `logs`, `clock` | what is printed; time |
 //!
 //! Invariant: nothing is served before the house is whole; nothing is closed before what was in
@@ -24,15 +26,18 @@ mod banner;
 mod clock;
 mod connection;
 mod credentials;
+mod events;
 pub mod expand;
 mod house;
 mod identities;
 mod keeper;
 mod kms;
+mod lifecycle;
 mod listen;
 mod logs;
 mod metrics;
 mod minio;
+mod notify;
 mod places;
 mod providers;
 mod quotas;
@@ -52,9 +57,11 @@ use std::time::Duration;
 
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
+use ashlar_events::store::{Feeds, Letters};
+use ashlar_events::{Hub, Parsed, Site};
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
-use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
+use ashlar_s3::{Config, Context, Keys, Notices, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -87,6 +94,12 @@ pub struct Args {
     /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
     #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
     address: String,
+    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',')]
+    website_domain: Vec<String>,
+    /// How often access logs of buckets are delivered, in seconds.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    access_log_interval: u64,
     /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
     #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS")]
     admin_address: Option<String>,
@@ -115,6 +128,9 @@ pub struct Args {
     /// Origins that browsers may ask from; all, unless given.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
+    /// Bucket of events that could not be delivered; it is made when there is one.
+    #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS")]
+    dead_letters: String,
     #[command(flatten)]
     audit: audit::Args,
     #[command(flatten)]
@@ -179,32 +195,47 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
-    let plan = Plan { paths, code, memory };
-    let (house, started) = House::open(&plan, environment).await?;
+    let roots = kms::Roots::read(&args.kms)?;
+    let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
+    let (house, started) = House::open(&plan, environment, &roots.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
-    let encryption = kms::open(&args.kms, &house).await?;
+    let encryption = kms::open(&args.kms, roots, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
-    let service =
-        Arc::new(service(&house, iam.clone(), idp.clone(), audit.clone(), &args, encryption.clone()));
+    let (stop, stopping) = watch::channel(false);
+    let parsed = Arc::new(Parsed::new(&args.region));
+    let hub = targets(&house, &args, parsed.clone())?;
+    let notices = Notices::new(hub.clone(), parsed, stopping.clone());
+    let service = Arc::new(service(
+        &house,
+        iam.clone(),
+        idp.clone(),
+        audit.clone(),
+        &args,
+        encryption.clone(),
+        notices,
+    ));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
     tokio::spawn(idp.clone().watch_directories());
-    let check = checks(idp.clone());
+    let check = checks(idp.clone(), hub.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
     open_feed(&house).await;
+    tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
     tokio::spawn(sweep(house.clone()));
     tokio::spawn(count(house.clone()));
     tokio::spawn(keep_lock_time(house.clone()));
+    tokio::spawn(house.lifecycle.clone().run());
+    tokio::spawn(deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)));
     tokio::spawn(trim(house.clone()));
     if let Some(certificates) = certificates {
         tokio::spawn(certificates.follow());
@@ -213,16 +244,19 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let public = args.public_metrics || public_by_environment();
     let keys = kms::Door::new(encryption, house.store.clone());
     let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys);
-    let routes = Arc::new(routes::Routes::new(service, house.clone(), public, admin));
-    let (stop, stopping) = watch::channel(false);
+    let routes = Arc::new(routes::Routes::new(service.clone(), house.clone(), public, admin));
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
     let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
+    hub.stop().await;
     if let Err(error) = house.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+    }
+    if tokio::time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
+        tracing::warn!("access logs could not be delivered in time");
     }
     if tokio::time::timeout(CLOSE, house.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
@@ -308,13 +342,12 @@ async fn identities(house: &House, root: &ashlar_s3::Credential) -> Result<Arc<I
 }
 
 /// Asks the room of a subsystem about its settings.
-fn checks(idp: Arc<Idp>) -> settings::Check {
+fn checks(idp: Arc<Idp>, hub: Arc<Hub>) -> settings::Check {
     Arc::new(move |subsystem, target, values| {
-        let idp = idp.clone();
+        let (idp, hub) = (idp.clone(), hub.clone());
         Box::pin(async move {
             match ashlar_idp::Subsystem::find(&subsystem) {
-                // Names are checked for all of them; no room has more to say about this one.
-                None => Ok(()),
+                None => notify::check(&hub, &subsystem, &target, &values),
                 Some(of) => idp.check(of, &target, &values).await.map_err(|no| no.to_string()),
             }
         })
@@ -331,6 +364,16 @@ async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
+/// Where events are sent, once it is configured.
+fn targets(house: &House, args: &Args, parsed: Arc<Parsed>) -> Result<Arc<Hub>, String> {
+    let deployment = house.map.load().deployment.to_hex();
+    let site = Site { region: args.region.clone(), host_id: deployment.clone(), deployment };
+    let source = Arc::new(Feeds::new(house.store.clone(), parsed));
+    let shelf = Arc::new(Letters::new(house.store.clone(), &args.dead_letters, &args.region));
+    let authorities = surroundings::authorities(args.certs.as_deref())?;
+    Ok(Hub::new(source, shelf, site, authorities, clock::now_ms))
+}
+
 fn service(
     house: &House,
     iam: Arc<Iam>,
@@ -338,6 +381,7 @@ fn service(
     audit: Arc<Audit>,
     args: &Args,
     encryption: ashlar_s3::sse::Encryption,
+    notices: Notices,
 ) -> Service {
     let deployment = house.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
@@ -350,10 +394,12 @@ fn service(
             owner_id: hex(hash(b"owner")),
             owner_name: "root".to_owned(),
             clock: clock::now_ms,
+            notices,
         },
         verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
         vouch: Some(idp),
         domains: args.domain.clone(),
+        websites: args.website_domain.clone(),
         origins: if args.cors_origin.is_empty() {
             Origins::default()
         } else {
@@ -362,6 +408,20 @@ fn service(
         audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
+}
+
+/// Delivers access logs of buckets now and then, and early when much waits.
+async fn deliver_logs(service: Arc<Service>, interval: Duration) {
+    let logs = service.access_logs();
+    logs.look_again(&service.context().store);
+    let mut last = std::time::Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if last.elapsed() >= interval || logs.is_pressing() {
+            logs.deliver(service.context()).await;
+            last = std::time::Instant::now();
+        }
+    }
 }
 
 /// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.

@@ -186,6 +186,10 @@ impl Routes {
         super::metrics::render(&self.house, &mut text);
         self.service.metrics().render(&mut text);
         self.service.audit().render(&mut text);
+        self.service.access_logs().render(&mut text);
+        if let Some(hub) = self.service.context().notices.hub() {
+            super::events::render(hub, &mut text);
+        }
         let mut response = plain(StatusCode::OK, text);
         response.headers_mut().insert(
             header::CONTENT_TYPE,

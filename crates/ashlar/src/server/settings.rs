@@ -27,6 +27,7 @@ use utoipa::ToSchema;
 use super::admin::{Ask, Refusal, Reply, wrong};
 use super::api::{self, settings as shape};
 use super::identities::only_full;
+use super::notify;
 use super::table::Route;
 
 /// Asks a subsystem whether it could use these values for a target; the text says why not.
@@ -60,16 +61,20 @@ pub struct Subsystem {
     pub names: &'static [Name],
 }
 
-const fn name(name: &'static str, help: &'static str) -> Name {
+/// A name whose value is shown.
+pub const fn name(name: &'static str, help: &'static str) -> Name {
     Name { name, help, secret: false }
 }
 
-const fn secret(name: &'static str, help: &'static str) -> Name {
+/// A name whose value is never shown.
+pub const fn secret(name: &'static str, help: &'static str) -> Name {
     Name { name, help, secret: true }
 }
 
-const ENABLE: Name = name("enable", "\"off\" keeps the settings and does not use them");
-const COMMENT: Name = name("comment", "whatever helps to remember");
+/// Whether it is used.
+pub const ENABLE: Name = name("enable", "\"off\" keeps the settings and does not use them");
+/// For people.
+pub const COMMENT: Name = name("comment", "whatever helps to remember");
 
 /// Everything that can be configured.
 pub const SUBSYSTEMS: &[Subsystem] = &[
@@ -134,6 +139,16 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         several: false,
         names: &[ENABLE, name("skip_verify", "\"on\": whoever signed the certificate"), COMMENT],
     },
+    notify::WEBHOOK,
+    notify::KAFKA,
+    notify::NATS,
+    notify::AMQP,
+    notify::MQTT,
+    notify::REDIS,
+    notify::POSTGRES,
+    notify::MYSQL,
+    notify::ELASTICSEARCH,
+    notify::NSQ,
 ];
 
 impl Subsystem {

@@ -39,6 +39,19 @@ pub fn around(iam: Arc<Iam>, certs: Option<&Path>) -> Result<Around, String> {
     })
 }
 
+/// Whom the server trusts where it connects to: its operator's authorities beside the system's. Nothing:
+/// the system's.
+///
+/// # Errors
+/// In words: a file cannot be read.
+pub fn authorities(certs: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
+    let mut all = own_authorities(certs)?;
+    if !all.is_empty() {
+        all.extend(SYSTEM.iter().find_map(|f| std::fs::read(f).ok()));
+    }
+    Ok(all)
+}
+
 fn rules(own: &[Vec<u8>]) -> Result<Rules, String> {
     let mut rules = Rules { timeout: PATIENCE, max_body: ANSWER, ..Rules::default() };
     let allowed = std::env::var("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default();

@@ -83,6 +83,8 @@ routes! {
     QuotaGet GET "quotas/*" AdminGetBucketQuota;
     QuotaPut PUT "quotas/*" AdminSetBucketQuota;
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
+    LifecycleStatus GET "lifecycle/*" AdminDataUsageInfo;
+    LifecycleTest POST "lifecycle/*/test" AdminDataUsageInfo;
     KmsStatus GET "kms/status" AdminKmsKeyStatus;
     KmsKeyList GET "kms/keys" AdminKmsKeyStatus;
     KmsKeyRotate POST "kms/keys/*/rotate" AdminKmsCreateKey;
@@ -104,6 +106,11 @@ routes! {
     SettingGet GET "settings/*" AdminConfigUpdate;
     SettingPut PUT "settings/*" AdminConfigUpdate;
     SettingRemove DELETE "settings/*" AdminConfigUpdate;
+    EventList GET "events" AdminServerInfo;
+    // As settings: letters hold what happened in every bucket.
+    DeadLetterList GET "dead-letters" AdminConfigUpdate;
+    DeadLetterReplay POST "dead-letters/*/replay" AdminConfigUpdate;
+    DeadLetterRemove DELETE "dead-letters/*" AdminConfigUpdate;
     ServiceStop POST "service/stop" AdminServiceStop;
     ServiceRestart POST "service/restart" AdminServiceRestart;
     Why GET "why/*" AdminAudit;

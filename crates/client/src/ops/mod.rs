@@ -6,8 +6,11 @@
 
 pub mod admin;
 pub mod bucket;
+pub mod lifecycle;
 pub mod list;
+pub mod lock;
 pub mod multipart;
+pub mod notification;
 pub mod object;
 
 use crate::{

@@ -11,12 +11,14 @@
 //! | `lock` | what is locked stays |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
 //! | `usage` | limits of buckets hold, and what is counted is there |
+//! | `expire` | what lifecycle removes |
 //! | `feed` | nothing that was done is missing from the change feed |
 //! | `append` | what is appended is there once |
 //! | `basic` | what S3 promises of single operations |
 
 mod append;
 mod basic;
+mod expire;
 mod feed;
 mod flaws;
 mod interleave;

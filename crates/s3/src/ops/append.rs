@@ -14,7 +14,7 @@ use crate::headers;
 use crate::sse::{self, Allowed};
 
 /// The header that makes a PUT an append.
-const OFFSET: HeaderName = HeaderName::from_static("x-amz-write-offset-bytes");
+const OFFSET: &str = "x-amz-write-offset-bytes";
 /// Bytes of the object in the answer.
 const OBJECT_SIZE: HeaderName = HeaderName::from_static("x-amz-object-size");
 
@@ -25,7 +25,7 @@ pub fn offset(call: &mut Call) -> Outcome<Option<u64>> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse().ok().filter(|_| digits) {
         Some(offset) => Ok(Some(offset)),
-        None => Err(Fault::argument(OFFSET.as_str(), text, "The write offset is a number of bytes.")),
+        None => Err(Fault::argument(OFFSET, text, "The write offset is a number of bytes.")),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use ashlar_object::feed::Kind;
 use ashlar_object::{Conditions, Error, Match, Object, ObjectBody, Verdict, conditions};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -13,6 +14,7 @@ use crate::body::{Body, Broken, Pieces};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, Ranged, encode_value};
+use crate::notices;
 use crate::sse::{self, Allowed, Found};
 
 const PARTS_COUNT: HeaderName = HeaderName::from_static("x-amz-mp-parts-count");
@@ -54,6 +56,11 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         if let Some(mut answer) = read(call, &wanted, &object, &found).await? {
             found.show(&mut answer);
             super::lock::show(cx, call, &object, &mut answer).await;
+            super::lifecycle::show(call, &object, &mut answer);
+            if answer.status.is_success() {
+                let kind = if call.method == Method::HEAD { Kind::Head } else { Kind::Get };
+                notices::accessed(cx, call, kind, &object);
+            }
             return Ok(answer);
         }
     }

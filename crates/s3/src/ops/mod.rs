@@ -11,14 +11,20 @@ pub mod attributes;
 pub mod bucket;
 pub mod bucket_policy;
 pub mod copy;
+pub mod cors;
 pub mod delete;
 pub mod get;
+pub mod lifecycle;
 pub mod list;
 pub mod lock;
+pub mod logging;
 pub mod multipart;
+pub mod notification;
 pub mod post;
 pub mod put;
 pub mod tagging;
+pub mod unset;
+pub mod website;
 
 use std::sync::Arc;
 
@@ -35,6 +41,7 @@ use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{Stated, checksum_header, checksum_text, checksum_type, content_md5, unknown_algorithm};
 use crate::intake::Intake;
+use crate::notices::Notices;
 use crate::operation::Operation;
 use crate::permit::Origin;
 use crate::target::Query;
@@ -54,6 +61,8 @@ pub struct Context {
     pub owner_name: String,
     /// Milliseconds since 1970.
     pub clock: fn() -> i64,
+    /// Who is told of what happens.
+    pub notices: Notices,
 }
 
 /// A verified request on its way to an operation.
@@ -461,10 +470,32 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::PutObjectRetention => Box::pin(lock::put_retention(cx, call)).await,
         Op::GetObjectLegalHold => Box::pin(lock::get_legal_hold(cx, call)).await,
         Op::PutObjectLegalHold => Box::pin(lock::put_legal_hold(cx, call)).await,
+        Op::GetBucketNotificationConfiguration => notification::get(cx, call),
+        Op::PutBucketNotificationConfiguration => Box::pin(notification::put(cx, call)).await,
+        Op::ListenNotification | Op::ListenBucketNotification => notification::listen(cx, call),
         Op::GetBucketOwnershipControls => acl::get_ownership(cx, call),
         Op::PutBucketOwnershipControls => Box::pin(acl::put_ownership(cx, call)).await,
         Op::DeleteBucketOwnershipControls => Box::pin(acl::delete_ownership(cx, call)).await,
+        Op::GetBucketLifecycleConfiguration => lifecycle::get(cx, call),
+        Op::PutBucketLifecycleConfiguration => Box::pin(lifecycle::put(cx, call)).await,
+        Op::DeleteBucketLifecycle => Box::pin(lifecycle::delete(cx, call)).await,
+        Op::GetBucketCors => cors::get(cx, call),
+        Op::PutBucketCors => Box::pin(cors::put(cx, call)).await,
+        Op::DeleteBucketCors => Box::pin(cors::delete(cx, call)).await,
+        Op::GetBucketWebsite => website::get(cx, call),
+        Op::PutBucketWebsite => Box::pin(website::put(cx, call)).await,
+        Op::DeleteBucketWebsite => Box::pin(website::delete(cx, call)).await,
+        Op::GetBucketLogging => logging::get(cx, call),
+        Op::PutBucketLogging => Box::pin(logging::put(cx, call)).await,
+        Op::GetBucketAccelerateConfiguration
+        | Op::GetBucketRequestPayment
+        | Op::GetBucketReplication
+        | Op::ListBucketAnalyticsConfigurations
+        | Op::ListBucketInventoryConfigurations
+        | Op::ListBucketMetricsConfigurations
+        | Op::ListBucketIntelligentTieringConfigurations => unset::get(cx, call, op),
         Op::PostObject
+        | Op::WebsiteRequest
         | Op::Preflight
         | Op::Unknown
         | Op::AssumeRole

@@ -78,6 +78,12 @@ pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap
     Ok(VersionSpec { acl, retention, legal_hold, ..VersionSpec::default() })
 }
 
+/// The lifecycle rules of the bucket, if it has any.
+fn rules(cx: &Context, call: &Call) -> Option<std::sync::Arc<ashlar_lifecycle::Config>> {
+    let bucket = cx.store.bucket(&call.bucket).ok()?;
+    call.origin.gate.features.lifecycle.of(&bucket)
+}
+
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(offset) = super::append::offset(call)? {
@@ -102,9 +108,14 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;
     promise.check(call, &sums)?;
+    let rules = rules(cx, call).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &conditions).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.committed(&committed);
+    if let Some((rules, tags)) = rules {
+        let made = (committed.modified_ms, committed.size);
+        super::lifecycle::tell(&rules, &call.key, made, &tags, &mut answer);
+    }
     if let Some(made) = &made {
         made.show(&mut answer);
     }

@@ -67,6 +67,7 @@ impl Server {
                         owner_id: "0".repeat(64),
                         owner_name: "root".into(),
                         clock: now_ms,
+                        notices: Default::default(),
                     },
                     verifier: Verifier {
                         keys: Keys::new(Credential { access_key: KEY.into(), secret: Secret::new(SECRET) }),
@@ -74,6 +75,7 @@ impl Server {
                     },
                     vouch: None,
                     domains: vec!["s3.test".into()],
+                    websites: vec!["website.test".into()],
                     origins: Origins::default(),
                     audit: None,
                     host_id: "host".into(),

@@ -10,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{OpenApi, PolicyDocument, keys, people, settings, state};
 use crate::server::settings as settings_door;
 use crate::server::table::{Route, SignInRoute};
-use crate::server::{admin, identities, kms, providers, quotas, transfer};
+use crate::server::{admin, identities, kms, lifecycle, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -51,6 +51,8 @@ fn answer(route: Route) -> Shape {
         Route::KeyCreate | Route::KeyGet | Route::KeyEdit => of::<people::Key>(),
         Route::KeyRemove => of::<people::KeyRemoved>(),
         Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => of::<state::BucketQuota>(),
+        Route::LifecycleStatus => of::<state::LifecycleStatus>(),
+        Route::LifecycleTest => of::<state::LifecycleTest>(),
         Route::KmsStatus => of::<keys::EncryptionStatus>(),
         Route::KmsKeyList => of::<keys::EncryptionKeyList>(),
         Route::KmsKeyGet | Route::KmsKeyCreate | Route::KmsKeyRotate => of::<keys::EncryptionKey>(),
@@ -61,6 +63,9 @@ fn answer(route: Route) -> Shape {
         Route::ProviderRemove => of::<settings::ProviderRemoved>(),
         Route::IamExport => of::<transfer::Document>(),
         Route::IamImport => of::<people::Imported>(),
+        Route::EventList => of::<state::EventTargetList>(),
+        Route::DeadLetterList => of::<state::DeadLetterList>(),
+        Route::DeadLetterReplay | Route::DeadLetterRemove => of::<state::DeadLetterCount>(),
         Route::SettingList => of::<settings::SettingList>(),
         Route::SettingGet | Route::SettingPut => of::<settings::Setting>(),
         Route::SettingRemove => of::<settings::SettingRemoved>(),
@@ -82,6 +87,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::KeyCreate => of::<identities::KeyOrder>(),
         Route::KeyEdit => of::<identities::KeyPatch>(),
         Route::QuotaPut => of::<quotas::Order>(),
+        Route::LifecycleTest => of::<lifecycle::Order>(),
         Route::RewrapStart => of::<kms::Order>(),
         Route::Simulate => of::<identities::Simulation>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
@@ -114,6 +120,7 @@ fn order(route: Route) -> Option<Shape> {
         | Route::KeyRemove
         | Route::QuotaGet
         | Route::QuotaRemove
+        | Route::LifecycleStatus
         | Route::KmsStatus
         | Route::KmsKeyList
         | Route::KmsKeyRotate
@@ -125,6 +132,10 @@ fn order(route: Route) -> Option<Shape> {
         | Route::ProviderEnable
         | Route::ProviderDisable
         | Route::IamExport
+        | Route::EventList
+        | Route::DeadLetterList
+        | Route::DeadLetterReplay
+        | Route::DeadLetterRemove
         | Route::SettingList
         | Route::SettingGet
         | Route::SettingRemove
@@ -181,7 +192,7 @@ fn path(route: Route) -> String {
     let names = match pattern.split('/').next().unwrap_or_default() {
         "idp" => "{kind}/{name}",
         "settings" => "{subsystem}/{target}",
-        "quotas" => "{bucket}",
+        "quotas" | "lifecycle" => "{bucket}",
         "why" => "{request_id}",
         "keys" => "{access_key}",
         _ => "{name}",

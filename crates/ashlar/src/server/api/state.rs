@@ -180,6 +180,58 @@ pub struct BucketQuota {
     pub versions: Option<u64>,
 }
 
+/// The last pass through a bucket that has lifecycle rules.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleStatus {
+    pub bucket: String,
+    /// How many rules there are.
+    pub rules: u64,
+    /// When the pass began; null: there was none yet.
+    pub began: Option<String>,
+    /// When it ended; null: it has not.
+    pub ended: Option<String>,
+    pub running: bool,
+    /// Keys and uploads.
+    pub looked_at: u64,
+    /// Current versions that expired.
+    pub expired: u64,
+    pub removed_versions: u64,
+    pub removed_markers: u64,
+    pub aborted_uploads: u64,
+    /// Versions left because they are locked.
+    pub locked: u64,
+    /// Keys left for a later pass.
+    pub failed: u64,
+}
+
+/// What lifecycle rules would do.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleTest {
+    pub bucket: String,
+    /// The time that it was counted for.
+    pub at: String,
+    pub looked_at: u64,
+    /// Versions that are due and locked.
+    pub locked: u64,
+    pub rules: Vec<LifecycleHits>,
+    /// There is more to count: where to go on.
+    pub after: Option<String>,
+}
+
+/// What one rule would do; what several rules hit counts for the one that hits first.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleHits {
+    pub id: String,
+    pub enabled: bool,
+    /// Current versions that would expire.
+    pub expire: u64,
+    pub remove_versions: u64,
+    pub remove_markers: u64,
+    pub abort_uploads: u64,
+    /// Of all these versions.
+    pub bytes: u64,
+}
+
 /// What is known of a request. Empty fields are left out; see docs/audit.md.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct RequestRecord {
@@ -217,4 +269,66 @@ pub struct Problem {
     pub error: String,
     /// A word for programs.
     pub code: String,
+}
+
+/// Where events are sent.
+#[derive(Serialize, ToSchema)]
+pub struct EventTarget {
+    /// `ID:TYPE`.
+    pub id: String,
+    pub arn: String,
+    /// The last attempt to send succeeded, or nothing was sent yet.
+    pub online: bool,
+    pub problem: Option<String>,
+    /// Since the start, as the other counts.
+    pub sent: u64,
+    pub failed: u64,
+    pub dead: u64,
+    pub lost: u64,
+    /// Changes of all buckets that wait.
+    pub lag: u64,
+}
+
+/// Where events are sent.
+#[derive(Serialize, ToSchema)]
+pub struct EventTargetList {
+    pub targets: Vec<EventTarget>,
+}
+
+/// What a dead letter is about.
+#[derive(Serialize, ToSchema)]
+pub struct DeadEvent {
+    pub name: &'static str,
+    /// Milliseconds since 1970.
+    pub time_ms: i64,
+    pub position: u64,
+    pub bucket: String,
+    pub key: String,
+    pub version: Option<String>,
+}
+
+/// An event that was not delivered.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetter {
+    pub id: String,
+    pub target: String,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    pub why: String,
+    /// Nothing, where events were lost.
+    pub event: Option<DeadEvent>,
+    /// How many were lost.
+    pub lost: u64,
+}
+
+/// The oldest dead letters.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetterList {
+    pub letters: Vec<DeadLetter>,
+}
+
+/// How many letters it was about.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetterCount {
+    pub count: usize,
 }

@@ -20,6 +20,10 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
         .as_u64()
         .unwrap_or(0)
         .saturating_sub(capacity["usable_free"].as_u64().unwrap_or(0));
+    // Who may not see targets sees none.
+    let events = door.ask(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
+    let targets = events["targets"].as_array().unwrap_or(&none);
+    let arns: Vec<&Value> = targets.iter().map(|t| &t["arn"]).collect();
     let deployment = uuid(string(&ours, "deployment"));
     // MinIO's clients take `totalDrivesPerSet` less the parity for the drives that hold data.
     say::document(&json!({
@@ -30,7 +34,8 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
         "versions": { "count": 0 },
         "deletemarkers": { "count": 0 },
         "usage": { "size": used },
-        "services": { "kms": {}, "ldap": {} },
+        "sqsARN": arns,
+        "services": { "kms": {}, "ldap": {}, "notifications": notifications(targets) },
         "backend": { "backendType": "Erasure", "onlineDisks": online, "offlineDisks": drives.len() - online,
             "standardSCParity": ours["parity_shards"], "rrSCParity": ours["parity_shards"],
             "totalSets": [1], "totalDrivesPerSet": [drives.len()] },
@@ -38,6 +43,17 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
             "version": format!("ashlar {}", string(&ours, "version")), "commitID": "", "poolNumber": 1,
             "network": { (&c.host): "online" }, "drives": listed }],
     }))
+}
+
+/// Targets by their kind, as MinIO has them: `[{"webhook": [{"1": {"status": "online"}}]}]`.
+fn notifications(targets: &[Value]) -> Vec<Value> {
+    let mut kinds: std::collections::BTreeMap<&str, Vec<Value>> = Default::default();
+    for t in targets {
+        let (id, kind) = string(t, "id").rsplit_once(':').unwrap_or_default();
+        let status = if t["online"] == true { "online" } else { "offline" };
+        kinds.entry(kind).or_default().push(json!({ (id): { "status": status } }));
+    }
+    kinds.into_iter().map(|(kind, all)| json!({ (kind): all })).collect()
 }
 
 fn drive(index: usize, d: &Value) -> Value {

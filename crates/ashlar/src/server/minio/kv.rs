@@ -71,7 +71,7 @@ pub fn values(subsystem: &Subsystem, text: &str) -> Result<Vec<(String, String)>
         if out.iter().any(|(n, _)| n == name) {
             return Err(bad(format!("{}: \"{name}\" stands there twice", subsystem.name)));
         }
-        let (value, next) = value(subsystem, after)?;
+        let (value, next) = value(subsystem, name, after)?;
         out.push((name.to_owned(), value));
         rest = next.trim_start();
     }
@@ -79,7 +79,7 @@ pub fn values(subsystem: &Subsystem, text: &str) -> Result<Vec<(String, String)>
 }
 
 /// The value at the beginning of a text, and what follows.
-fn value<'a>(subsystem: &Subsystem, text: &'a str) -> Result<(String, &'a str), Refusal> {
+fn value<'a>(subsystem: &Subsystem, of: &str, text: &'a str) -> Result<(String, &'a str), Refusal> {
     if let Some(quoted) = text.strip_prefix('"')
         && let Some(end) = closing(quoted)
     {
@@ -96,7 +96,9 @@ fn value<'a>(subsystem: &Subsystem, text: &'a str) -> Result<(String, &'a str), 
             end = at;
             break;
         }
-        if !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
+        // This one is a list of names and values itself, and shells take the quotes off.
+        let list = of == "connection_string";
+        if !list && !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
             return Err(Refusal {
                 code: "XMinioConfigError",
                 ..invalid(format!(
@@ -173,6 +175,8 @@ mod tests {
                 .unwrap();
         assert_eq!(read.target, "_");
         assert_eq!(read.values[0].1, "(&(objectclass=person)(uid=%s))");
+        let read = line("notify_postgres:1 connection_string=host=h port=5 user=u table=t").unwrap();
+        assert_eq!(read.values, pairs(&[("connection_string", "host=h port=5 user=u"), ("table", "t")]));
         assert!(line("identity_tls").unwrap().values.is_empty());
         for bad in [
             "nosuch a=b",

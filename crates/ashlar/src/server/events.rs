@@ -1,0 +1,109 @@
+//! Events over HTTP, below the administration's base: how targets fare, and dead letters.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET events` | the targets |
+//! | `GET dead-letters?target=ID:TYPE` | the oldest letters |
+//! | `POST dead-letters/ID:TYPE/replay` | they are sent again; `{"count"}` |
+//! | `DELETE dead-letters/ID:TYPE?id=ID` | they are removed, or one of them; `{"count"}` |
+//!
+//! Must never know: how anything is sent or kept.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use ashlar_events::{Error, Hub, TargetId};
+use http::StatusCode;
+
+use super::admin::{Ask, Refusal, Reply, wrong};
+use super::api::{self, state as shape};
+use super::table::Route;
+
+fn refusal(e: Error) -> Refusal {
+    let status = match e {
+        Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Error::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let code = if status == StatusCode::BAD_REQUEST { "InvalidRequest" } else { "TargetUnavailable" };
+    Refusal { status, code, why: e.to_string() }
+}
+
+/// Answers a request about events. What is asked for was permitted.
+pub async fn answer(hub: Option<&Arc<Hub>>, ask: &Ask) -> Reply {
+    let hub = hub.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
+    let named =
+        || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
+    match ask.route {
+        Route::DeadLetterList => {
+            let letters = hub.letters(ask.query.filled("target")).await.map_err(refusal)?;
+            let letters = letters.into_iter().map(|l| shape::DeadLetter {
+                event: l.event.map(|e| shape::DeadEvent {
+                    name: e.name.text(),
+                    time_ms: e.time_ms,
+                    position: e.position,
+                    bucket: e.bucket,
+                    key: e.key,
+                    version: e.version,
+                }),
+                id: l.id,
+                target: l.target,
+                at_ms: l.at_ms,
+                why: l.why,
+                lost: l.lost,
+            });
+            Ok((StatusCode::OK, api::value(shape::DeadLetterList { letters: letters.collect() })))
+        }
+        Route::DeadLetterReplay => {
+            let count = hub.replay(&named()?).await.map_err(refusal)?;
+            Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
+        }
+        Route::DeadLetterRemove => {
+            let id = ask.query.filled("id");
+            let count = hub.discard(&named()?.to_string(), id).await.map_err(refusal)?;
+            Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
+        }
+        _ => {
+            let region = hub.site().region.clone();
+            let targets = hub.statuses().into_iter().map(|s| shape::EventTarget {
+                arn: s.id.arn(&region),
+                id: s.id.to_string(),
+                online: s.problem.is_none(),
+                problem: s.problem,
+                sent: s.sent,
+                failed: s.failed,
+                dead: s.dead,
+                lost: s.lost,
+                lag: s.lag,
+            });
+            Ok((StatusCode::OK, api::value(shape::EventTargetList { targets: targets.collect() })))
+        }
+    }
+}
+
+/// Appends what is counted.
+pub fn render(hub: &Hub, out: &mut String) {
+    let all = hub.statuses();
+    if all.is_empty() {
+        return;
+    }
+    type Family = (&'static str, &'static str, &'static str, fn(&ashlar_events::Status) -> u64);
+    const FAMILIES: [Family; 6] = [
+        ("ashlar_events_sent_total", "counter", "Events that the target has acknowledged.", |s| s.sent),
+        ("ashlar_events_failed_total", "counter", "Attempts to send events that failed.", |s| s.failed),
+        ("ashlar_events_dead_total", "counter", "Events laid with the dead letters.", |s| s.dead),
+        ("ashlar_events_lost_total", "counter", "Changes that the change feed had no room for.", |s| s.lost),
+        ("ashlar_events_lag", "gauge", "Changes of all buckets that the target has not passed yet.", |s| {
+            s.lag
+        }),
+        ("ashlar_events_target_online", "gauge", "Whether the last attempt succeeded.", |s| {
+            u64::from(s.problem.is_none())
+        }),
+    ];
+    for (name, kind, help, of) in FAMILIES {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for s in &all {
+            let _ = writeln!(out, "{name}{{target=\"{}\"}} {}", s.id, of(s));
+        }
+    }
+}

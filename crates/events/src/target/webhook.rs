@@ -1,0 +1,60 @@
+//! Webhooks: one POST per event, several at a time.
+
+use ashlar_outbound::{Outbound, Url};
+use futures::future::join_all;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+
+use super::{Failure, Sent};
+use crate::Message;
+use crate::settings::Settings;
+
+/// Requests under way at a time.
+const WAVE: usize = 8;
+
+/// Posts to a URL.
+pub struct Webhook {
+    outbound: Outbound,
+    url: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Webhook {
+    pub fn open(s: &Settings<'_>) -> Result<Webhook, String> {
+        let url = s.need("endpoint")?.to_owned();
+        Url::parse(&url).map_err(|e| e.to_string())?;
+        let outbound = Outbound::new(s.rules()?).map_err(|e| e.to_string())?;
+        let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        if let Some(token) = s.get("auth_token") {
+            // As MinIO: a token that names no scheme is a bearer's.
+            let text = if token.contains(' ') { token.to_owned() } else { format!("Bearer {token}") };
+            let mut value =
+                HeaderValue::from_str(&text).map_err(|_| "auth_token is not legal in a header")?;
+            value.set_sensitive(true);
+            headers.push((AUTHORIZATION, value));
+        }
+        Ok(Webhook { outbound, url, headers })
+    }
+
+    pub async fn send(&self, messages: &[Message]) -> Sent {
+        let mut answers = Vec::with_capacity(messages.len());
+        for wave in messages.chunks(WAVE) {
+            answers.extend(join_all(wave.iter().map(|m| self.post(m))).await);
+            if answers.iter().any(|a| matches!(a, Err(Failure::Retry(_)))) {
+                break;
+            }
+        }
+        Sent::of(answers)
+    }
+
+    async fn post(&self, message: &Message) -> Result<(), Failure> {
+        let answer = self.outbound.post(&self.url, &self.headers, message.body.clone()).await;
+        let answer = answer.map_err(|e| Failure::Retry(e.to_string()))?;
+        let why = format!("the receiver answered {}", answer.status.as_u16());
+        match answer.status.as_u16() {
+            200..=299 => Ok(()),
+            // What is wrong with the message stays wrong. All else may be repaired at the other end.
+            400 | 413 | 414 | 415 | 422 => Err(Failure::Refused(why)),
+            _ => Err(Failure::Retry(why)),
+        }
+    }
+}

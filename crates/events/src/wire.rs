@@ -1,0 +1,149 @@
+//! Connections to targets: TCP, or TLS over it.
+//!
+//! Invariants: what a name resolves to is classified before it is connected to, and link-local and metadata
+//! addresses are refused, because that is where clouds hand out credentials; loopback and private addresses
+//! are allowed, because only who may change this server's settings names targets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_outbound::{Class, classify, tls};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufStream};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::target::Failure;
+
+/// Time to connect, TLS included.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest line of a protocol of lines.
+const LINE: u64 = 64 * 1024;
+
+/// Something that can be spoken over.
+pub trait Io: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Io for T {}
+
+/// A connection.
+pub type Line = BufStream<Box<dyn Io>>;
+
+/// Where a target is.
+#[derive(Clone)]
+pub struct Place {
+    /// A name or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Over TLS.
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+/// What went wrong, in words that hold no secret.
+pub fn retry(what: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::Retry(format!("{what}: {why}"))
+}
+
+impl Place {
+    /// Reads `HOST:PORT`, with or without a scheme before it and a path behind it.
+    pub fn parse(text: &str, default: u16, tls: Option<Arc<ClientConfig>>) -> Result<Place, String> {
+        let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+        let rest = rest.split(['/', '?']).next().unwrap_or_default();
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+        let (host, port) = match rest.strip_prefix('[') {
+            Some(six) => {
+                let (host, port) = six.split_once(']').ok_or("the address has no closing bracket")?;
+                (host, port.strip_prefix(':'))
+            }
+            None => rest.rsplit_once(':').map_or((rest, None), |(host, port)| (host, Some(port))),
+        };
+        let port = match port.filter(|p| !p.is_empty()) {
+            None => default,
+            Some(text) => text.parse().ok().filter(|p| *p > 0).ok_or("the address has no valid port")?,
+        };
+        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err("the address has no host".into());
+        }
+        Ok(Place { host: host.to_owned(), port, tls })
+    }
+
+    /// A TCP connection to an address that may be connected to.
+    pub async fn tcp(&self) -> Result<TcpStream, Failure> {
+        let what = format!("{}:{}", self.host, self.port);
+        let found = tokio::net::lookup_host((self.host.as_str(), self.port));
+        let found = tokio::time::timeout(PATIENCE, found).await;
+        let found = found.map_err(|_| retry(&what, "the name is not resolved"))?;
+        let mut last = retry(&what, "the name has no address");
+        for address in found.map_err(|e| retry(&what, e))? {
+            if matches!(classify(address.ip()), Class::LinkLocal | Class::Metadata | Class::Unusable) {
+                last =
+                    retry(&what, format_args!("{} is {}: not allowed", address.ip(), classify(address.ip())));
+                continue;
+            }
+            match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Ok(Err(e)) => last = retry(&what, e),
+                Err(_) => last = retry(&what, "does not answer"),
+            }
+        }
+        Err(last)
+    }
+
+    /// TLS over a connection.
+    pub async fn secured(&self, stream: Box<dyn Io>) -> Result<Box<dyn Io>, Failure> {
+        let Some(config) = &self.tls else { return Ok(stream) };
+        let name =
+            ServerName::try_from(self.host.clone()).map_err(|_| retry(&self.host, "is no host name"))?;
+        let made = TlsConnector::from(config.clone()).connect(name, stream);
+        match tokio::time::timeout(PATIENCE, made).await {
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Err(e)) => Err(retry(&self.host, e)),
+            Err(_) => Err(retry(&self.host, "TLS takes too long")),
+        }
+    }
+
+    /// A connection, with TLS if it is to be.
+    pub async fn connect(&self) -> Result<Line, Failure> {
+        let stream: Box<dyn Io> = Box::new(self.tcp().await?);
+        Ok(BufStream::new(self.secured(stream).await?))
+    }
+}
+
+/// The configuration of TLS that settings ask for.
+pub fn config(
+    authorities: &[Vec<u8>],
+    insecure: bool,
+    identity: Option<&tls::Identity>,
+) -> Result<Arc<ClientConfig>, String> {
+    let config = tls::config(authorities, insecure).map_err(|e| e.to_string())?;
+    match identity {
+        None => Ok(config),
+        Some(identity) => tls::identified(&config, identity).map_err(|e| e.to_string()),
+    }
+}
+
+/// A line, without its end.
+pub async fn line(from: &mut Line) -> std::io::Result<String> {
+    let mut out = Vec::new();
+    let n = (&mut *from).take(LINE).read_until(b'\n', &mut out).await?;
+    if n == 0 || out.last() != Some(&b'\n') {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    while matches!(out.last(), Some(b'\n' | b'\r')) {
+        out.pop();
+    }
+    String::from_utf8(out).map_err(|_| std::io::ErrorKind::InvalidData.into())
+}
+
+/// So many bytes; refuses more than are sensible for an answer.
+pub async fn bytes(from: &mut Line, count: usize) -> std::io::Result<Vec<u8>> {
+    if count > 16 << 20 {
+        return Err(std::io::Error::other("the answer is too long"));
+    }
+    let mut out = vec![0; count];
+    from.read_exact(&mut out).await?;
+    Ok(out)
+}

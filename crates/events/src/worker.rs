@@ -1,0 +1,190 @@
+//! Delivery to one target.
+//!
+//! Invariants: events leave in the order of the feed, several under way only if their keys differ; an event that
+//! the target did not acknowledge is sent again, for ever, ever less often up to [`SLOWEST`]; the reader moves on
+//! only after an event was acknowledged or lies on the shelf.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::target::{AT_ONCE, Failure, Target};
+use crate::{Event, Letter, Message, Name, Reader, Shelf, Site, Source, TargetId};
+
+/// First pause after a failure.
+const SOON: Duration = Duration::from_millis(100);
+/// Longest pause after a failure.
+const SLOWEST: Duration = Duration::from_secs(20);
+/// Events that are read at once.
+const BATCH: usize = 256;
+
+/// What is counted.
+#[derive(Default)]
+pub struct Counters {
+    /// Events acknowledged.
+    pub sent: AtomicU64,
+    /// Attempts that failed.
+    pub failed: AtomicU64,
+    /// Events laid on the shelf.
+    pub dead: AtomicU64,
+    /// Events that the feed had no room for.
+    pub lost: AtomicU64,
+    /// Changes that wait, of all buckets.
+    pub lag: AtomicU64,
+    /// Why the last attempt failed; nothing since one succeeded.
+    pub problem: Mutex<Option<String>>,
+}
+
+/// What a worker needs.
+pub struct Worker {
+    pub id: TargetId,
+    pub target: Target,
+    pub source: Arc<dyn Source>,
+    pub shelf: Arc<dyn Shelf>,
+    pub site: Arc<Site>,
+    pub counters: Arc<Counters>,
+    pub clock: fn() -> i64,
+}
+
+/// How the names of targets' readers begin.
+pub const PREFIX: &str = "events/";
+
+/// A pause with a quarter more or less, so that targets that came back together are not asked together.
+fn jittered(pause: Duration) -> Duration {
+    let mut random = [0u8; 1];
+    let _ = getrandom::fill(&mut random);
+    pause.mul_f64(0.75 + f64::from(random[0]) / 512.0)
+}
+
+impl Worker {
+    /// Runs until it is dropped.
+    pub async fn run(mut self) {
+        let name = format!("{PREFIX}{}", self.id);
+        let mut reader = loop {
+            match self.source.reader(&name).await {
+                Ok(reader) => break reader,
+                Err(error) => {
+                    tracing::warn!(target_id = %self.id, %error, "the change feed cannot be read yet");
+                    *self.counters.problem.lock() = Some(error.to_string());
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        };
+        loop {
+            self.counters.lag.store(reader.lag(), Relaxed);
+            let batch = match reader.next(BATCH).await {
+                Ok(batch) => batch,
+                Err(error) => {
+                    tracing::warn!(target_id = %self.id, %error, "the change feed cannot be read");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+            };
+            self.counters.lag.store(reader.lag(), Relaxed);
+            if batch.lost > 0 {
+                self.counters.lost.fetch_add(batch.lost, Relaxed);
+                let why = format!(
+                    "the change feed had no room for {} changes that this target had not read",
+                    batch.lost
+                );
+                self.bury(why, None, batch.lost).await;
+            }
+            let messages: Vec<Message> = batch.events.iter().filter_map(|e| self.wanted(e)).collect();
+            self.deliver(&messages, &*reader).await;
+            reader.done(batch.upto);
+        }
+    }
+
+    /// What the target is told of an event, if it is.
+    fn wanted(&self, event: &Arc<Event>) -> Option<Message> {
+        let rules = self.source.rules(&event.bucket)?;
+        let rule = rules.of(&self.id, event.name, &event.key)?;
+        let body = event.log(&rule.id, &self.site);
+        Some(Message { event: event.clone(), rule: rule.id.as_str().into(), body })
+    }
+
+    async fn deliver(&mut self, messages: &[Message], reader: &dyn Reader) {
+        let mut at = 0;
+        let mut pause = SOON;
+        while at < messages.len() {
+            let group = &messages[at..at + different(&messages[at..])];
+            let sent = self.target.send(group, &self.site).await;
+            for (which, why) in &sent.refused {
+                self.bury(why.clone(), Some(&group[*which]), 0).await;
+            }
+            at += sent.done;
+            if sent.done > 0 {
+                self.counters.sent.fetch_add((sent.done - sent.refused.len()) as u64, Relaxed);
+                reader.done(messages[at - 1].event.position);
+                pause = SOON;
+            }
+            match sent.failure {
+                None => *self.counters.problem.lock() = None,
+                Some(Failure::Refused(why)) => {
+                    let message = &messages[at];
+                    self.bury(why, Some(message), 0).await;
+                    at += 1;
+                    reader.done(message.event.position);
+                }
+                Some(Failure::Retry(why)) => {
+                    self.counters.failed.fetch_add(1, Relaxed);
+                    self.counters.lag.store(reader.lag(), Relaxed);
+                    let news = self.counters.problem.lock().replace(why.clone()).is_none_or(|old| old != why);
+                    if news {
+                        tracing::warn!(target_id = %self.id, why, "events were not delivered; they wait");
+                    }
+                    tokio::time::sleep(jittered(pause)).await;
+                    pause = (pause * 2).min(SLOWEST);
+                }
+            }
+        }
+    }
+
+    /// Lays a letter on the shelf. Tried until it lies there: nothing is forgotten.
+    async fn bury(&self, why: String, message: Option<&Message>, lost: u64) {
+        let at_ms = (self.clock)();
+        let position = message.map_or(0, |m| m.event.position);
+        tracing::error!(target_id = %self.id, why, position, lost, "events go to the dead letters");
+        let letter = Letter {
+            id: format!("{}/{at_ms:016x}-{position:016x}", self.id),
+            target: self.id.to_string(),
+            at_ms,
+            why,
+            rule: message.map(|m| m.rule.to_string()).unwrap_or_default(),
+            event: message.map(|m| (*m.event).clone()),
+            lost,
+        };
+        let mut pause = SOON;
+        while let Err(error) = self.shelf.put(letter.clone()).await {
+            tracing::error!(target_id = %self.id, %error, "a dead letter cannot be stored yet");
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (pause * 2).min(SLOWEST);
+        }
+        self.counters.dead.fetch_add(1, Relaxed);
+    }
+}
+
+/// How many from the first on are about different keys, at most [`AT_ONCE`].
+fn different(messages: &[Message]) -> usize {
+    let mut seen = HashSet::new();
+    let fresh = |m: &&Message| seen.insert((m.event.bucket.clone(), m.event.key.clone()));
+    messages.iter().take(AT_ONCE).take_while(fresh).count()
+}
+
+/// Sends a letter again.
+pub async fn again(target: &mut Target, letter: &Letter, site: &Site) -> Result<(), Failure> {
+    let Some(event) = &letter.event else { return Ok(()) };
+    if event.name == Name::Test {
+        return Ok(());
+    }
+    let message = Message::new(event.clone(), &letter.rule, site);
+    let sent = target.send(std::slice::from_ref(&message), site).await;
+    match (sent.failure, sent.refused.into_iter().next()) {
+        (Some(failure), _) => Err(failure),
+        (None, Some((_, why))) => Err(Failure::Refused(why)),
+        (None, None) => Ok(()),
+    }
+}

@@ -1,0 +1,26 @@
+#![forbid(unsafe_code)]
+//! Lifecycle rules of buckets: what they say, whether they are legal, and what is due under them.
+//!
+//! Everything here is a pure function of rules, versions and a time. Semantics: Amazon S3 User Guide,
+//! "Managing the lifecycle of objects", and the API reference of PutBucketLifecycleConfiguration.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `rule` | rules as they are kept, and their check |
+//! | `calendar` | when a number of days has passed: at a midnight |
+//! | `plan` | what is due of one key, of an upload, and what a list can tell without a record |
+//!
+//! Invariants: nothing is due before every condition of a rule holds; a version that is locked is in no
+//! plan that would remove its data; of several rules that hit a version the earliest counts.
+//!
+//! It must never know: HTTP, XML, drives, how a version is removed.
+
+mod calendar;
+mod plan;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use calendar::{Calendar, DAY_MS};
+pub use plan::{Action, Due, Glance, Seen};
+pub use rule::{Config, Expiration, Filter, Invalid, MAX_ID, MAX_RULES, Minimum, Noncurrent, Rule};

@@ -1,0 +1,243 @@
+//! What lifecycle rules need: a fast look through a bucket, and removal of what is due.
+//!
+//! Invariants: what is removed was decided on exactly the list that is replaced; what a lock keeps stays,
+//! and is left out rather than failing the rest; a look through a bucket reads no record.
+//!
+//! Must never know: rules.
+
+use ashlar_format::{RegisterKey, Space, Version, VersionId};
+use bytes::Bytes;
+
+use crate::bucket::Versioning;
+use crate::lock::{Permit, keeps};
+use crate::store::By;
+use crate::summary;
+use crate::versions;
+use crate::{Bucket, Error, Result, Store};
+
+/// Most keys of one page of a look.
+pub const MAX_LOOK: usize = 5000;
+
+/// What is known of a key without its record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glanced {
+    /// The key.
+    pub key: String,
+    /// Bytes of the current version.
+    pub size: u64,
+    /// When the current version was made.
+    pub modified_ms: i64,
+    /// The current version is a delete marker.
+    pub delete_marker: bool,
+    /// It is the only version; false also where that is not known.
+    pub alone: bool,
+}
+
+/// The versions of a key, newest first.
+pub struct Found<'a> {
+    /// As they are in the record.
+    pub versions: &'a [Version],
+    /// Of each, whether a lock keeps it.
+    pub locked: &'a [bool],
+    /// Expiring the current version leaves all data where it is, below a delete marker.
+    pub keeps: bool,
+}
+
+/// What is to go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// The current version expires, as by a delete that names no version.
+    pub current: bool,
+    /// These versions are removed, by their places.
+    pub versions: Vec<usize>,
+}
+
+/// What went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Current versions that expired.
+    pub current: u64,
+    /// Noncurrent versions removed.
+    pub versions: u64,
+    /// Delete markers removed.
+    pub markers: u64,
+    /// Versions left because they are locked.
+    pub locked: u64,
+}
+
+impl Store {
+    /// The keys with `prefix` after `after` (empty: from the first), in order, at most `limit`
+    /// (1..=[`MAX_LOOK`]), and the last key looked at if there are more behind it. Reads no record.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `Unavailable`.
+    pub async fn glance(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<(Vec<Glanced>, Option<String>)> {
+        let bucket = self.bucket(bucket)?;
+        let mut from = after.as_bytes().to_vec();
+        if !after.is_empty() {
+            from.push(0);
+        }
+        let from = from.max(prefix.as_bytes().to_vec());
+        let limit = limit.clamp(1, MAX_LOOK);
+        let page = self.inner.backend.list(Space::Object, bucket.id, prefix.as_bytes(), &from, limit).await?;
+        let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
+        let next = page.entries.last().filter(|_| page.truncated).map(|(key, _)| text(key));
+        let keys = page.entries.iter().filter_map(|(key, summary)| {
+            let (s, alone) = summary::glance(summary)?;
+            let (size, modified_ms, delete_marker) = (s.size, s.modified_ms, s.delete_marker);
+            Some(Glanced { key: text(key), size, modified_ms, delete_marker, alone })
+        });
+        Ok((keys.collect(), next))
+    }
+
+    /// Shows the versions of a key. An absent key has none.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `Unavailable`.
+    pub async fn look<R>(&self, bucket: &str, key: &str, f: impl FnOnce(&Found<'_>) -> R) -> Result<R> {
+        let bucket = self.bucket(bucket)?;
+        let register = self.inner.object_key(&bucket, key)?;
+        let record = self.inner.backend.read_register(&register).await?;
+        let list = versions::of(record.as_ref().map(|r| &r.body));
+        Ok(self.show(list, &bucket, f))
+    }
+
+    fn show<R>(&self, list: &[Version], bucket: &Bucket, f: impl FnOnce(&Found<'_>) -> R) -> R {
+        let now = self.inner.lock_time.now_ms();
+        let locked: smallvec::SmallVec<[bool; 8]> = list.iter().map(|v| keeps(v, now)).collect();
+        let null = |v: &Version| v.id == VersionId::ZERO;
+        let keeps = match bucket.versioning {
+            Versioning::Off => false,
+            Versioning::Enabled => true,
+            // The marker replaces the null version.
+            Versioning::Suspended => !list.iter().any(null),
+        };
+        f(&Found { versions: list, locked: &locked, keeps })
+    }
+
+    /// Removes from a key what `decide` chooses. It is asked once for a list that was just read, and if
+    /// it chooses anything again for the list that is replaced. What is locked stays.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `Conflict`, `Busy`, `Unavailable`.
+    pub async fn expire(
+        &self,
+        bucket: &str,
+        key: &str,
+        mut decide: impl FnMut(&Found<'_>) -> Chosen,
+    ) -> Result<Expired> {
+        let live = self.inner.registry.live(bucket)?;
+        let register = self.inner.object_key(&live.bucket(), key)?;
+        let mut total = Expired::default();
+        // Bounded: each turn but the last removes a version or covers the current one.
+        loop {
+            let bucket = live.bucket();
+            let record = self.inner.backend.read_register(&register).await?;
+            let list = versions::of(record.as_ref().map(|r| &r.body));
+            if list.is_empty() {
+                return Ok(total);
+            }
+            let chosen = self.show(list, &bucket, &mut decide);
+            if chosen == Chosen::default() {
+                return Ok(total);
+            }
+            // Who follows the changes of the bucket is told of one version at a time.
+            let followed = self.inner.feed.wants(&bucket);
+            let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
+            let only = followed.then_some(oldest);
+            drop(record);
+            let expired = self.expire_now(&live, &register, only, &mut decide).await?;
+            total.current += expired.current;
+            total.versions += expired.versions;
+            total.markers += expired.markers;
+            total.locked += expired.locked;
+            if !followed || expired.current + expired.versions + expired.markers == 0 {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// One change. `only`: nothing but this version, or (`None` within) the current one.
+
+    async fn expire_now(
+        &self,
+        live: &crate::bucket::Live,
+        register: &RegisterKey,
+        only: Option<Option<VersionId>>,
+        mut decide: impl FnMut(&Found<'_>) -> Chosen,
+    ) -> Result<Expired> {
+        let now_ms = self.inner.now_ms();
+        let choose = |list: &[Version], bucket: &Bucket| {
+            let (mut chosen, locked) = self.show(list, bucket, |found| (decide(found), locked_of(found)));
+            match only {
+                None => {}
+                Some(None) => chosen.versions.clear(),
+                Some(Some(id)) => {
+                    chosen.current = false;
+                    chosen.versions.retain(|i| list.get(*i).is_some_and(|v| v.id == id));
+                }
+            }
+            let (next, expired) = without(list, bucket.versioning, &chosen, &locked, now_ms)?;
+            Ok((next, expired))
+        };
+        let by = By { permit: Permit::default(), cause: self.cause.as_ref(), version: only.flatten() };
+        let done = self.inner.change(live, register, None, false, by, choose).await;
+        match done {
+            // Only where a marker would replace a locked null version.
+            Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
+            done => done,
+        }
+    }
+}
+
+fn locked_of(found: &Found<'_>) -> Vec<bool> {
+    // The current version's data stays below a marker.
+    let mut locked = found.locked.to_vec();
+    if let (Some(first), true) = (locked.first_mut(), found.keeps) {
+        *first = false;
+    }
+    locked
+}
+
+/// The list without what was chosen, unless it is locked; `None`: as it is.
+fn without(
+    list: &[Version],
+    versioning: Versioning,
+    chosen: &Chosen,
+    locked: &[bool],
+    now_ms: i64,
+) -> Result<(Option<Vec<Version>>, Expired)> {
+    let mut expired = Expired::default();
+    let mut rest = Vec::with_capacity(list.len() + 1);
+    for (i, v) in list.iter().enumerate() {
+        let current = i == 0 && !v.delete_marker && chosen.current;
+        // A current version with data goes only as a delete would take it.
+        let removed = chosen.versions.contains(&i) && (i > 0 || v.delete_marker);
+        if (current || removed) && locked[i] {
+            expired.locked += 1;
+            rest.push(v.clone());
+        } else if current {
+            expired.current += 1;
+            if versioning != Versioning::Off {
+                rest.push(v.clone());
+            }
+        } else if removed {
+            *(if v.delete_marker { &mut expired.markers } else { &mut expired.versions }) += 1;
+        } else {
+            rest.push(v.clone());
+        }
+    }
+    if expired.current > 0 && versioning != Versioning::Off {
+        let id = versions::new_id(versioning, now_ms)?;
+        let marker = Version { id, delete_marker: true, modified_ms: now_ms, ..Version::default() };
+        rest = versions::with(&rest, marker)?;
+    }
+    let changed = expired.current + expired.versions + expired.markers > 0;
+    Ok((changed.then_some(rest), expired))
+}

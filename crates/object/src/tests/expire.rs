@@ -1,0 +1,209 @@
+//! What lifecycle removes is what was chosen, and never what is locked.
+
+use ashlar_format::Retention;
+use ashlar_machine::Clock;
+
+use super::{Pool, Rng, memory, put};
+use crate::feed::{Cause, Kind, NOTIFICATION};
+use crate::*;
+
+fn body() -> bytes::Bytes {
+    bytes::Bytes::from_static(b"data")
+}
+
+async fn versions(store: &Store, key: &str) -> Vec<VersionEntry> {
+    let spec = VersionListSpec { prefix: key, max_keys: 1000, ..VersionListSpec::default() };
+    store.list_versions("bucket", &spec).await.unwrap().entries
+}
+
+fn everything(found: &Found<'_>) -> Chosen {
+    let marker = found.versions[0].delete_marker;
+    Chosen { current: !marker, versions: (usize::from(!marker)..found.versions.len()).collect() }
+}
+
+#[tokio::test]
+async fn what_goes_depends_on_versioning() {
+    let (store, ..) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    put(&store, "bucket", "k", &body()).await.unwrap();
+    let nothing = store.expire("bucket", "k", |_| Chosen::default()).await.unwrap();
+    assert_eq!((nothing, versions(&store, "k").await.len()), (Expired::default(), 1));
+    let gone = store.expire("bucket", "k", everything).await.unwrap();
+    assert_eq!((gone, versions(&store, "k").await.len()), (Expired { current: 1, ..Default::default() }, 0));
+    assert_eq!(store.expire("bucket", "k", |_| panic!("absent")).await.unwrap(), Expired::default());
+    // With versions a marker is put on top, and removed when it hides nothing.
+    put(&store, "bucket", "k", &body()).await.unwrap();
+    store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    put(&store, "bucket", "k", &body()).await.unwrap();
+    let current = |_: &Found<'_>| Chosen { current: true, versions: vec![] };
+    assert_eq!(store.expire("bucket", "k", current).await.unwrap().current, 1);
+    let list = versions(&store, "k").await;
+    assert_eq!(list.iter().map(|v| v.delete_marker).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(list[2].version_id, VersionId::ZERO);
+    // A marker does not expire again, and a current version is never taken for a noncurrent one.
+    assert_eq!(store.expire("bucket", "k", current).await.unwrap(), Expired::default());
+    let older = |_: &Found<'_>| Chosen { current: false, versions: vec![1, 2] };
+    assert_eq!(store.expire("bucket", "k", older).await.unwrap().versions, 2);
+    let (keys, next) = store.glance("bucket", "", "", 10).await.unwrap();
+    assert!(next.is_none() && keys[0].delete_marker && keys[0].alone, "{keys:?}");
+    assert_eq!(store.expire("bucket", "k", everything).await.unwrap().markers, 1);
+    assert!(versions(&store, "k").await.is_empty());
+    put(&store, "bucket", "k", &body()).await.unwrap();
+    let by_place = |_: &Found<'_>| Chosen { current: false, versions: vec![0] };
+    assert_eq!(store.expire("bucket", "k", by_place).await.unwrap(), Expired::default());
+    // Suspended: the marker is the null version.
+    store.set_versioning("bucket", Versioning::Suspended).await.unwrap();
+    put(&store, "bucket", "s", &body()).await.unwrap();
+    assert_eq!(store.expire("bucket", "s", everything).await.unwrap().current, 1);
+    let list = versions(&store, "s").await;
+    assert_eq!((list.len(), list[0].version_id, list[0].delete_marker), (1, VersionId::ZERO, true));
+}
+
+#[tokio::test]
+async fn a_glance_goes_through_all_keys() {
+    let (store, ..) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    for i in 0..23 {
+        put(&store, "bucket", &format!("a/{i:02}"), &body()).await.unwrap();
+        put(&store, "bucket", &format!("b/{i:02}"), &body()).await.unwrap();
+    }
+    for (prefix, want) in [("", 46), ("a/", 23), ("b/1", 10), ("c", 0)] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let (keys, next) = store.glance("bucket", prefix, &after, 7).await.unwrap();
+            assert!(keys.iter().all(|k| k.alone && k.size == 4 && k.key.starts_with(prefix)));
+            seen.extend(keys.into_iter().map(|k| k.key));
+            match next {
+                Some(next) => after = next,
+                None => break,
+            }
+        }
+        assert_eq!(seen.len(), want, "{prefix}");
+        assert!(seen.is_sorted());
+    }
+}
+
+#[tokio::test]
+async fn who_follows_changes_is_told_of_each_version() {
+    let (store, ..) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    let mut made = Vec::new();
+    for _ in 0..4 {
+        made.push(put(&store, "bucket", "k", &body()).await.unwrap().version_id);
+    }
+    store.set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
+    store.open_feed().await.unwrap();
+    let mut reader = store.feed().reader("r").await.unwrap();
+    let cause = Cause { kind: Kind::Expire, who: "lifecycle".into(), ..Cause::default() };
+    let store = store.by(std::sync::Arc::new(cause));
+    // By age: a marker that was put on top meanwhile does not make the current version older.
+    let all = |found: &Found<'_>| match found.versions[0].delete_marker {
+        false => everything(found),
+        true => Chosen::default(),
+    };
+    let expired = store.expire("bucket", "k", all).await.unwrap();
+    assert_eq!(expired, Expired { current: 1, versions: 3, ..Expired::default() });
+    let mut told = Vec::new();
+    while !reader.is_at_end() {
+        let batch = reader.next(100).await.unwrap();
+        told.extend(batch.changes.iter().map(|c| (c.kind, c.version_id)));
+    }
+    let gone = made[..3].iter().map(|id| (Kind::Expire, *id));
+    assert_eq!(told[..3], gone.collect::<Vec<_>>());
+    assert_eq!((told.len(), told[3].0), (4, Kind::ExpireMark));
+    assert_eq!(versions(&store, "k").await.len(), 2);
+}
+
+/// Random versions, locks and choices: what was chosen and not locked is gone, and nothing else.
+#[tokio::test]
+async fn nothing_locked_is_touched() {
+    let far = ashlar_machine::SystemClock::default().wall_ms() + 1_000_000_000;
+    for seed in 1..=150u64 {
+        let mut r = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let (store, ..) = memory().await;
+        let spec = CreateBucket { object_lock: true, ..Default::default() };
+        store.create_bucket("bucket", &spec).await.unwrap();
+        for _ in 0..1 + r.below(5) {
+            if r.chance(4) {
+                store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+                continue;
+            }
+            let retention = match r.below(4) {
+                0 => Some(Retention { compliance: true, until_ms: far }),
+                1 => Some(Retention { compliance: false, until_ms: far }),
+                2 => Some(Retention { compliance: false, until_ms: 5 }),
+                _ => None,
+            };
+            let spec = VersionSpec { retention, legal_hold: r.chance(4), ..VersionSpec::default() };
+            let mut p = store.put("bucket", "k", PutSpec::new(4)).await.unwrap();
+            p.write(body()).await.unwrap();
+            p.commit(spec, &Conditions::NONE).await.unwrap();
+        }
+        let before = versions(&store, "k").await;
+        let mut locked = Vec::new();
+        let mut chosen = Chosen::default();
+        store
+            .look("bucket", "k", |found| {
+                locked = found.locked.to_vec();
+                assert!(found.keeps);
+                chosen.current = r.chance(2);
+                chosen.versions = (0..found.versions.len()).filter(|_| r.chance(2)).collect();
+            })
+            .await
+            .unwrap();
+        let expired = store.expire("bucket", "k", |_| chosen.clone()).await.unwrap();
+        let after = versions(&store, "k").await;
+        let mut gone = 0;
+        for (i, v) in before.iter().enumerate() {
+            let there = after.iter().any(|a| a.version_id == v.version_id);
+            let may_go = chosen.versions.contains(&i) && (i > 0 || v.delete_marker) && !locked[i];
+            assert_eq!(there, !may_go, "seed {seed}: version {i} of {before:?}, {chosen:?}, {locked:?}");
+            gone += u64::from(!there);
+        }
+        assert_eq!(expired.versions + expired.markers, gone, "seed {seed}");
+        let marked = chosen.current && !before[0].delete_marker;
+        assert_eq!(expired.current, u64::from(marked), "seed {seed}");
+        assert_eq!(after.len() as u64, before.len() as u64 - gone + expired.current, "seed {seed}");
+    }
+}
+
+/// How fast a bucket is looked through: `cargo test --release -p ashlar-object glance_speed -- --ignored
+/// --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn glance_speed() {
+    const KEYS: usize = 100_000;
+    let mut pool = Pool::new(4).await;
+    let store = pool.open(&[]).await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    use futures::StreamExt;
+    let puts = (0..KEYS).map(|i| {
+        let store = store.clone();
+        async move { put(&store, "bucket", &format!("some/where/{i:08}"), &body()).await.unwrap() }
+    });
+    futures::stream::iter(puts).buffer_unordered(64).for_each(|_| async {}).await;
+    for _ in 0..3 {
+        let began = std::time::Instant::now();
+        let (mut seen, mut after) = (0, String::new());
+        loop {
+            let (keys, next) = store.glance("bucket", "", &after, MAX_LOOK).await.unwrap();
+            seen += keys.len();
+            match next {
+                Some(next) => after = next,
+                None => break,
+            }
+        }
+        assert_eq!(seen, KEYS);
+        println!("{:.0} keys/s looked at", KEYS as f64 / began.elapsed().as_secs_f64());
+    }
+    let began = std::time::Instant::now();
+    let (keys, _) = store.glance("bucket", "", "", MAX_LOOK).await.unwrap();
+    let gone = keys.iter().map(|k| store.expire("bucket", &k.key, everything));
+    let n = futures::stream::iter(gone)
+        .buffer_unordered(16)
+        .fold(0, |n, e| async move { n + e.unwrap().current })
+        .await;
+    println!("{:.0} keys/s expired ({n})", n as f64 / began.elapsed().as_secs_f64());
+    pool.close().await;
+}
