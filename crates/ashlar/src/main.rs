@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve S3 from drives.
-    Server(server::Args),
+    Server(Box<server::Args>),
     /// Measure S3 servers, drives and networks; plan, compare and report.
     #[command(subcommand)]
     Bench(bench::Command),
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let mut cli = Cli::parse();
     cli.globals.root = Some(Cli::command);
     match cli.command {
-        Command::Server(args) => server::run(args, &cli.globals),
+        Command::Server(args) => server::run(*args, &cli.globals),
         Command::Bench(command) => bench::run(command, &cli.globals),
         Command::Client(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

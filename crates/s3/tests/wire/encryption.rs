@@ -100,7 +100,8 @@ fn what_is_refused() {
     s.req("GET", "/b-1/k").header(SSE, "AES256").send().refused(400, "InvalidArgument");
     s.req("DELETE", "/b-1/k").header(SSE, "AES256").send().refused(501, "NotImplemented");
     s.get("/b-1/k").expect(404);
-    let part = |change: &dyn Fn(&mut [(String, String); 3])| {
+    type Headers = [(String, String); 3];
+    let part = |change: &dyn Fn(&mut Headers)| {
         let mut headers = customer(1, false);
         change(&mut headers);
         let mut req = put();
