@@ -283,6 +283,12 @@ ROUTES = [
     ("POST", "idp/tls/_/disable", None, None),
     ("POST", "idp/tls/none/enable", None, ["admin:ConfigUpdate"]),
     ("DELETE", "idp/tls/_", None, ["admin:ConfigUpdate"]),
+    ("GET", "lifecycle/limits", None, ["admin:DataUsageInfo"]),
+    ("POST", "lifecycle/limits/test", {}, ["admin:DataUsageInfo"]),
+    ("GET", "events", None, ["admin:ServerInfo"]),
+    ("GET", "dead-letters", None, ["admin:ConfigUpdate"]),
+    ("POST", "dead-letters/none/replay", None, ["admin:ConfigUpdate"]),
+    ("DELETE", "dead-letters/none", None, ["admin:ConfigUpdate"]),
     ("GET", "kms/status", None, ["admin:KMSKeyStatus"]),
     ("GET", "kms/keys", None, ["admin:KMSKeyStatus"]),
     ("GET", "kms/rewrap", None, ["admin:KMSKeyStatus"]),
@@ -309,7 +315,7 @@ def test_every_route_for_everybody(own):
     source = (Path(__file__).parents[2] / "crates/ashlar/src/server/table.rs").read_text()
     table = re.findall(r'^    \w+ (GET|PUT|POST|PATCH|DELETE) "([^"]+)"', source, re.M)
     assert len(table) >= 32
-    names = r"^(users|groups|policies|keys|quotas|why|kms/keys)/(?!attach|detach)[^/]+|^(settings)/.+"
+    names = r"^(users|groups|policies|keys|quotas|why|kms/keys|lifecycle|dead-letters)/(?!attach|detach)[^/]+|^(settings)/.+"
     ours = {(m, re.sub(names, lambda n: f"{n[1] or n[2]}/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
     ours = {(m, re.sub(r"^idp/.*?(/enable|/disable)?$", r"idp/*\1", p)) for m, p in ours}
     assert ours == set(table)

@@ -113,3 +113,38 @@ def test_locks_with_boto3_mc_and_aws_cli(own, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.5)
     assert s3.head_object(Bucket="vault", Key="f", VersionId=version)["ObjectLockMode"] == "COMPLIANCE"
+
+
+def test_locks_with_our_own_commands(own, tmp_path):
+    env = dict(os.environ, ASHLAR_HOST_it=own.endpoint.replace("://", f"://{ACCESS}:{SECRET}@"), HOME=str(tmp_path), NO_COLOR="1")
+
+    def ashlar(*command, code=0):
+        done = run(env, os.environ["ASHLAR_BIN"], *command)
+        assert done.returncode == code, (command, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    ashlar("mb", "--with-lock", "it/records")
+    assert "no retention" in ashlar("retention", "info", "--default", "it/records")
+    ashlar("retention", "set", "--default", "governance", "2d", "it/records")
+    assert "2 days in GOVERNANCE" in ashlar("retention", "info", "--default", "it/records")
+    s3 = client(own)
+    first = s3.put_object(Bucket="records", Key="d/a", Body=b"1")["VersionId"]
+    s3.put_object(Bucket="records", Key="d/a", Body=b"2")
+    s3.put_object(Bucket="records", Key="d/ab", Body=b"3")
+    ashlar("retention", "clear", "--default", "it/records")
+    ashlar("retention", "clear", "it/records/d/a", "--version-id", first)
+    shown = [json.loads(line) for line in ashlar("--json", "retention", "info", "it/records/d/a", "--versions").splitlines()]
+    assert [(v["key"], v["mode"]) for v in shown] == [("it/records/d/a", "GOVERNANCE"), ("it/records/d/a", None)]
+    ashlar("retention", "set", "compliance", "1y", "it/records/d", "-r", "--bypass")
+    ashlar("retention", "set", "governance", "1d", "it/records/d/ab", "--bypass", code=4)
+    head = s3.head_object(Bucket="records", Key="d/ab")
+    left = head["ObjectLockRetainUntilDate"] - datetime.datetime.now(datetime.timezone.utc)
+    assert head["ObjectLockMode"] == "COMPLIANCE" and 364 <= left.days <= 365
+    ashlar("legalhold", "set", "it/records/d", "-r", "--versions")
+    held = [json.loads(line)["legalhold"] for line in ashlar("--json", "legalhold", "info", "it/records/d", "-r", "--versions").splitlines()]
+    assert held == ["ON"] * 3
+    denied(s3.delete_object, Bucket="records", Key="d/a", VersionId=first)
+    ashlar("legalhold", "clear", "it/records/d/a", "--vid", first)
+    s3.delete_object(Bucket="records", Key="d/a", VersionId=first)
+    ashlar("retention", "set", "governance", "3w", "it/records/d/a", code=2)
+    ashlar("retention", "info", "it/records/nothing", "-r", code=3)

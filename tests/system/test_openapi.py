@@ -154,6 +154,7 @@ def test_every_answer_fits_its_description(own, door):
         ("ProviderPut", "tls/_", off), ("ProviderEdit", "tls/_", {"values": {"comment": "x"}}), ("ProviderList", "tls", None),
         ("ProviderDisable", "tls/_", None), ("ProviderRemove", "tls/_", None),
         ("LifecycleStatus", "a-bucket", None), ("LifecycleTest", "a-bucket", {"at": "2999-01-01T00:00:00Z"}),
+        ("EventList", "", None), ("DeadLetterList", "", None),
         ("Info", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),
@@ -168,8 +169,9 @@ def test_every_answer_fits_its_description(own, door):
             wait_for(lambda: not ask(base, "GET", "/heal")[1]["running"])
         status, answer = do(base, name, subject, body, None if name.startswith("SignIn") else (ACCESS, SECRET))
         assert 200 <= status < 300, (name, status, answer)
-    # These cannot succeed here; their answers are made as those of DriveOffline, ProviderDisable and in test_openid.py.
-    asked = {name for name, _, _ in steps} | {"DriveReplace", "ProviderEnable", "SignInBack"}
+    # These cannot succeed here; their answers are made as those of DriveOffline, ProviderDisable, in test_openid.py and test_events.py.
+    elsewhere = {"DriveReplace", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
+    asked = {name for name, _, _ in steps} | elsewhere
     assert set(OPERATIONS) == asked, set(OPERATIONS) ^ asked
     for name, subject, body, want in [
         ("UserGet", "nobody", None, 404), ("PolicyAttach", "", {"policies": []}, 400), ("KeyGet", "none", None, 404),
@@ -177,6 +179,7 @@ def test_every_answer_fits_its_description(own, door):
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
         ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),
+        ("DeadLetterReplay", "none", {}, 400), ("DeadLetterRemove", "none", None, 400),
     ]:
         status, answer = do(base, name, subject, body)
         assert status == want, (name, status, answer)

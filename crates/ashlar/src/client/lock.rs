@@ -134,11 +134,15 @@ fn until((count, years): (u32, bool)) -> Outcome<String> {
 /// A key and a version of it.
 type Named = (String, Option<String>);
 
-/// Everything that is meant, one by one.
-async fn each_version<F: Future<Output = Outcome>>(
+/// What is told of one version: as an object, and as text.
+type Told = (Value, String);
+
+/// Everything that is meant, several at once; told in order. `changed`: it is not worth a line of its own.
+async fn each_version<F: Future<Output = Outcome<Told>>>(
     scope: &Scope,
     context: &Context,
     remote: &Remote,
+    changed: bool,
     work: impl Fn(Named) -> F,
 ) -> Outcome {
     let all = if scope.versions {
@@ -170,7 +174,8 @@ async fn each_version<F: Future<Output = Outcome>>(
     while let Some(outcome) = done.next().await {
         count += 1;
         match outcome? {
-            Ok(()) => {}
+            Ok((object, text)) if changed => context.output.done(|| object, || text),
+            Ok((object, text)) => context.output.result(|| object, || text),
             Err(failure) if !several => return Err(failure),
             Err(failure) => {
                 context.output.failure(&failure);
@@ -235,10 +240,9 @@ pub async fn retention(command: RetentionCommand, context: &Context) -> Outcome 
                 return Ok(());
             }
             let remote = &remote;
-            each_version(scope, context, remote, |object| async move {
+            each_version(scope, context, remote, false, |object| async move {
                 let found = remote.client.retention(&remote.bucket, &object.0, object.1.as_deref()).await?;
-                show(context, remote, &object, found.as_ref(), false);
-                Ok(())
+                Ok(told(remote, &object, found.as_ref()))
             })
             .await
         }
@@ -276,28 +280,23 @@ async fn set(
     wanted: Option<&Retention>,
     bypass: bool,
 ) -> Outcome {
-    each_version(scope, context, remote, |object| async move {
+    each_version(scope, context, remote, true, |object| async move {
         let (key, version) = (&object.0, object.1.as_deref());
         remote.client.set_retention(&remote.bucket, key, version, wanted, bypass).await?;
-        show(context, remote, &object, wanted, true);
-        Ok(())
+        Ok(told(remote, &object, wanted))
     })
     .await
 }
 
-fn show(context: &Context, remote: &Remote, object: &Named, found: Option<&Retention>, changed: bool) {
+fn told(remote: &Remote, object: &Named, found: Option<&Retention>) -> Told {
     let (mut value, name) = named(remote, object);
     value["mode"] = json!(found.map(|r| &r.mode));
     value["until"] = json!(found.map(|r| &r.until));
-    let text = || match found {
+    let text = match found {
         Some(r) => format!("{name} is kept until {} in {} mode.", r.until, r.mode),
         None => format!("{name} has no retention."),
     };
-    if changed {
-        context.output.done(|| value.clone(), text)
-    } else {
-        context.output.result(|| value.clone(), text)
-    }
+    (value, text)
 }
 
 /// `ashlar legalhold`.
@@ -308,7 +307,7 @@ pub async fn hold(command: HoldCommand, context: &Context) -> Outcome {
         HoldCommand::Info(scope) => (scope, None),
     };
     let remote = &place(scope, context, false)?;
-    each_version(scope, context, remote, |object| async move {
+    each_version(scope, context, remote, wanted.is_some(), |object| async move {
         let (key, version) = (&object.0, object.1.as_deref());
         let on = match wanted {
             Some(on) => {
@@ -319,12 +318,7 @@ pub async fn hold(command: HoldCommand, context: &Context) -> Outcome {
         };
         let (mut value, name) = named(remote, &object);
         value["legalhold"] = json!(if on { "ON" } else { "OFF" });
-        let text = || format!("{name} is {}under legal hold.", if on { "" } else { "not " });
-        match wanted {
-            Some(_) => context.output.done(|| value.clone(), text),
-            None => context.output.result(|| value.clone(), text),
-        }
-        Ok(())
+        Ok((value, format!("{name} is {}under legal hold.", if on { "" } else { "not " })))
     })
     .await
 }

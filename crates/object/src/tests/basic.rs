@@ -276,7 +276,7 @@ async fn buckets_survive_and_carry_documents() {
     store.set_bucket_document("one", "cors", Some("<x/>")).await.unwrap();
     store.set_bucket_document("one", "policy", Some("{}")).await.unwrap();
     store.set_bucket_document("one", "policy", None).await.unwrap();
-    let big = "x".repeat(70_000);
+    let big = "x".repeat(300_000);
     assert!(matches!(store.set_bucket_document("one", "p", Some(&big)).await, Err(Error::EntityTooLarge)));
     assert!(matches!(
         store.create_bucket("A", &CreateBucket::default()).await,

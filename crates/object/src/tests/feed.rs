@@ -237,16 +237,20 @@ async fn a_crash_at_any_step_loses_no_change() {
         let mut reader = store.feed().reader("r").await.unwrap();
         memory.limit(budget);
         let (putting, deleting) = (by(&store, Kind::Put), by(&store, Kind::Delete));
-        let mut ended = true;
-        for i in 0..3 {
-            let a = format!("a{}", i % 2);
-            ended &= put(&putting, "bucket", &a, &body(i + 1)).await.is_ok();
-            ended &= put(&putting, "bucket", "b", &body(i + 10)).await.is_ok();
-            ended &= deleting.delete("bucket", &a, None, &Conditions::NONE).await.is_ok();
-            if !ended {
-                break;
+        // A task of its own, so that it and the feed's writer take turns step by step.
+        let client = tokio::spawn(async move {
+            for i in 0..3 {
+                let a = format!("a{}", i % 2);
+                let mut ended = put(&putting, "bucket", &a, &body(i + 1)).await.is_ok();
+                ended &= put(&putting, "bucket", "b", &body(i + 10)).await.is_ok();
+                ended &= deleting.delete("bucket", &a, None, &Conditions::NONE).await.is_ok();
+                if !ended {
+                    return false;
+                }
             }
-        }
+            true
+        });
+        let ended = client.await.unwrap();
         // Some of what was told before the crash was read, and may have been done.
         if let Ok(Ok(batch)) = tokio::time::timeout(Duration::from_millis(1), reader.next(2)).await {
             reader.done(batch.changes.last().map_or(0, |c| c.position));
@@ -254,7 +258,7 @@ async fn a_crash_at_any_step_loses_no_change() {
         // What still runs of the store that crashed reaches nothing of this.
         memory.limit(0);
         let memory = Arc::new(memory.survivor());
-        drop((reader, putting, deleting, store));
+        drop((reader, store));
 
         let store = again(&memory, &control);
         store.open_feed().await.unwrap();
