@@ -377,8 +377,10 @@ def test_anonymous_and_wrong_secret(server, bucket):
 
 def test_absent_features_say_so(s3, bucket):
     for call in (
-        lambda: s3.get_bucket_lifecycle_configuration(Bucket=bucket),
-        lambda: s3.put_bucket_website(Bucket=bucket, WebsiteConfiguration={"IndexDocument": {"Suffix": "i"}}),
+        lambda: s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Enabled"}),
+        lambda: s3.rename_object(Bucket=bucket, Key="b", RenameSource=f"{bucket}/a"),
+        lambda: s3.select_object_content(Bucket=bucket, Key="a", Expression="SELECT 1", ExpressionType="SQL",
+                                         InputSerialization={"JSON": {}}, OutputSerialization={"JSON": {}}),
     ):
         with pytest.raises(ClientError) as error:
             call()
