@@ -23,7 +23,7 @@ from pathlib import Path
 import encryption
 from encryption import ROOT, cpu, send, wire
 
-KINDS = [("GET", 4 << 10, 6000), ("PUT", 4 << 10, 2000), ("GET", 10 << 20, 80), ("PUT", 10 << 20, 40)]
+KINDS = [("GET", 4 << 10, 24000), ("PUT", 4 << 10, 8000), ("GET", 10 << 20, 160), ("PUT", 10 << 20, 80)]
 
 
 class Server:
