@@ -63,12 +63,6 @@ impl Notices {
         self.hub.as_ref()
     }
 
-    /// Rules that were parsed.
-    #[must_use]
-    pub fn parsed(&self) -> &Parsed {
-        &self.parsed
-    }
-
     fn site(&self) -> Arc<Site> {
         self.hub.as_ref().map_or_else(Arc::default, |h| h.site().clone())
     }

@@ -5,22 +5,16 @@
 use ashlar_policy::{Policy, PublicAccessBlock, check_put_policy};
 use http::header::{self, HeaderValue};
 
+use super::document::{set, stored};
 use super::{Answer, Call, Context, limit};
 use crate::body::Body;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::refuse_unsupported;
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds its policy.
 pub const POLICY: &str = "policy";
 /// The bucket's document that holds its public access block.
 pub const BLOCK: &str = "public-access-block";
-
-fn stored(cx: &Context, call: &Call, what: &str) -> Outcome<Option<std::sync::Arc<str>>> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    Ok(bucket.documents.get(what).cloned())
-}
 
 /// Whether a bucket exists and has a policy: only then may nobody be told anything about it.
 pub fn exists(cx: &Context, bucket: &str) -> bool {
@@ -62,10 +56,6 @@ pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     stored(cx, call, POLICY)?;
     set(cx, call, POLICY, None).await?;
     Ok(Answer::no_content())
-}
-
-async fn set(cx: &Context, call: &Call, what: &str, text: Option<&str>) -> Outcome<()> {
-    cx.store.set_bucket_document(&call.bucket, what, text).await.map_err(|e| call.fault(e))
 }
 
 /// `GetBucketPolicyStatus`.

@@ -1,10 +1,8 @@
 //! `?cors`: a bucket's rules for requests from browsers, kept as the document that is answered.
 
-use super::{Answer, Call, Context, limit};
-use crate::body::Body;
+use super::{Answer, Call, Context, document, limit};
 use crate::cors_rules::{Rule, Rules, is_token};
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::refuse_unsupported;
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds its rules.
@@ -15,42 +13,22 @@ const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
 
 /// `GetBucketCors`.
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    let text = bucket
-        .documents
-        .get(DOCUMENT)
+    let text = document::stored(cx, call, DOCUMENT)?
         .ok_or_else(|| Fault::new(Code::NO_SUCH_CORS).element("BucketName", call.bucket.as_str()))?;
-    Ok(kept(text))
-}
-
-/// An answer that is a document as it is kept.
-pub fn kept(text: &str) -> Answer {
-    let mut answer = Answer::document(Xml::new());
-    answer.body = Body::whole(text.to_owned());
-    answer
+    Ok(document::kept(&text))
 }
 
 /// `PutBucketCors`.
 pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    document::stored(cx, call, DOCUMENT)?;
     let body = call.document(limit::CONFIGURATION).await?;
-    let text = print(&parse(&body)?);
-    let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, Some(&text));
-    set.await.map_err(|e| call.fault(e))?;
+    document::set(cx, call, DOCUMENT, Some(&print(&parse(&body)?))).await?;
     Ok(Answer::ok())
 }
 
 /// `DeleteBucketCors`.
 pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    if bucket.documents.contains_key(DOCUMENT) {
-        let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, None);
-        set.await.map_err(|e| call.fault(e))?;
-    }
-    Ok(Answer::no_content())
+    document::delete(cx, call, DOCUMENT).await
 }
 
 /// Rules as they are kept.

@@ -10,10 +10,10 @@ use ashlar_lifecycle::{Calendar, Config, Expiration, Filter, Invalid, Minimum, N
 use ashlar_object::Object;
 use http::header::HeaderName;
 
-use super::{Answer, Call, Context};
+use super::{Answer, Call, Context, document};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, refuse_unsupported};
+use crate::headers;
 use crate::xml::{Doc, Xml, url_encode};
 
 /// The bucket's document that holds its rules.
@@ -29,10 +29,8 @@ fn missing(call: &Call) -> Fault {
 
 /// `GetBucketLifecycleConfiguration`.
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    let text = bucket.documents.get(DOCUMENT).ok_or_else(|| missing(call))?;
-    let config = Config::decode(text).ok_or_else(|| Fault::internal("the rules cannot be read"))?;
+    let text = document::stored(cx, call, DOCUMENT)?.ok_or_else(|| missing(call))?;
+    let config = Config::decode(&text).ok_or_else(|| Fault::internal("the rules cannot be read"))?;
     let mut answer = Answer::document(print(&config));
     answer.set(MINIMUM, config.minimum.name());
     Ok(answer)
@@ -40,8 +38,7 @@ pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 
 /// `PutBucketLifecycleConfiguration`, and the older `PutBucketLifecycle`.
 pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    document::stored(cx, call, DOCUMENT)?;
     let minimum = match headers::ascii(&call.headers, MINIMUM.as_str()) {
         None | Some("") => Minimum::default(),
         Some(name) => Minimum::find(name).ok_or_else(|| {
@@ -62,9 +59,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             hex::encode(&digest[..18])
         })
         .map_err(fault_of)?;
-    let text = config.encode();
-    let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, Some(&text));
-    set.await.map_err(|e| call.fault(e))?;
+    document::set(cx, call, DOCUMENT, Some(&config.encode())).await?;
     let mut answer = Answer::ok();
     answer.set(MINIMUM, minimum.name());
     Ok(answer)
@@ -72,13 +67,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 
 /// `DeleteBucketLifecycle`.
 pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    if bucket.documents.contains_key(DOCUMENT) {
-        let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, None);
-        set.await.map_err(|e| call.fault(e))?;
-    }
-    Ok(Answer::no_content())
+    document::delete(cx, call, DOCUMENT).await
 }
 
 /// Tells when the current version expires, in a bucket that has rules.

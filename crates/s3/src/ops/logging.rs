@@ -1,8 +1,7 @@
 //! `?logging`: where the access log of a bucket goes.
 
-use super::{Answer, Call, Context, cors::kept, limit};
+use super::{Answer, Call, Context, document, limit};
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::refuse_unsupported;
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds it.
@@ -24,10 +23,8 @@ pub struct Logging {
 
 /// `GetBucketLogging`.
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    match bucket.documents.get(DOCUMENT) {
-        Some(text) => Ok(kept(text)),
+    match document::stored(cx, call, DOCUMENT)? {
+        Some(text) => Ok(document::kept(&text)),
         None => {
             let mut xml = Xml::new();
             xml.root("BucketLoggingStatus").close();
@@ -38,8 +35,7 @@ pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 
 /// `PutBucketLogging`; an empty document ends it.
 pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let before = document::stored(cx, call, DOCUMENT)?;
     let body = call.document(limit::CONFIGURATION).await?;
     let text = match parse(&body)? {
         None => None,
@@ -54,9 +50,8 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             Some(print(&logging))
         }
     };
-    if text.is_some() || bucket.documents.contains_key(DOCUMENT) {
-        let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, text.as_deref());
-        set.await.map_err(|e| call.fault(e))?;
+    if text.is_some() || before.is_some() {
+        document::set(cx, call, DOCUMENT, text.as_deref()).await?;
     }
     call.origin.gate.logs.look_again(&cx.store);
     Ok(Answer::ok())

@@ -13,6 +13,7 @@ pub mod bucket_policy;
 pub mod copy;
 pub mod cors;
 pub mod delete;
+pub mod document;
 pub mod get;
 pub mod lifecycle;
 pub mod list;

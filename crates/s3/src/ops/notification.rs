@@ -11,10 +11,10 @@ use ashlar_events::{Error, Names, Rule, Rules, Shape, TargetId};
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 
-use super::{Answer, Call, Context, limit};
+use super::{Answer, Call, Context, document, limit};
 use crate::body::Body;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, refuse_unsupported};
+use crate::headers;
 use crate::notices::{Filter, Stream};
 use crate::xml::{Doc, Xml};
 
@@ -34,10 +34,8 @@ fn fault(error: Error) -> Fault {
 
 /// What a bucket is set to.
 fn stored(cx: &Context, call: &Call) -> Outcome<Rules> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    let text = bucket.documents.get(DOCUMENT);
-    text.map_or(Ok(Rules::default()), |t| Rules::parse(t, &cx.region).map_err(Fault::internal))
+    let text = document::stored(cx, call, DOCUMENT)?;
+    text.map_or(Ok(Rules::default()), |t| Rules::parse(&t, &cx.region).map_err(Fault::internal))
 }
 
 /// `GetBucketNotificationConfiguration`.
@@ -84,7 +82,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         }
     }
     let text = (!all.rules.is_empty()).then(|| all.text());
-    cx.store.set_bucket_document(&call.bucket, DOCUMENT, text.as_deref()).await.map_err(|e| call.fault(e))?;
+    document::set(cx, call, DOCUMENT, text.as_deref()).await?;
     Ok(Answer::ok())
 }
 

@@ -1,8 +1,7 @@
 //! `?website`: a bucket's website configuration, kept as the document that is answered.
 
-use super::{Answer, Call, Context, cors::kept, limit};
+use super::{Answer, Call, Context, document, limit};
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::refuse_unsupported;
 use crate::website::{Elsewhere, Route, Website};
 use crate::xml::{Doc, Xml};
 
@@ -13,35 +12,22 @@ const MAX_ROUTES: usize = 50;
 
 /// `GetBucketWebsite`.
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    let text = bucket
-        .documents
-        .get(DOCUMENT)
+    let text = document::stored(cx, call, DOCUMENT)?
         .ok_or_else(|| Fault::new(Code::NO_SUCH_WEBSITE).element("BucketName", call.bucket.as_str()))?;
-    Ok(kept(text))
+    Ok(document::kept(&text))
 }
 
 /// `PutBucketWebsite`.
 pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    document::stored(cx, call, DOCUMENT)?;
     let body = call.document(limit::CONFIGURATION).await?;
-    let text = print(&parse(&body)?);
-    let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, Some(&text));
-    set.await.map_err(|e| call.fault(e))?;
+    document::set(cx, call, DOCUMENT, Some(&print(&parse(&body)?))).await?;
     Ok(Answer::ok())
 }
 
 /// `DeleteBucketWebsite`.
 pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    if bucket.documents.contains_key(DOCUMENT) {
-        let set = cx.store.set_bucket_document(&call.bucket, DOCUMENT, None);
-        set.await.map_err(|e| call.fault(e))?;
-    }
-    Ok(Answer::no_content())
+    document::delete(cx, call, DOCUMENT).await
 }
 
 /// A configuration as it is kept.

@@ -7,7 +7,7 @@ use super::ask::{Asked, key_name};
 use super::{ARN, kms};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
-use crate::ops::{Answer, Call, Context, limit};
+use crate::ops::{Answer, Call, Context, document, limit};
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds its default encryption.
@@ -101,7 +101,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Rule::Kms { key_id: Some(name), .. } = &rule {
         keys.generate(name, b"check").await.map_err(super::of_kms)?;
     }
-    set(cx, call, Some(&rule.text())).await?;
+    document::set(cx, call, DEFAULT, Some(&rule.text())).await?;
     Ok(Answer::ok())
 }
 
@@ -109,12 +109,8 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
-    set(cx, call, None).await?;
+    document::set(cx, call, DEFAULT, None).await?;
     Ok(Answer::no_content())
-}
-
-async fn set(cx: &Context, call: &Call, text: Option<&str>) -> Outcome<()> {
-    cx.store.set_bucket_document(&call.bucket, DEFAULT, text).await.map_err(|e| call.fault(e))
 }
 
 fn malformed(why: &'static str) -> Fault {
