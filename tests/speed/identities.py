@@ -9,23 +9,18 @@ statements each, and AssumeRole. The kinds take turns; printed are the medians o
 """
 
 import json
-import multiprocessing
 import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
-from pathlib import Path
 
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-ROOT = ("speed-root", "speed-root-secret-key")
+from server import ROOT, Server
+
 CONNECTIONS = 4
 
 
@@ -71,60 +66,17 @@ def wire(base, who, method, path, body=b"", service="s3", headers=None):
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def send(port, request, count):
-    """Sends the same request again and again over one connection; every answer must be 200."""
-    s = socket.create_connection(("127.0.0.1", port))
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    held = b""
-    for _ in range(count):
-        s.sendall(request)
-        while b"\r\n\r\n" not in held:
-            held += s.recv(65536)
-        head, held = held.split(b"\r\n\r\n", 1)
-        assert head.startswith(b"HTTP/1.1 200"), head
-        length = next(int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length"))
-        while len(held) < length:
-            held += s.recv(65536)
-        held = held[length:]
-
-
-def cpu(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def measure(process, port, request, count):
-    before, began = cpu(process.pid), time.monotonic()
-    workers = [multiprocessing.Process(target=send, args=(port, request, count // CONNECTIONS))
-               for _ in range(CONNECTIONS)]
-    for w in workers:
-        w.start()
-    for w in workers:
-        w.join()
-        assert w.exitcode == 0
-    return (cpu(process.pid) - before) / count * 1e6, count / (time.monotonic() - began)
+def measure(server, request, count):
+    began = time.monotonic()
+    seconds = server.send(request, b"", count, CONNECTIONS)
+    return seconds * 1e6, count / (time.monotonic() - began)
 
 
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    home = Path(tempfile.mkdtemp(prefix="ashlar-speed-", dir="/dev/shm"))
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    base = f"http://127.0.0.1:{port}"
-    env = dict(os.environ, ASHLAR_ROOT_USER=ROOT[0], ASHLAR_ROOT_PASSWORD=ROOT[1])
-    process = subprocess.Popen([os.environ["ASHLAR_BIN"], "server", f"{home}/drive{{1...4}}", "--address",
-                                f"127.0.0.1:{port}"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                urllib.request.urlopen(f"{base}/ashlar/health/ready", timeout=2)
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.05)
+    with Server(os.environ["ASHLAR_BIN"]) as server:
+        base = server.base
         call(base, "PUT", "/team-19")
         kinds = {}
         for name, numbers in (("one", [19]), ("twenty", range(20))):
@@ -144,15 +96,11 @@ def main():
         found = {name: [] for name in kinds}
         for _ in range(rounds):
             for name, request in kinds.items():
-                found[name].append(measure(process, port, request, count))
+                found[name].append(measure(server, request, count))
         for name, all_ in found.items():
             us = [u for u, _ in all_]
             print(f"{name:40} {statistics.median(us):7.1f} us of CPU per request ({min(us):.1f} to {max(us):.1f}), "
                   f"{1e6 / statistics.median(us):7.0f}/s per core, {statistics.median(r for _, r in all_):7.0f}/s seen")
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":
