@@ -13,6 +13,7 @@
 //! | `root` | the root key: from a file, the environment, or MinIO's form of it |
 //! | `builtin` | named keys in the control store, sealed under the root key |
 //! | `vault` | named keys in HashiCorp Vault (transit engine) |
+//! | `kes`, `kes_identity` | named keys in MinIO KES; the client certificate of an API key |
 //! | `cache` | data keys of remote drivers that were opened a moment ago |
 //!
 //! Invariants: what does not open gives no reason and no bytes; nothing is ever handed out unsealed in
@@ -24,6 +25,8 @@
 mod builtin;
 mod cache;
 mod error;
+mod kes;
+mod kes_identity;
 mod root;
 mod secret;
 mod vault;
@@ -31,6 +34,8 @@ mod wrap;
 
 pub use builtin::Builtin;
 pub use error::{Error, Result};
+pub use kes::{Kes, KesSettings};
+pub use kes_identity::kes_identity;
 pub use root::{Root, root_from};
 pub use secret::{Secret, random};
 pub use vault::{Vault, VaultSettings};
@@ -66,6 +71,7 @@ pub struct KeyStatus {
 enum Driver {
     Builtin(Builtin),
     Vault(Box<Vault>),
+    Kes(Box<Kes>),
 }
 
 /// Named keys, wherever they are.
@@ -102,11 +108,9 @@ impl Kms {
     /// [`Error::Invalid`] (the name), [`Error::Unavailable`] (it cannot be stored).
     pub async fn builtin(driver: Builtin, default: &str) -> Result<Kms> {
         check_name(default)?;
-        match driver.create(default).await {
-            Ok(()) | Err(Error::Exists(_)) => {}
-            Err(e) => return Err(e),
-        }
-        Ok(Kms::over(Driver::Builtin(driver), default))
+        let kms = Kms::over(Driver::Builtin(driver), default);
+        kms.ensure_default().await?;
+        Ok(kms)
     }
 
     /// Keys in Vault.
@@ -116,6 +120,15 @@ impl Kms {
     pub fn vault(driver: Vault, default: &str) -> Result<Kms> {
         check_name(default)?;
         Ok(Kms::over(Driver::Vault(Box::new(driver)), default))
+    }
+
+    /// Keys in MinIO KES.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] (the name).
+    pub fn kes(driver: Kes, default: &str) -> Result<Kms> {
+        check_name(default)?;
+        Ok(Kms::over(Driver::Kes(Box::new(driver)), default))
     }
 
     fn over(driver: Driver, default: &str) -> Kms {
@@ -128,6 +141,7 @@ impl Kms {
         match &self.driver {
             Driver::Builtin(_) => ("builtin", String::new()),
             Driver::Vault(v) => ("vault", v.endpoint().to_owned()),
+            Driver::Kes(k) => ("kes", k.endpoints()),
         }
     }
 
@@ -135,6 +149,17 @@ impl Kms {
     #[must_use]
     pub fn default_key(&self) -> &str {
         &self.default
+    }
+
+    /// Makes the default key, if it is not there.
+    ///
+    /// # Errors
+    /// As [`Kms::create_key`], but for [`Error::Exists`].
+    pub async fn ensure_default(&self) -> Result<()> {
+        match self.create_key(&self.default).await {
+            Err(Error::Exists(_)) => Ok(()),
+            other => other,
+        }
     }
 
     /// A fresh data key under a named key.
@@ -146,6 +171,7 @@ impl Kms {
         let (plain, sealed) = match &self.driver {
             Driver::Builtin(b) => b.generate(key_id, context)?,
             Driver::Vault(v) => v.generate(key_id, context).await?,
+            Driver::Kes(k) => k.generate(key_id, context).await?,
         };
         Ok(DataKey { plain, sealed, key_id: key_id.to_owned() })
     }
@@ -166,6 +192,7 @@ impl Kms {
         }
         let plain = match &self.driver {
             Driver::Vault(v) => v.open(key_id, sealed, context).await?,
+            Driver::Kes(k) => k.open(key_id, sealed, context).await?,
             Driver::Builtin(_) => unreachable!("answered above"),
         };
         self.cache.put(name, &plain);
@@ -188,6 +215,7 @@ impl Kms {
         match &self.driver {
             Driver::Builtin(b) => b.rewrap(from, to, sealed, context),
             Driver::Vault(v) => v.rewrap(from, to, sealed, context).await,
+            Driver::Kes(k) => k.rewrap(from, to, sealed, context).await,
         }
     }
 
@@ -200,6 +228,7 @@ impl Kms {
         match &self.driver {
             Driver::Builtin(b) => b.create(name).await,
             Driver::Vault(v) => v.create(name).await,
+            Driver::Kes(k) => k.create(name).await,
         }
     }
 
@@ -211,6 +240,7 @@ impl Kms {
         let mut all = match &self.driver {
             Driver::Builtin(b) => b.list(),
             Driver::Vault(v) => v.list().await?,
+            Driver::Kes(k) => k.list(prefix).await?,
         };
         all.retain(|k| k.name.starts_with(prefix));
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -228,6 +258,7 @@ impl Kms {
         let again = match &self.driver {
             Driver::Builtin(b) => b.open(name, &key.sealed, b"status")?,
             Driver::Vault(v) => v.open(name, &key.sealed, b"status").await?,
+            Driver::Kes(k) => k.open(name, &key.sealed, b"status").await?,
         };
         if again.expose() != key.plain.expose() {
             return Err(Error::Sealed);
@@ -235,18 +266,20 @@ impl Kms {
         match &self.driver {
             Driver::Builtin(b) => b.status(name),
             Driver::Vault(v) => v.status(name).await,
+            Driver::Kes(k) => k.status(name).await,
         }
     }
 
     /// Gives a named key a new version, which seals from now on; answers its number.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
+    /// [`Error::Invalid`] (the driver has no versions), [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
     pub async fn rotate(&self, name: &str) -> Result<u32> {
         check_name(name)?;
         match &self.driver {
             Driver::Builtin(b) => b.rotate(name).await,
             Driver::Vault(v) => v.rotate(name).await,
+            Driver::Kes(k) => k.rotate(name),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The built-in driver: versions, restarts, another root key; nothing in clear.
 
 mod common;
+#[path = "common/contract.rs"]
+mod contract;
 
 use ashlar_kms::{Builtin, Error, Kms, Secret};
 use common::{again, create};
@@ -59,6 +61,13 @@ async fn versions_open_what_they_sealed_after_every_restart() {
     );
     assert_eq!(k.list_keys("o").await.ok().unwrap().len(), 1);
     assert_eq!(k.key_status("main").await.ok().unwrap().version, 2);
+    control.close().await;
+}
+
+#[tokio::test]
+async fn the_contract() {
+    let (control, _slots) = create().await;
+    contract::kept(&kms(control.clone(), 1, None).await.ok().unwrap(), true).await;
     control.close().await;
 }
 

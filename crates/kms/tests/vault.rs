@@ -2,6 +2,9 @@
 //! says. It is not Vault: the program could not be installed here. What it checks: paths, methods, headers,
 //! and that every answer is understood; that it keeps keys by version and refuses what Vault refuses.
 
+#[path = "common/contract.rs"]
+mod contract;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -167,6 +170,11 @@ async fn keys_seal_open_rotate() {
     state.lock().unwrap().sealed = false;
     state.lock().unwrap().token = "another".into();
     assert!(matches!(kms.generate("main", b"x").await, Err(Error::Refused(_))));
+}
+
+#[tokio::test]
+async fn the_contract() {
+    contract::kept(&start(false).0, true).await;
 }
 
 #[tokio::test]

@@ -21,9 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ashlar_kms::{Builtin, Error, Kms, Root, Secret, Vault, VaultSettings, root_from};
+use ashlar_kms::{Builtin, Error, Kms, Root, Secret, root_from};
 use ashlar_object::{Cipher, Store, VersionListSpec};
-use ashlar_outbound::{Outbound, Rules};
 use ashlar_s3::sse::{self, Encryption};
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -35,10 +34,11 @@ use super::api::{self, keys as shape};
 use super::clock::now_ms;
 use super::credentials::Keeper;
 use super::house::House;
+use super::kms_remote::{kes, kes_endpoints, vault};
 use super::table::Route;
 
 /// The default key, unless another is named.
-const DEFAULT_KEY: &str = "ashlar";
+pub const DEFAULT_KEY: &str = "ashlar";
 /// Versions looked at in one go.
 const PAGE: usize = 200;
 /// A pass works for one part of its time and rests for as many parts.
@@ -58,34 +58,58 @@ pub struct Args {
     /// or a role of AppRole in ASHLAR_KMS_VAULT_ROLE_ID and ASHLAR_KMS_VAULT_SECRET_ID.
     #[arg(long, value_name = "URL", env = "ASHLAR_KMS_VAULT")]
     kms_vault: Option<String>,
+    /// Addresses of MinIO KES servers, the next asked where one does not answer: https://kes{1...3}:7373. We are
+    /// known to them by ASHLAR_KMS_KES_API_KEY, or by ASHLAR_KMS_KES_CERT_FILE and ASHLAR_KMS_KES_KEY_FILE;
+    /// ASHLAR_KMS_KES_CA names the authorities. MinIO's MINIO_KMS_KES_... are read too.
+    #[arg(long, value_name = "URL", env = "ASHLAR_KMS_KES", value_delimiter = ',')]
+    kms_kes: Vec<String>,
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-fn said(e: Error) -> String {
+pub fn said(e: Error) -> String {
     format!("encryption: {e}")
 }
 
-/// The root key, and the one before it.
-pub struct Roots {
+/// What is configured: a root key and the one before it, or a key server; one of them, or none.
+pub struct Configured {
     now: Option<Root>,
     old: Option<Secret>,
+    remote: Option<Arc<Kms>>,
 }
 
-impl Roots {
-    /// As configured.
+impl Configured {
+    /// As configured. No key server is asked yet.
     ///
     /// # Errors
     /// In words: what is configured cannot be used.
-    pub fn read(args: &Args) -> Result<Roots, String> {
+    pub fn read(args: &Args) -> Result<Configured, String> {
+        if variable("MINIO_KMS_SERVER").is_some() {
+            return Err(
+                "encryption: MINIO_KMS_SERVER is set, and this server does not speak to MinIO's KMS \
+                        (MinKMS); use a root key, Vault or KES"
+                    .to_owned(),
+            );
+        }
         let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
         let old = root_from(None, |name| {
             (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
         });
         let old = old.map_err(|e| said(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
-        Ok(Roots { now, old })
+        let servers = kes_endpoints(&args.kms_kes, &variable)?;
+        let named = args.kms_key.as_deref();
+        let remote = match (&now, &args.kms_vault, servers.is_empty()) {
+            (_, None, true) => None,
+            (None, Some(endpoint), true) => Some(vault(endpoint, named, &variable)?),
+            (None, None, false) => Some(kes(servers, named, &variable)?),
+            _ => {
+                return Err("encryption: more than one of a root key, Vault and KES is configured; keep one"
+                    .to_owned());
+            }
+        };
+        Ok(Configured { now, old, remote: remote.map(Arc::new) })
     }
 
     /// Keeps root's credentials.
@@ -98,14 +122,7 @@ impl Roots {
 ///
 /// # Errors
 /// In words: what is configured cannot be used. A server that should encrypt does not start without keys.
-pub async fn open(args: &Args, roots: Roots, house: &House) -> Result<Encryption, String> {
-    for name in ["MINIO_KMS_KES_ENDPOINT", "MINIO_KMS_SERVER"] {
-        if variable(name).is_some() {
-            return Err(format!(
-                "encryption: {name} is set, and this server does not speak to MinIO's key servers (KES, KMS); use a root key or Vault"
-            ));
-        }
-    }
+pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<Encryption, String> {
     let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
         None => None,
         Some("aes") => Some(Cipher::Aes256Gcm),
@@ -114,10 +131,11 @@ pub async fn open(args: &Args, roots: Roots, house: &House) -> Result<Encryption
             return Err(format!("ASHLAR_ENCRYPTION_CIPHER is \"{other}\"; there are aes and chacha"));
         }
     };
-    let named = args.kms_key.clone();
-    let kms = match (roots.now, &args.kms_vault) {
-        (Some(_), Some(_)) => {
-            return Err("encryption: a root key and Vault are both configured; keep one".to_owned());
+    let Configured { now, old, remote } = configured;
+    let kms = match (now, remote) {
+        (_, Some(kms)) => {
+            first_key(&kms).await;
+            kms
         }
         (None, None) => {
             if !house.control.list("kms/").is_empty() {
@@ -129,42 +147,26 @@ pub async fn open(args: &Args, roots: Roots, house: &House) -> Result<Encryption
             return Ok(Encryption { kms: None, cipher });
         }
         (Some(root), None) => {
-            let driver = Builtin::open_keys(house.control.clone(), root.key, roots.old.as_ref(), now_ms);
-            let default = named.or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
+            let driver = Builtin::open_keys(house.control.clone(), root.key, old.as_ref(), now_ms);
+            let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
-            Kms::builtin(driver.await.map_err(said)?, &default).await.map_err(said)?
-        }
-        (None, Some(endpoint)) => {
-            let driver = Vault::new(vault(endpoint, variable), outbound()?).map_err(said)?;
-            let default = named.unwrap_or_else(|| DEFAULT_KEY.to_owned());
-            tracing::info!(endpoint, key = default, "encryption: keys are in Vault");
-            Kms::vault(driver, &default).map_err(said)?
+            Arc::new(Kms::builtin(driver.await.map_err(said)?, &default).await.map_err(said)?)
         }
     };
-    Ok(Encryption { kms: Some(Arc::new(kms)), cipher })
+    Ok(Encryption { kms: Some(kms), cipher })
 }
 
-fn vault(endpoint: &str, variable: impl Fn(&str) -> Option<String>) -> VaultSettings {
-    let get = |name: &str| variable(name).unwrap_or_default();
-    VaultSettings {
-        endpoint: endpoint.to_owned(),
-        mount: variable("ASHLAR_KMS_VAULT_MOUNT").unwrap_or_else(|| "transit".to_owned()),
-        namespace: get("ASHLAR_KMS_VAULT_NAMESPACE"),
-        token: get("ASHLAR_KMS_VAULT_TOKEN").into(),
-        role: (get("ASHLAR_KMS_VAULT_ROLE_ID"), get("ASHLAR_KMS_VAULT_SECRET_ID").into()),
+/// As MinIO does, the default key is made in KES if it is not there. Whoever may not make keys may use them;
+/// and what needs none is served while KES is away.
+async fn first_key(kms: &Kms) {
+    if kms.describe().0 != "kes" {
+        return;
     }
-}
-
-/// Vault often runs beside its clients: its agent listens on this machine. The operator named it.
-fn outbound() -> Result<Outbound, String> {
-    let authorities = match std::env::var_os("ASHLAR_KMS_VAULT_CA") {
-        None => Vec::new(),
-        Some(path) => {
-            vec![std::fs::read(&path).map_err(|e| format!("ASHLAR_KMS_VAULT_CA: {e}"))?]
-        }
-    };
-    let rules = Rules { allow_loopback: true, authorities, ..Rules::default() };
-    Outbound::new(rules).map_err(|e| format!("encryption: {e}"))
+    match kms.ensure_default().await {
+        Ok(()) => {}
+        Err(Error::Refused(why)) => tracing::info!(why, "KES does not let this server make keys"),
+        Err(error) => tracing::warn!(%error, "KES cannot be used now; what has to be encrypted is refused"),
+    }
 }
 
 /// Which envelopes are sealed anew.
@@ -211,7 +213,9 @@ impl Door {
             return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys: Vec::new() })));
         }
         let kms = kms.ok_or_else(|| {
-            wrong("no keys are configured; start the server with --kms-root-key-file or --kms-vault")
+            wrong(
+                "no keys are configured; start the server with --kms-root-key-file, --kms-vault or --kms-kes",
+            )
         })?;
         match ask.route {
             Route::KmsKeyList => {

@@ -9,7 +9,7 @@
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
-//! | `kms` | keys for encryption at rest |
+//! | `kms`, `kms_remote` | keys for encryption at rest; what is configured of key servers |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `notify`, `events` | the settings of targets for events; how they fare, dead letters |
 //! | `quotas` | limits of buckets |
@@ -32,6 +32,7 @@ mod house;
 mod identities;
 mod keeper;
 mod kms;
+mod kms_remote;
 mod lifecycle;
 mod listen;
 mod logs;
@@ -195,15 +196,15 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
-    let roots = kms::Roots::read(&args.kms)?;
+    let keys = kms::Configured::read(&args.kms)?;
     let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
-    let (house, started) = House::open(&plan, environment, &roots.keeper()).await?;
+    let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
     announce(&house, &started, &listener, &args.region, json);
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
-    let encryption = kms::open(&args.kms, roots, &house).await?;
+    let encryption = kms::open(&args.kms, keys, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&args.region));

@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 /// Where keys are, and whether they can be used.
 #[derive(Serialize, Default, ToSchema)]
 pub struct EncryptionStatus {
-    /// `builtin` or `vault`; empty: no keys are configured.
+    /// `builtin`, `vault` or `kes`; empty: no keys are configured.
     pub driver: String,
-    /// Address of the key server, if there is one.
+    /// Address of the key server, if there is one; several, separated by commas.
     pub endpoint: String,
     /// The key that encrypts when nobody names one.
     pub default_key: String,

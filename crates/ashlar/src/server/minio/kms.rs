@@ -11,11 +11,14 @@ use crate::server::table::Route;
 pub async fn status(door: &Minio, c: &Called) -> Said {
     let ours = door.ask(c, Route::KmsStatus, "", Value::Null).await?;
     let state = if ours["works"] == true { "online" } else { "offline" };
-    let endpoint = ours["endpoint"].as_str().filter(|e| !e.is_empty()).unwrap_or("builtin");
+    let named = ours["endpoint"].as_str().filter(|e| !e.is_empty()).unwrap_or("builtin");
+    // Of several it is not known which one would answer.
+    let endpoints: serde_json::Map<String, Value> =
+        named.split(',').map(|e| (e.to_owned(), state.into())).collect();
     say::document(&json!({
         "name": ours["driver"],
         "default-key-id": ours["default_key"],
-        "endpoints": { endpoint: state },
+        "endpoints": endpoints,
         "state": { "KeyStoreReachable": ours["works"], "KeystoreAvailable": ours["works"] },
     }))
 }

@@ -1,0 +1,394 @@
+//! The KES driver against a small server that answers as KES does: over TLS, to clients with a certificate,
+//! by the hash of its public key. The real KES is asked in tests/system/test_kes.py; this one also answers as
+//! older servers do, and fails on demand.
+
+#[path = "common/contract.rs"]
+mod contract;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use ashlar_kms::{Error, Kes, KesSettings, Kms, Secret, kes_identity, open, seal};
+use ashlar_outbound::{Outbound, Rules};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConnection, SignatureScheme};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use serde_json::{Value, json};
+
+/// The seed is 32 times the letter "k".
+const API_KEY: &str = "kes:v1:AGtra2tra2tra2tra2tra2tra2tra2tra2tra2tra2tr";
+
+struct State {
+    keys: BTreeMap<String, Secret>,
+    /// Who may ask.
+    identity: String,
+    /// Paths that are not allowed to them.
+    denied: Vec<&'static str>,
+    asked: Vec<String>,
+    /// Every answer is this instead.
+    fails: Option<(u16, &'static str)>,
+    /// Requests that end with the connection and without an answer.
+    hangs_up: u32,
+    /// Lists are lines of JSON, as older servers answer them.
+    lines: bool,
+    /// Names in one answer to a list.
+    page: usize,
+}
+
+/// As `Failf` of KES answers.
+fn refuse(status: u16, text: &str) -> (u16, String) {
+    (status, json!({ "message": text }).to_string())
+}
+
+fn list(state: &State, pattern: &str) -> (u16, String) {
+    if state.lines {
+        // A glob: without a star it is one name.
+        let prefix = pattern.strip_suffix('*');
+        let fits = |name: &&String| prefix.map_or(name.as_str() == pattern, |p| name.starts_with(p));
+        let lines = state.keys.keys().filter(fits).map(|n| format!("{}\n", json!({ "name": n })));
+        return (200, lines.collect());
+    }
+    if pattern.ends_with('-') {
+        return refuse(400, "listing pattern is empty, too long or is invalid");
+    }
+    let prefix = if pattern == "*" { "" } else { pattern };
+    let fits: Vec<&String> = state.keys.keys().filter(|n| n.starts_with(prefix)).collect();
+    let next = fits.get(state.page);
+    let names = (!fits.is_empty()).then(|| &fits[..state.page.min(fits.len())]);
+    (200, json!({ "names": names, "continue_at": next }).to_string())
+}
+
+fn answer(state: &mut State, identity: &str, method: &str, path: &str, body: &Value) -> (u16, String) {
+    state.asked.push(format!("{method} {path}"));
+    if let Some((status, text)) = state.fails {
+        return (status, text.to_owned());
+    }
+    if identity != state.identity || state.denied.iter().any(|d| path.starts_with(d)) {
+        return refuse(403, "not authorized: insufficient permissions");
+    }
+    let Some((verb, name)) = path.strip_prefix("/v1/key/").and_then(|rest| rest.split_once('/')) else {
+        return (404, "404 page not found".into());
+    };
+    if verb == "list" && method == "GET" {
+        return list(state, name);
+    }
+    if name.contains('.') {
+        return refuse(400, "key name 'x' is empty, too long or contains invalid characters");
+    }
+    if verb == "create" && method == "POST" {
+        if state.keys.contains_key(name) {
+            return refuse(400, "key already exists");
+        }
+        state.keys.insert(name.to_owned(), Secret::generate());
+        return (200, String::new());
+    }
+    let Some(key) = state.keys.get(name) else { return refuse(404, "key does not exist") };
+    let bytes = |field: &str| body[field].as_str().and_then(|t| STANDARD.decode(t).ok()).unwrap_or_default();
+    match (method, verb) {
+        ("GET", "describe") => {
+            let document =
+                json!({ "name": name, "algorithm": "AES256", "created_at": "2026-01-02T03:04:05.678Z" });
+            (200, document.to_string())
+        }
+        ("POST", "generate") => {
+            let fresh = Secret::generate();
+            let sealed = STANDARD.encode(seal(key, &fresh, &bytes("context")));
+            (200, json!({ "plaintext": STANDARD.encode(fresh.expose()), "ciphertext": sealed }).to_string())
+        }
+        ("POST", "decrypt") => match open(key, &bytes("ciphertext"), &bytes("context")) {
+            Ok(plain) => (200, json!({ "plaintext": STANDARD.encode(plain.expose()) }).to_string()),
+            Err(_) => refuse(400, "decryption failed: ciphertext is not authentic"),
+        },
+        _ => refuse(405, "received method is not expected"),
+    }
+}
+
+/// Any certificate will do, as with KES: its key is what counts.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ClientCertVerifier for Anybody {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
+    }
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// As KES computes it; certificates of authorities do not count.
+fn identity_of(connection: &ServerConnection) -> String {
+    use x509_parser::prelude::{FromDer as _, X509Certificate};
+    let chain = connection.peer_certificates().unwrap_or_default();
+    let (_, leaf) = X509Certificate::from_der(&chain[0]).unwrap();
+    assert!(!leaf.is_ca(), "KES would say that there is no certificate");
+    let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.public_key().raw);
+    hex::encode(digest)
+}
+
+type Stream = rustls::StreamOwned<ServerConnection, std::net::TcpStream>;
+
+fn serve(stream: Stream, state: &Mutex<State>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
+        let mut words = line.split(' ');
+        let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim().split_once(": ") else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let identity = identity_of(&reader.get_ref().conn);
+        if state.lock().unwrap().hangs_up > 0 {
+            state.lock().unwrap().hangs_up -= 1;
+            return None;
+        }
+        let (status, said) = answer(&mut state.lock().unwrap(), &identity, &method, &path, &body);
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", said.len());
+        let stream = reader.get_mut();
+        stream.write_all(format!("{head}{said}").as_bytes()).ok()?;
+        stream.flush().ok()?;
+    }
+}
+
+/// Starts a server; its address, its certificate, what it keeps.
+fn start() -> (String, Vec<u8>, Arc<Mutex<State>>) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(Arc::new(Anybody(provider)))
+        .with_single_cert(
+            vec![made.cert.der().clone()],
+            PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap(),
+        )
+        .unwrap();
+    let config = Arc::new(config);
+    let state = Arc::new(Mutex::new(State {
+        keys: BTreeMap::new(),
+        identity: kes_identity(API_KEY).ok().unwrap().1,
+        denied: Vec::new(),
+        asked: Vec::new(),
+        fails: None,
+        hangs_up: 0,
+        lines: false,
+        page: 1024,
+    }));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    let shared = state.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (state, config) = (shared.clone(), config.clone());
+            std::thread::spawn(move || {
+                let connection = ServerConnection::new(config).unwrap();
+                serve(rustls::StreamOwned::new(connection, stream), &state)
+            });
+        }
+    });
+    (endpoint, made.cert.pem().into_bytes(), state)
+}
+
+fn driver(endpoints: Vec<String>, authorities: Vec<Vec<u8>>, api_key: &str) -> Kms {
+    let (identity, name) = kes_identity(api_key).ok().unwrap();
+    let rules = Rules { allow_loopback: true, authorities, identity: Some(identity), ..Rules::default() };
+    let settings = KesSettings { endpoints, identity: name };
+    Kms::kes(Kes::new(settings, Outbound::new(rules).unwrap()).ok().unwrap(), "main").ok().unwrap()
+}
+
+fn one() -> (Kms, Arc<Mutex<State>>) {
+    let (endpoint, certificate, state) = start();
+    (driver(vec![endpoint], vec![certificate], API_KEY), state)
+}
+
+#[tokio::test]
+async fn the_contract() {
+    let (kms, state) = one();
+    assert!(kms.list_keys("").await.ok().unwrap().is_empty());
+    contract::kept(&kms, false).await;
+    assert_eq!(kms.describe().0, "kes");
+    let created = kms.key_status("one").await.ok().unwrap().created_ms;
+    assert_eq!(created, 1_767_323_045_678);
+    // No more than policies for object stores allow, and no names of objects.
+    let allowed = ["POST /v1/key/create/", "POST /v1/key/generate/", "POST /v1/key/decrypt/"];
+    let more = ["GET /v1/key/describe/", "GET /v1/key/list/"];
+    for asked in &state.lock().unwrap().asked {
+        assert!(allowed.iter().chain(&more).any(|a| asked.starts_with(a)), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_cached_and_the_status_is_not() {
+    let (kms, state) = one();
+    kms.create_key("main").await.ok().unwrap();
+    let made = kms.generate("main", b"here").await.ok().unwrap();
+    let asked = || state.lock().unwrap().asked.len();
+    kms.open("main", &made.sealed, b"here").await.ok().unwrap();
+    let before = asked();
+    kms.open("main", &made.sealed, b"here").await.ok().unwrap();
+    assert_eq!(asked(), before);
+    kms.key_status("main").await.ok().unwrap();
+    assert_eq!(asked(), before + 3, "sealed, opened, described");
+    // Where we may not ask for more, it works all the same.
+    state.lock().unwrap().denied = vec!["/v1/key/describe/"];
+    let status = kms.key_status("main").await.ok().unwrap();
+    assert_eq!((status.version, status.created_ms), (0, 0));
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_apart() {
+    let (kms, state) = one();
+    kms.create_key("main").await.ok().unwrap();
+    let told = |fails| {
+        state.lock().unwrap().fails = fails;
+        kms.generate("main", b"x")
+    };
+    let seals = |text| told(Some((200, text)));
+    assert!(
+        matches!(told(Some((502, r#"{"message":"failed to read key"}"#))).await, Err(Error::Unavailable(t)) if t.contains("502 failed to read key"))
+    );
+    assert!(
+        matches!(told(Some((404, "404 page not found"))).await, Err(Error::Unavailable(t)) if t.contains("is it a KES"))
+    );
+    assert!(matches!(told(Some((301, ""))).await, Err(Error::Unavailable(_))));
+    assert!(
+        matches!(told(Some((429, "slow down"))).await, Err(Error::Refused(t)) if t.contains("slow down"))
+    );
+    let short = r#"{"plaintext":"AAAA","ciphertext":"AAAA"}"#;
+    let bare = r#"{"plaintext":"a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s=","ciphertext":""}"#;
+    for text in ["", "{}", "<html>", short, bare] {
+        assert!(matches!(seals(text).await, Err(Error::Unavailable(_))), "{text}");
+    }
+    assert!(told(None).await.is_ok());
+    state.lock().unwrap().denied = vec!["/v1/key/generate/"];
+    let identity = kes_identity(API_KEY).ok().unwrap().1;
+    assert!(matches!(told(None).await, Err(Error::Refused(t)) if t.contains("403") && t.contains(&identity)));
+    // A name that Ashlar takes and KES does not.
+    assert!(matches!(kms.create_key("a.b").await, Err(Error::Invalid(_))));
+}
+
+#[tokio::test]
+async fn only_our_key_and_only_that_server() {
+    let (endpoint, certificate, _state) = start();
+    let other = API_KEY.replace("AGtra", "AGtrb");
+    let stranger = driver(vec![endpoint.clone()], vec![certificate], &other);
+    assert!(matches!(stranger.create_key("main").await, Err(Error::Refused(_))));
+    // A server whose certificate is another's is not asked.
+    let (_, another, _) = start();
+    let kms = driver(vec![endpoint], vec![another], API_KEY);
+    assert!(matches!(kms.create_key("main").await, Err(Error::Unavailable(t)) if t.contains("certificate")));
+}
+
+#[tokio::test]
+async fn lists_of_every_kind() {
+    let (kms, state) = one();
+    for name in ["a-1", "a-2", "b"] {
+        kms.create_key(name).await.ok().unwrap();
+    }
+    let names = |found: Result<Vec<ashlar_kms::KeyStatus>, Error>| {
+        found.ok().unwrap().into_iter().map(|k| k.name).collect::<Vec<_>>()
+    };
+    for lines in [false, true] {
+        state.lock().unwrap().lines = lines;
+        assert_eq!(names(kms.list_keys("").await), ["a-1", "a-2", "b"]);
+        assert_eq!(names(kms.list_keys("a-").await), ["a-1", "a-2"]);
+    }
+    state.lock().unwrap().keys.clear();
+    assert!(names(kms.list_keys("").await).is_empty());
+    state.lock().unwrap().lines = false;
+    for name in ["a-1", "a-2", "b"] {
+        kms.create_key(name).await.ok().unwrap();
+    }
+    // More than fit: those of a prefix, or an error; never a part as if it were all.
+    state.lock().unwrap().page = 2;
+    assert_eq!(names(kms.list_keys("a-").await), ["a-1", "a-2"]);
+    assert!(matches!(kms.list_keys("").await, Err(Error::Refused(t)) if t.contains("longer prefix")));
+    state.lock().unwrap().page = 1;
+    assert!(matches!(kms.list_keys("a").await, Err(Error::Refused(_))));
+    state.lock().unwrap().fails = Some((200, "{\"name\":\"a\"}\n{\"error\":\"broken\"}\n"));
+    assert!(matches!(kms.list_keys("").await, Err(Error::Unavailable(t)) if t.contains("broken")));
+}
+
+#[tokio::test]
+async fn the_next_server_is_asked() {
+    let (first, certificate, one) = start();
+    let (second, other, two) = start();
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("https://{}", listener.local_addr().unwrap())
+    };
+    let kms = driver(vec![gone.clone(), first, second], vec![certificate, other], API_KEY);
+    kms.create_key("main").await.ok().unwrap();
+    assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (1, 0));
+    two.lock().unwrap().keys = one.lock().unwrap().keys.clone();
+    let made = kms.generate("main", b"here").await.ok().unwrap();
+    assert_eq!(one.lock().unwrap().asked.len(), 2, "who answered is asked first");
+    // One that answers that it cannot is as good as gone.
+    one.lock().unwrap().fails = Some((503, "no key store"));
+    kms.open("main", &made.sealed, b"here").await.ok().unwrap();
+    assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (3, 1));
+    kms.generate("main", b"here").await.ok().unwrap();
+    assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (3, 2));
+    // An answer is an answer: what one refuses, others are not asked for.
+    assert!(matches!(kms.generate("none", b"here").await, Err(Error::Missing(_))));
+    assert_eq!(one.lock().unwrap().asked.len(), 3);
+    two.lock().unwrap().fails = Some((503, "neither"));
+    assert!(
+        matches!(kms.generate("main", b"here").await, Err(Error::Unavailable(t)) if t.contains("none of 3"))
+    );
+    assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (4, 4), "each once");
+    // A single one that hung up is asked once more.
+    let (third, certificate, three) = start();
+    let kms = driver(vec![third], vec![certificate], API_KEY);
+    kms.create_key("main").await.ok().unwrap();
+    three.lock().unwrap().hangs_up = 1;
+    kms.generate("main", b"x").await.ok().unwrap();
+    three.lock().unwrap().hangs_up = 2;
+    assert!(matches!(kms.generate("main", b"x").await, Err(Error::Unavailable(_))));
+    assert_eq!(three.lock().unwrap().hangs_up, 0);
+    kms.generate("main", b"x").await.ok().unwrap();
+    // One that is gone.
+    let kms = driver(vec![gone], Vec::new(), API_KEY);
+    assert!(matches!(kms.generate("main", b"x").await, Err(Error::Unavailable(_))));
+}
