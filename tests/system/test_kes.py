@@ -271,3 +271,61 @@ def test_settings_that_cannot_be_used(home):
         text = str(caught.value)
         assert says in text and API_KEY not in text and "not-a-key" not in text and "secret-of-a-key" not in text, text
         (path / "store" / "server.log").unlink()
+
+
+def test_roots_password_is_sealed_by_kes(home):
+    """The password that the server makes: sealed under the default key, and opened by KES at every start."""
+    path, started = home
+    store = path / "store"
+    kes = Kes(path / "kms")
+    started.append(kes)
+    port = free_port()
+
+    def begin(env, expect=True):
+        """Without root's credentials in the environment: the ones it prints, or what it says instead."""
+        clean = {k: v for k, v in os.environ.items() if "_ROOT_" not in k}
+        process = subprocess.Popen([os.environ["ASHLAR_BIN"], "--json", "server", f"{store}/drive{{1...4}}",
+                                    "--address", f"127.0.0.1:{port}"], env={**clean, **env}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=(path / "log").open("wb"), text=True)
+        line = process.stdout.readline()
+        if not line:
+            assert not expect and process.wait(timeout=20) != 0
+            return (path / "log").read_text()
+        assert expect, line
+        return process, json.loads(line)
+
+    def end(process):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+        process.stdout.close()
+
+    # Nobody to seal it: nothing is written, and it says why.
+    kes.stop()
+    said = begin(by_api_key(kes), expect=False)
+    assert "root's credentials cannot be sealed" in said and "ASHLAR_ROOT_PASSWORD" in said, said
+    assert not any(p.is_file() for p in store.rglob("*")), "drives were formatted"
+    kes.start()
+    process, banner = begin(by_api_key(kes))
+    secret = banner["secret_key"].encode()
+    assert len(secret) == 40
+    end(process)
+    assert not holds(store, secret), "in clear on a drive"
+    process, again = begin(by_certificate(kes))
+    end(process)
+    assert again.get("secret_key") in (None, banner["secret_key"]) and again["access_key"] == banner["access_key"]
+    kes.stop()
+    said = begin(by_api_key(kes), expect=False)
+    assert 'under the key "ashlar" of the key server' in said and "ASHLAR_ROOT_PASSWORD" in said, said
+    assert "of a key server. Start with it" in begin({}, expect=False)
+    kes.start()
+
+    # What lies in clear is sealed at the next start with a key server.
+    shutil.rmtree(store)
+    process, banner = begin({})
+    secret = banner["secret_key"].encode()
+    end(process)
+    assert holds(store, secret) == {secret}
+    process, again = begin(by_api_key(kes))
+    end(process)
+    assert again["access_key"] == banner["access_key"]
+    assert not holds(store, secret), "still in clear on a drive"

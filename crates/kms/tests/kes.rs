@@ -5,7 +5,7 @@
 #[path = "common/contract.rs"]
 mod contract;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -30,6 +30,12 @@ struct State {
     /// Paths that are not allowed to them.
     denied: Vec<&'static str>,
     asked: Vec<String>,
+    /// The contexts that came with requests.
+    contexts: BTreeSet<Vec<u8>>,
+    /// The keys that were handed out.
+    made: Vec<Secret>,
+    /// The context is not looked at, as by a server that is not what it seems.
+    careless: bool,
     /// Every answer is this instead.
     fails: Option<(u16, &'static str)>,
     /// Requests that end with the connection and without an answer.
@@ -87,8 +93,12 @@ fn answer(state: &mut State, identity: &str, method: &str, path: &str, body: &Va
         state.keys.insert(name.to_owned(), Secret::generate());
         return (200, String::new());
     }
-    let Some(key) = state.keys.get(name) else { return refuse(404, "key does not exist") };
+    let Some(key) = state.keys.get(name).cloned() else { return refuse(404, "key does not exist") };
     let bytes = |field: &str| body[field].as_str().and_then(|t| STANDARD.decode(t).ok()).unwrap_or_default();
+    let context = if state.careless { Vec::new() } else { bytes("context") };
+    if method == "POST" {
+        state.contexts.insert(bytes("context"));
+    }
     match (method, verb) {
         ("GET", "describe") => {
             let document =
@@ -97,10 +107,11 @@ fn answer(state: &mut State, identity: &str, method: &str, path: &str, body: &Va
         }
         ("POST", "generate") => {
             let fresh = Secret::generate();
-            let sealed = STANDARD.encode(seal(key, &fresh, &bytes("context")));
+            let sealed = STANDARD.encode(seal(&key, &fresh, &context));
+            state.made.push(fresh.clone());
             (200, json!({ "plaintext": STANDARD.encode(fresh.expose()), "ciphertext": sealed }).to_string())
         }
-        ("POST", "decrypt") => match open(key, &bytes("ciphertext"), &bytes("context")) {
+        ("POST", "decrypt") => match open(&key, &bytes("ciphertext"), &context) {
             Ok(plain) => (200, json!({ "plaintext": STANDARD.encode(plain.expose()) }).to_string()),
             Err(_) => refuse(400, "decryption failed: ciphertext is not authentic"),
         },
@@ -210,6 +221,9 @@ fn start() -> (String, Vec<u8>, Arc<Mutex<State>>) {
         identity: kes_identity(API_KEY).ok().unwrap().1,
         denied: Vec::new(),
         asked: Vec::new(),
+        contexts: BTreeSet::new(),
+        made: Vec::new(),
+        careless: false,
         fails: None,
         hangs_up: 0,
         lines: false,
@@ -259,6 +273,31 @@ async fn the_contract() {
 }
 
 #[tokio::test]
+async fn kes_sees_no_data_key_and_no_names() {
+    let (kms, state) = one();
+    kms.create_key("main").await.ok().unwrap();
+    let made = kms.generate("main", b"bucket/object").await.ok().unwrap();
+    kms.open("main", &made.sealed, b"bucket/object").await.ok().unwrap();
+    kms.open("main", &made.sealed, b"bucket/other").await.err().unwrap();
+    let seen = state.lock().unwrap();
+    assert_eq!(seen.made.len(), 1);
+    assert!(seen.made.iter().all(|k| k.expose() != made.plain.expose()));
+    let hash =
+        |text: &[u8]| ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, text).as_ref().to_vec();
+    assert_eq!(seen.contexts, BTreeSet::from([hash(b"bucket/object"), hash(b"bucket/other")]));
+}
+
+#[tokio::test]
+async fn a_context_is_bound_whatever_kes_does() {
+    let (kms, state) = one();
+    state.lock().unwrap().careless = true;
+    kms.create_key("main").await.ok().unwrap();
+    let made = kms.generate("main", b"here").await.ok().unwrap();
+    assert!(kms.open("main", &made.sealed, b"here").await.is_ok());
+    assert!(matches!(kms.open("main", &made.sealed, b"there").await, Err(Error::Sealed)));
+}
+
+#[tokio::test]
 async fn keys_are_cached_and_the_status_is_not() {
     let (kms, state) = one();
     kms.create_key("main").await.ok().unwrap();
@@ -284,6 +323,9 @@ async fn what_goes_wrong_is_told_apart() {
         state.lock().unwrap().fails = fails;
         kms.generate("main", b"x")
     };
+    let before = state.lock().unwrap().asked.len();
+    assert!(told(Some((500, "broken"))).await.is_err());
+    assert_eq!(state.lock().unwrap().asked.len(), before + 1, "an answer is an answer");
     let seals = |text| told(Some((200, text)));
     assert!(
         matches!(told(Some((502, r#"{"message":"failed to read key"}"#))).await, Err(Error::Unavailable(t)) if t.contains("502 failed to read key"))

@@ -78,8 +78,11 @@ fn answer(state: &mut State, method: &str, path: &str, token: &str, body: &Value
         ("POST", "decrypt", None) => {
             let Some(versions) = state.keys.get(name) else { return errors(400, "encryption key not found") };
             let text = body["ciphertext"].as_str().unwrap_or_default();
-            let mut words = text.split(':').skip(1);
-            let n: usize = words.next().and_then(|v| v[1..].parse().ok()).unwrap_or(0);
+            let mut words = text.split(':');
+            if words.next() != Some("vault") {
+                return errors(400, "invalid ciphertext: no prefix");
+            }
+            let n = words.next().and_then(|v| v.strip_prefix('v')?.parse::<usize>().ok()).unwrap_or(0);
             let bytes = words.next().and_then(|t| STANDARD.decode(t).ok()).unwrap_or_default();
             let key = n.checked_sub(1).and_then(|i| versions.get(i));
             match key.and_then(|k| open(k, &bytes, b"vault").ok()) {

@@ -1,10 +1,12 @@
 //! Root's credentials: from the environment, from the control store, or made at the first start.
 //!
 //! Invariants: a secret is printed once, when it is made; known weak pairs never serve an address
-//! that others can reach; nothing here logs a secret; where there is a root key of encryption, what is
-//! stored is sealed under it.
+//! that others can reach; nothing here logs a secret; where keys for encryption are configured, what is
+//! stored is sealed: under the root key, or under the default key of the key server.
 
-use ashlar_kms::{Secret as Key, open_bytes, seal_bytes};
+use std::sync::Arc;
+
+use ashlar_kms::{Error as KeyError, Kms, Secret as Key, open_bytes, seal_bytes};
 use ashlar_s3::{Credential, Secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -117,49 +119,108 @@ fn fill(text: &mut String, len: usize, alphabet: &[u8]) {
 /// What stored credentials are bound to.
 const CONTEXT: &[u8] = b"ashlar root credentials 1";
 
-/// As kept in the control store where there is a root key: the bytes of [`Stored`], sealed.
+/// As kept in the control store where keys are configured: the bytes of [`Stored`], sealed.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     sealed: String,
+    /// The data key that they are sealed under; none: that is the root key.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    under: Option<Under>,
 }
 
-/// Keeps credentials: sealed under the root key of encryption, if there is one.
+/// A data key of a key server.
+#[derive(Serialize, Deserialize)]
+struct Under {
+    /// The named key that seals it.
+    key: String,
+    /// The data key, sealed.
+    envelope: String,
+}
+
+/// What to do where sealed credentials do not open.
+const OTHERWISE: &str = "or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD";
+
+/// Keeps credentials: sealed, if there is something to seal them under.
 #[derive(Default)]
 pub struct Keeper {
     /// The root key.
     pub key: Option<Key>,
-    /// The one before it.
+    /// The one before it, or before the key server.
     pub old: Option<Key>,
+    /// The key server.
+    pub kms: Option<Arc<Kms>>,
 }
 
 impl Keeper {
-    /// The bytes to keep.
-    pub fn encode(&self, credential: &Credential) -> Vec<u8> {
-        let plain = encode(credential);
-        let Some(key) = &self.key else { return plain };
-        let sealed = Sealed { sealed: STANDARD.encode(seal_bytes(key, &plain, CONTEXT)) };
-        serde_json::to_vec(&sealed).expect("a string")
-    }
-
-    /// What was kept, and whether it has to be kept anew: under this root key.
+    /// The bytes to keep. The default key of a key server is made, if it is not there.
     ///
     /// # Errors
-    /// In words: it is sealed under another key, or cannot be read.
-    pub fn decode(&self, bytes: &[u8]) -> Result<(Credential, bool), String> {
+    /// In words: the key server seals nothing now.
+    pub async fn encode(&self, credential: &Credential) -> Result<Vec<u8>, String> {
+        let plain = encode(credential);
+        let (sealed, under) = match (&self.kms, &self.key) {
+            (None, None) => return Ok(plain),
+            (None, Some(key)) => (seal_bytes(key, &plain, CONTEXT), None),
+            (Some(kms), _) => {
+                let why = |e| {
+                    format!(
+                        "root's credentials cannot be sealed by the key server: {e}. Start again when it can be used, {OTHERWISE}"
+                    )
+                };
+                let mut made = kms.generate(kms.default_key(), CONTEXT).await;
+                if let Err(KeyError::Missing(_)) = made {
+                    kms.ensure_default().await.map_err(why)?;
+                    made = kms.generate(kms.default_key(), CONTEXT).await;
+                }
+                let made = made.map_err(why)?;
+                let under = Under { key: made.key_id, envelope: STANDARD.encode(made.sealed) };
+                (seal_bytes(&made.plain, &plain, CONTEXT), Some(under))
+            }
+        };
+        Ok(serde_json::to_vec(&Sealed { sealed: STANDARD.encode(sealed), under }).expect("strings"))
+    }
+
+    /// What was kept, and whether it has to be kept anew: under this root key or key server.
+    ///
+    /// # Errors
+    /// In words: it is sealed under another key, the key server does not open it, or it cannot be read.
+    pub async fn decode(&self, bytes: &[u8]) -> Result<(Credential, bool), String> {
         let unreadable = || "the stored credentials cannot be read".to_owned();
-        let Ok(Sealed { sealed }) = serde_json::from_slice(bytes) else {
-            return Ok((decode(bytes).ok_or_else(unreadable)?, self.key.is_some()));
+        let Ok(Sealed { sealed, under }) = serde_json::from_slice(bytes) else {
+            let anew = self.key.is_some() || self.kms.is_some();
+            return Ok((decode(bytes).ok_or_else(unreadable)?, anew));
         };
         let sealed = STANDARD.decode(sealed).map_err(|_| unreadable())?;
+        if let Some(under) = under {
+            let envelope = STANDARD.decode(&under.envelope).map_err(|_| unreadable())?;
+            let Some(kms) = &self.kms else {
+                return Err(format!(
+                    "root's stored credentials are sealed under the key \"{}\" of a key server. Start with it, {OTHERWISE}",
+                    under.key
+                ));
+            };
+            let opened = match kms.open(&under.key, &envelope, CONTEXT).await {
+                Ok(key) => open_bytes(&key, &sealed, CONTEXT),
+                Err(e) => Err(e),
+            };
+            let plain = opened.map_err(|e| {
+                format!(
+                    "root's stored credentials are sealed under the key \"{}\" of the key server: {e}. Start again when it can be used, {OTHERWISE}",
+                    under.key
+                )
+            })?;
+            return Ok((decode(&plain).ok_or_else(unreadable)?, under.key != kms.default_key()));
+        }
         for (key, anew) in [(&self.key, false), (&self.old, true)] {
             let opened = key.as_ref().and_then(|k| open_bytes(k, &sealed, CONTEXT).ok());
             if let Some(plain) = opened {
                 return Ok((decode(&plain).ok_or_else(unreadable)?, anew));
             }
         }
-        Err("root's stored credentials are sealed under another root key of encryption. Start with that one \
-             (ASHLAR_KMS_ROOT_KEY_OLD, if it was replaced), or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD"
-            .to_owned())
+        Err(format!(
+            "root's stored credentials are sealed under another root key of encryption. Start with that one \
+             (ASHLAR_KMS_ROOT_KEY_OLD, if it was replaced), {OTHERWISE}"
+        ))
     }
 }
 
@@ -182,8 +243,32 @@ fn decode(bytes: &[u8]) -> Option<Credential> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn generated_pairs_are_good_and_kept() {
+    /// A control store that is nowhere else.
+    #[derive(Default)]
+    struct Slots(parking_lot::Mutex<[Option<Vec<u8>>; 2]>);
+
+    impl ashlar_cluster::Medium for Slots {
+        fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
+            Ok(self.0.lock()[slot].clone())
+        }
+        fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
+            self.0.lock()[slot] = Some(bytes.to_vec());
+            Ok(())
+        }
+    }
+
+    /// Named keys, as a key server has them.
+    async fn keys() -> Arc<Kms> {
+        let deployment = ashlar_format::DeploymentId([3; 16]);
+        let medium: Arc<dyn ashlar_cluster::Medium> = Arc::new(Slots::default());
+        let media = vec![(ashlar_format::DriveId([1; 16]), medium)];
+        let control = ashlar_cluster::Control::create(deployment, media, Vec::new()).await.unwrap();
+        let driver = ashlar_kms::Builtin::open_keys(control, Key::new([7; 32]), None, || 0).await;
+        Arc::new(Kms::builtin(driver.ok().unwrap(), "main").await.ok().unwrap())
+    }
+
+    #[tokio::test]
+    async fn generated_pairs_are_good_and_kept() {
         let pair = generate();
         assert_eq!((pair.access_key.len(), pair.secret.expose().len()), (20, 40));
         assert!(!is_weak(&pair) && check(&pair.access_key, pair.secret.expose()).is_ok());
@@ -195,18 +280,38 @@ mod tests {
         assert_ne!(generate().access_key, pair.access_key);
         let key = |n| Some(Key::new([n; 32]));
         let plain = Keeper::default();
-        let first = Keeper { key: key(1), old: None };
-        let next = Keeper { key: key(2), old: key(1) };
+        let first = Keeper { key: key(1), ..Keeper::default() };
+        let next = Keeper { key: key(2), old: key(1), kms: None };
+        let server = Keeper { key: None, old: key(1), kms: Some(keys().await) };
+        let stranger = Keeper { kms: Some(keys().await), ..Keeper::default() };
         let secret = |c: &Credential| c.secret.expose().to_owned();
-        let kept = first.encode(&pair);
-        assert!(!String::from_utf8(kept.clone()).unwrap().contains(&pair.access_key));
-        for (keeper, bytes, anew) in
-            [(&first, &kept, false), (&next, &kept, true), (&first, &plain.encode(&pair), true)]
-        {
-            let (opened, again) = keeper.decode(bytes).unwrap();
+        let clear = plain.encode(&pair).await.unwrap();
+        let kept = first.encode(&pair).await.unwrap();
+        let away = server.encode(&pair).await.unwrap();
+        for sealed in [&kept, &away] {
+            let text = String::from_utf8(sealed.clone()).unwrap();
+            assert!(!text.contains(&pair.access_key) && !text.contains(pair.secret.expose()));
+        }
+        for (keeper, bytes, anew) in [
+            (&first, &kept, false),
+            (&next, &kept, true),
+            (&first, &clear, true),
+            (&plain, &clear, false),
+            (&server, &away, false),
+            (&server, &clear, true),
+            // From a root key to a key server.
+            (&server, &kept, true),
+        ] {
+            let (opened, again) = keeper.decode(bytes).await.unwrap();
             assert_eq!((secret(&opened), again), (secret(&pair), anew));
         }
-        assert!(plain.decode(&kept).is_err() && Keeper { key: key(2), old: None }.decode(&kept).is_err());
+        let second = Keeper { key: key(2), ..Keeper::default() };
+        for (keeper, bytes) in
+            [(&plain, &kept), (&second, &kept), (&plain, &away), (&first, &away), (&stranger, &away)]
+        {
+            let why = keeper.decode(bytes).await.err().unwrap();
+            assert!(why.contains("ASHLAR_ROOT_PASSWORD") && !why.contains(pair.secret.expose()), "{why}");
+        }
     }
 
     #[test]

@@ -149,12 +149,17 @@ impl House {
         };
         let fresh = finding == Finding::New || never_finished(deployment, &found).await?;
         let mut formatted = 0;
+        // Before anything is written: a key server that is away leaves the folders as they are.
+        let made = match fresh && environment.is_none() {
+            true => Some(keeper.encode(&credentials::generate()).await?),
+            false => None,
+        };
         if fresh {
             formatted = format_all(deployment, &mut found).await?;
         }
         let opened = open_drives(&found, &drive_options).await?;
         let control = if fresh {
-            create_control(deployment, &opened, plan.code, environment.is_none().then_some(keeper)).await?
+            create_control(deployment, &opened, plan.code, made).await?
         } else {
             open_control(deployment, &opened).await?
         };
@@ -313,7 +318,7 @@ async fn create_control(
     deployment: DeploymentId,
     opened: &Opened,
     code: Option<CodeSpec>,
-    keeper: Option<&Keeper>,
+    credentials: Option<Vec<u8>>,
 ) -> Result<Control, String> {
     let mut drives = Vec::new();
     for (path, drive) in opened {
@@ -323,8 +328,7 @@ async fn create_control(
     let map = Map::first(deployment, &drives, code).map_err(|e| e.to_string())?;
     let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
     let mut entries = vec![(Map::KEY.to_owned(), map.to_json().into())];
-    if let Some(keeper) = keeper {
-        let made = keeper.encode(&credentials::generate());
+    if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));
     }
     Control::create(deployment, media, entries).await.map_err(|e| e.to_string())
@@ -363,18 +367,22 @@ async fn root(
         return Ok((credential, Origin::Environment));
     }
     if let Some(value) = control.get(credentials::KEY) {
-        let (stored, anew) = keeper.decode(&value.bytes)?;
+        let (stored, anew) = keeper.decode(&value.bytes).await?;
         if anew {
-            let puts = vec![(credentials::KEY.to_owned(), keeper.encode(&stored).into())];
-            let done = control.txn(Txn { puts, ..Txn::default() }).await;
-            done.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))?;
+            let sealed: bytes::Bytes = keeper.encode(&stored).await?.into();
+            // Twice: a drive keeps the copy of the control store before the newest.
+            for _ in 0..2 {
+                let puts = vec![(credentials::KEY.to_owned(), sealed.clone())];
+                let done = control.txn(Txn { puts, ..Txn::default() }).await;
+                done.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))?;
+            }
         }
         return Ok((stored, Origin::Stored));
     }
     let fresh = credentials::generate();
     let txn = Txn {
         compares: vec![Compare::Absent(credentials::KEY.to_owned())],
-        puts: vec![(credentials::KEY.to_owned(), keeper.encode(&fresh).into())],
+        puts: vec![(credentials::KEY.to_owned(), keeper.encode(&fresh).await?.into())],
         ..Txn::default()
     };
     control.txn(txn).await.map_err(|e| format!("the new credentials cannot be stored: {e}"))?;

@@ -114,7 +114,11 @@ impl Configured {
 
     /// Keeps root's credentials.
     pub fn keeper(&self) -> Keeper {
-        Keeper { key: self.now.as_ref().map(|r| r.key.clone()), old: self.old.clone() }
+        Keeper {
+            key: self.now.as_ref().map(|r| r.key.clone()),
+            old: self.old.clone(),
+            kms: self.remote.clone(),
+        }
     }
 }
 
