@@ -191,6 +191,18 @@ impl Kms {
         }
     }
 
+    /// Seals a data key again, for another context.
+    ///
+    /// # Errors
+    /// As [`Kms::open`].
+    pub async fn rebind(&self, key_id: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
+        check_name(key_id)?;
+        match &self.driver {
+            Driver::Builtin(b) => b.rebind(key_id, sealed, from, to),
+            Driver::Vault(v) => v.rebind(key_id, sealed, from, to).await,
+        }
+    }
+
     /// Makes a named key.
     ///
     /// # Errors
