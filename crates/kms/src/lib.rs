@@ -25,13 +25,15 @@ mod builtin;
 mod cache;
 mod error;
 mod root;
+mod sealed_root;
 mod secret;
 mod vault;
 mod wrap;
 
 pub use builtin::Builtin;
 pub use error::{Error, Result};
-pub use root::{Root, root_from};
+pub use root::{Root, passphrase_from, root_from};
+pub use sealed_root::seal_root;
 pub use secret::{Secret, random};
 pub use vault::{Vault, VaultSettings};
 pub use wrap::{open, open_bytes, seal, seal_bytes};
