@@ -21,7 +21,8 @@ OBJECTS = 6
 
 def test_boto3_renames(s3, bucket):
     body = noise(12 << 20)
-    upload = s3.create_multipart_upload(Bucket=bucket, Key="tmp/o", Metadata={"k": "v"}, ContentType="a/b")
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="tmp/o", Metadata={"k": "v"}, ContentType="a/b",
+                                        ChecksumAlgorithm="CRC32")
     parts = []
     for number, piece in ((1, body[: 7 << 20]), (2, body[7 << 20 :])):
         r = s3.upload_part(Bucket=bucket, Key="tmp/o", UploadId=upload["UploadId"], PartNumber=number, Body=piece)
