@@ -219,6 +219,13 @@ impl Kes {
         joined(&text, &wrap::seal(&between, &plain, context)).map(Some)
     }
 
+    /// Under another intermediate key: the context is bound at KES as well.
+    pub(crate) async fn rebind(&self, name: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
+        let plain = self.open(name, sealed, from).await?;
+        let (between, text) = self.fresh(name, to).await?;
+        joined(&text, &wrap::seal(&between, &plain, to))
+    }
+
     pub(crate) async fn create(&self, name: &str) -> Result<()> {
         self.ask(Method::POST, &format!("/v1/key/create/{name}"), name, None).await.map(|_| ())
     }

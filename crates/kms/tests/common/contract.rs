@@ -49,6 +49,11 @@ pub async fn kept(kms: &Kms, versions: bool) {
     assert!(kms.rewrap("one", "two", &made.sealed, b"there").await.is_err());
     assert!(matches!(kms.rewrap("one", "none", &made.sealed, b"here").await, Err(Error::Missing(_))));
 
+    let bound = kms.rebind("one", &made.sealed, b"here", b"there").await.ok().unwrap();
+    assert_eq!(kms.open("one", &bound, b"there").await.ok().unwrap().expose(), made.plain.expose());
+    assert!(kms.open("one", &bound, b"here").await.is_err());
+    assert!(kms.rebind("one", &made.sealed, b"elsewhere", b"there").await.is_err());
+
     let names = |keys: Vec<ashlar_kms::KeyStatus>| keys.into_iter().map(|k| k.name).collect::<Vec<_>>();
     assert_eq!(names(kms.list_keys("").await.ok().unwrap()), ["main", "one", "two"]);
     assert_eq!(names(kms.list_keys("t").await.ok().unwrap()), ["two"]);
