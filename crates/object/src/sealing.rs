@@ -19,8 +19,8 @@ use crate::seal::{ContentKey, PACKAGE, Packages, Seal, Sealed, TAG, WHOLE};
 use crate::{Error, Result};
 
 /// Plaintext bytes that are opened at once, and leave in one write: whole packages. With half as many a GET
-/// of 10 MiB cost more in every measurement, with twice as many it did not cost less
-/// (tests/speed/encryption.py): each write may wake a client that has caught up meanwhile.
+/// of 10 MiB cost more, with twice as many now less and now more (docs/benchmarks): each write may wake a
+/// client that has caught up meanwhile.
 const BATCH: usize = 8 * PACKAGE;
 
 /// Seals one body.
