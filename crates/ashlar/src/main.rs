@@ -8,6 +8,7 @@
 
 mod bench;
 mod client;
+mod root_key;
 mod server;
 mod size;
 
@@ -37,6 +38,9 @@ enum Command {
     /// Measure S3 servers, drives and networks; plan, compare and report.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Make the root key of encryption at rest, in clear or sealed under a passphrase
+    #[command(subcommand)]
+    RootKey(root_key::Command),
     #[command(flatten)]
     Client(client::Command),
 }
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Server(args) => server::run(*args, &cli.globals),
         Command::Bench(command) => bench::run(command, &cli.globals),
+        Command::RootKey(command) => root_key::run(&command, &cli.globals),
         Command::Client(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             match runtime {

@@ -295,6 +295,7 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
     let versions: &mut [ashlar_format::Version] = match body {
         Body::Tombstone => &mut [],
         Body::Versions(v) => v,
+        Body::Held(h) => &mut h.versions,
         Body::Part(p) => {
             f(&mut p.data);
             &mut []
@@ -323,6 +324,7 @@ pub(crate) fn set_durable(body: &mut Body, data: &Data, slots: SlotSet) {
 fn names(body: &Body, data: &Data) -> bool {
     let versions: &[ashlar_format::Version] = match body {
         Body::Versions(v) => v,
+        Body::Held(h) => &h.versions,
         Body::Part(p) => return p.data.write_id == data.write_id,
         _ => return false,
     };

@@ -13,7 +13,7 @@ pub mod label;
 pub mod record;
 
 pub use ids::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, VersionId, WriteId};
-pub use record::{Body, Checksum, Data, Part, Record, Retention, Upload, UploadState, Version};
+pub use record::{Body, Checksum, Data, Held, Part, Record, Retention, Upload, UploadState, Version};
 
 /// Why bytes could not be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -31,6 +31,21 @@ pub enum Body {
     /// One part of a multipart upload, in a register of its own so that the cost of a part does not
     /// grow with the number of parts.
     Part(Box<Part>),
+    /// A key that a rename holds.
+    Held(Box<Held>),
+}
+
+/// A key that a rename takes its object from, or puts it to (`ashlar_commit::rename`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The versions of the key, newest first; of a destination without any: empty.
+    pub versions: Vec<Version>,
+    /// The attempt that holds it.
+    pub attempt: [u8; 16],
+    /// The id of the upload that decides, beside the destination key.
+    pub upload: [u8; 16],
+    /// `None`: this key is the destination; otherwise it is the source, of a rename to this key.
+    pub to: Option<Vec<u8>>,
 }
 
 /// One version of a key.
@@ -211,6 +226,13 @@ impl Record {
                 w.u8(3);
                 put_part(&mut w, p);
             }
+            Body::Held(h) => {
+                w.u8(4);
+                w.list(&h.versions, put_version);
+                w.raw(&h.attempt);
+                w.raw(&h.upload);
+                w.option(h.to.as_ref(), |w, key| w.bytes(key));
+            }
         }
         w.into_vec()
     }
@@ -234,6 +256,12 @@ impl Record {
             1 => Body::Versions(r.list(get_version)?),
             2 => Body::Upload(Box::new(get_upload(&mut r)?)),
             3 => Body::Part(Box::new(get_part(&mut r)?)),
+            4 => Body::Held(Box::new(Held {
+                versions: r.list(get_version)?,
+                attempt: r.array()?,
+                upload: r.array()?,
+                to: r.option(|r| Ok(r.bytes()?.to_vec()))?,
+            })),
             _ => return Err(Error::Malformed("record body")),
         };
         r.end()?;
@@ -250,6 +278,7 @@ impl Record {
             Body::Tombstone => (&[], &[]),
             Body::Versions(v) => (v, &[]),
             Body::Part(p) => (&[], std::slice::from_ref(p)),
+            Body::Held(h) => (&h.versions, &[]),
             Body::Upload(u) => match &u.state {
                 UploadState::Completing(v) => (std::slice::from_ref(v), &[]),
                 _ => (&[], &[]),

@@ -1,8 +1,8 @@
 //! Records and identities: golden bytes, round trips, and decoders that are fed anything.
 
 use ashlar_format::{
-    Ballot, Body, BucketId, Checksum, Data, Part, Record, RegisterKey, Retention, Space, Upload, UploadState,
-    Version, VersionId, WriteId,
+    Ballot, Body, BucketId, Checksum, Data, Held, Part, Record, RegisterKey, Retention, Space, Upload,
+    UploadState, Version, VersionId, WriteId,
 };
 use proptest::prelude::*;
 
@@ -237,6 +237,15 @@ fn record() -> impl Strategy<Value = Record> {
         Just(Body::Tombstone),
         proptest::collection::vec(version(), 1..4).prop_map(Body::Versions),
         part().prop_map(|p| Body::Part(Box::new(p))),
+        (
+            proptest::collection::vec(version(), 0..3),
+            any::<[u8; 16]>(),
+            any::<[u8; 16]>(),
+            proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)),
+        )
+            .prop_map(|(versions, attempt, upload, to)| {
+                Body::Held(Box::new(Held { versions, attempt, upload, to }))
+            }),
         (any::<i64>(), state, version(), 0u8..6, any::<bool>()).prop_map(
             |(created_ms, state, template, a, c)| {
                 Body::Upload(Box::new(Upload {

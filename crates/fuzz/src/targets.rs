@@ -87,6 +87,12 @@ fn drives() -> Vec<Target> {
                 record(ashlar_format::Body::Tombstone),
                 record(ashlar_format::Body::Versions(vec![version; 2])),
                 record(ashlar_format::Body::Part(Box::new(part))),
+                record(ashlar_format::Body::Held(Box::new(ashlar_format::Held {
+                    versions: Vec::new(),
+                    attempt: [3; 16],
+                    upload: [4; 16],
+                    to: Some(b"key".to_vec()),
+                }))),
             ],
             tokens: &[&[0xff; 9], &[0x80; 8], &[0]],
             run: |b| {

@@ -147,6 +147,11 @@ impl Builtin {
         Ok(Some(seal_newest(&newest, &plain, context)))
     }
 
+    pub(crate) fn rebind(&self, key_id: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
+        let plain = self.open(key_id, sealed, from)?;
+        Ok(seal_newest(&*self.named(key_id)?, &plain, to))
+    }
+
     pub(crate) async fn create(&self, name: &str) -> Result<()> {
         let _turn = self.turn.lock().await;
         {

@@ -25,13 +25,15 @@ mod builtin;
 mod cache;
 mod error;
 mod root;
+mod sealed_root;
 mod secret;
 mod vault;
 mod wrap;
 
 pub use builtin::Builtin;
 pub use error::{Error, Result};
-pub use root::{Root, root_from};
+pub use root::{Root, passphrase_from, root_from};
+pub use sealed_root::seal_root;
 pub use secret::{Secret, random};
 pub use vault::{Vault, VaultSettings};
 pub use wrap::{open, open_bytes, seal, seal_bytes};
@@ -188,6 +190,18 @@ impl Kms {
         match &self.driver {
             Driver::Builtin(b) => b.rewrap(from, to, sealed, context),
             Driver::Vault(v) => v.rewrap(from, to, sealed, context).await,
+        }
+    }
+
+    /// Seals a data key again, for another context.
+    ///
+    /// # Errors
+    /// As [`Kms::open`].
+    pub async fn rebind(&self, key_id: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
+        check_name(key_id)?;
+        match &self.driver {
+            Driver::Builtin(b) => b.rebind(key_id, sealed, from, to),
+            Driver::Vault(v) => v.rebind(key_id, sealed, from, to).await,
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Three forms, of which at most one may be given: 32 bytes as base64, hexadecimal digits or raw in a
 //! file; the same as text; MinIO's `name:base64`, which names the default key too. A file that others can
-//! read is refused. Neither a TPM nor a smart card is used: there is no seal to the machine, and nothing
-//! here pretends that there is.
+//! read is refused. The file may be sealed under a passphrase (`sealed_root`). Neither a TPM nor a smart card
+//! is used: there is no seal to the machine, and nothing here pretends that there is.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroize;
 
-use crate::{Error, Result, Secret, check_name};
+use crate::{Error, Result, Secret, check_name, sealed_root};
 
 /// A root key and the name of the key that MinIO's form gives.
 pub struct Root {
@@ -43,7 +43,7 @@ fn parse(text: &str, origin: &str) -> Result<Secret> {
     Ok(key)
 }
 
-fn from_file(path: &Path) -> Result<Secret> {
+fn from_file(path: &Path, passphrase: impl Fn() -> Result<Option<String>>) -> Result<Secret> {
     use std::os::unix::fs::PermissionsExt as _;
     let origin = path.display().to_string();
     let unreadable =
@@ -62,11 +62,43 @@ fn from_file(path: &Path) -> Result<Secret> {
         return Secret::take(bytes).ok_or_else(|| wrong(&origin));
     }
     let key = match std::str::from_utf8(&bytes) {
+        Ok(text) if text.starts_with(sealed_root::HEAD) => {
+            let mut passphrase = passphrase()?.ok_or_else(|| {
+                Error::Invalid(format!(
+                    "{origin} is sealed: give its passphrase in ASHLAR_KMS_ROOT_KEY_PASSPHRASE, or a file with it in \
+                     ASHLAR_KMS_ROOT_KEY_PASSPHRASE_FILE"
+                ))
+            })?;
+            let key = sealed_root::open_root(text, &passphrase);
+            passphrase.zeroize();
+            key
+        }
         Ok(text) => parse(text, &origin),
         Err(_) => Err(wrong(&origin)),
     };
     bytes.zeroize();
     key
+}
+
+/// The passphrase of a sealed root key: a variable, or the first line of a file that a variable names.
+///
+/// # Errors
+/// [`Error::Invalid`]: both, or a file that cannot be read.
+pub fn passphrase_from(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
+    let get = |name: &str| variable(name).filter(|v| !v.is_empty());
+    match (get("ASHLAR_KMS_ROOT_KEY_PASSPHRASE"), get("ASHLAR_KMS_ROOT_KEY_PASSPHRASE_FILE")) {
+        (Some(_), Some(_)) => Err(Error::Invalid(
+            "a passphrase is given twice: keep one of ASHLAR_KMS_ROOT_KEY_PASSPHRASE and \
+             ASHLAR_KMS_ROOT_KEY_PASSPHRASE_FILE"
+                .to_owned(),
+        )),
+        (given, None) => Ok(given),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|e| Error::Invalid(format!("the passphrase in {path} cannot be read: {e}")))?;
+            Ok(text.lines().next().map(str::to_owned))
+        }
+    }
 }
 
 /// The root key by a file that was named, or else by variables of the environment (`variable` asks for
@@ -96,7 +128,11 @@ pub fn root_from(file: Option<&Path>, variable: impl Fn(&str) -> Option<String>)
         Ok(Root { key: parse(key, origin)?, default: Some(name.to_owned()), origin })
     };
     if let Some(path) = file {
-        return Ok(Some(Root { key: from_file(path)?, default: None, origin: "a file" }));
+        return Ok(Some(Root {
+            key: from_file(path, || passphrase_from(&variable))?,
+            default: None,
+            origin: "a file",
+        }));
     }
     if let Some(mut text) = text {
         let key = parse(&text, "ASHLAR_KMS_ROOT_KEY");
@@ -149,6 +185,18 @@ mod tests {
         assert!(root_from(Some(&path), |_| None).is_err());
         mode(0o600);
         assert!(root_from(Some(&path), |_| None).ok().unwrap().is_some());
+        // Sealed, it needs its passphrase.
+        let key = Secret::generate();
+        std::fs::write(&path, sealed_root::seal_root(&key, "a long passphrase").ok().unwrap()).unwrap();
+        assert!(root_from(Some(&path), |_| None).err().unwrap().to_string().contains("is sealed"));
+        let with =
+            |name: &'static str, value: &'static str| move |n: &str| (n == name).then(|| value.to_owned());
+        let named = with("ASHLAR_KMS_ROOT_KEY_PASSPHRASE", "a long passphrase");
+        assert_eq!(root_from(Some(&path), named).ok().unwrap().unwrap().key.expose(), key.expose());
+        assert!(
+            root_from(Some(&path), with("ASHLAR_KMS_ROOT_KEY_PASSPHRASE", "another passphrase")).is_err()
+        );
+        assert!(root_from(Some(&path), with("ASHLAR_KMS_ROOT_KEY_PASSPHRASE_FILE", "/nowhere")).is_err());
         std::fs::remove_file(&path).unwrap();
     }
 }

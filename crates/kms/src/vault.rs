@@ -185,6 +185,12 @@ impl Vault {
         joined(&self.encrypt(to, &between).await?, wrapped).map(Some)
     }
 
+    pub(crate) async fn rebind(&self, name: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
+        let (text, wrapped) = sealed_parts(sealed)?;
+        let between = self.decrypt(name, text).await?;
+        joined(text, &wrap::seal(&between, &wrap::open(&between, wrapped, from)?, to))
+    }
+
     pub(crate) async fn create(&self, name: &str) -> Result<()> {
         match self.status(name).await {
             Ok(_) => return Err(Error::Exists(name.to_owned())),

@@ -50,6 +50,10 @@ async fn versions_open_what_they_sealed_after_every_restart() {
     assert!(k.rewrap("main", "main", &newest, b"here").await.ok().unwrap().is_none());
     assert!(k.rewrap("main", "main", &second.sealed, b"here").await.ok().unwrap().is_none());
     assert!(k.rewrap("main", "main", &first.sealed, b"there").await.is_err());
+    let bound = k.rebind("main", &first.sealed, b"here", b"there").await.ok().unwrap();
+    assert_eq!(k.open("main", &bound, b"there").await.ok().unwrap().expose(), first.plain.expose());
+    assert!(k.open("main", &bound, b"here").await.is_err());
+    assert!(k.rebind("main", &first.sealed, b"elsewhere", b"there").await.is_err());
     let moved = k.rewrap("main", "other", &first.sealed, b"here").await.ok().unwrap().unwrap();
     assert_eq!(k.open("other", &moved, b"here").await.ok().unwrap().expose(), first.plain.expose());
     let all = k.list_keys("").await.ok().unwrap();

@@ -154,6 +154,10 @@ async fn keys_seal_open_rotate() {
     let new = kms.rewrap("main", "main", &made.sealed, b"here").await.ok().unwrap().unwrap();
     assert!(kms.rewrap("main", "main", &new, b"here").await.ok().unwrap().is_none());
     assert_eq!(kms.open("main", &new, b"here").await.ok().unwrap().expose(), made.plain.expose());
+    let bound = kms.rebind("main", &made.sealed, b"here", b"there").await.ok().unwrap();
+    assert_eq!(kms.open("main", &bound, b"there").await.ok().unwrap().expose(), made.plain.expose());
+    assert!(kms.open("main", &bound, b"here").await.is_err());
+    assert!(kms.rebind("main", &made.sealed, b"elsewhere", b"there").await.is_err());
     assert_eq!(kms.key_status("main").await.ok().unwrap().version, 2);
     let mut bad = made.sealed.clone();
     bad[20] ^= 1;

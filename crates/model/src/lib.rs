@@ -8,6 +8,7 @@
 //! | [`staging`] | data staged before the record, the collector of orphans |
 //! | [`onesync`] | shards inside ACCEPT: overtaken, mended and unknown records |
 //! | [`multipart`] | upload and key as two compare-and-set registers |
+//! | [`rename`] | source, destination and the register of a rename |
 //! | [`renames`] | no decision record: n renames and counting (what not to do) |
 //!
 //! What is checked is what clients can see: an acknowledged, served or answered state is never
@@ -30,6 +31,7 @@ pub mod multipart;
 mod mutants;
 pub mod onesync;
 pub mod register;
+pub mod rename;
 pub mod renames;
 pub mod scopes;
 pub mod staging;

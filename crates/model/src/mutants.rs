@@ -63,6 +63,14 @@ pub enum Mutant {
     NoMark,
     /// The upload is read before the key, not after.
     UploadBeforeKey,
+    /// A reader who finds no register of the rename does not look at the key again.
+    RenameNoSecondLook,
+    /// A writer takes a key back from a rename without aborting it.
+    RenameReleaseOpen,
+    /// A rename is done before its source is gone.
+    RenameDoneEarly,
+    /// The source of a rename is not held.
+    RenameSourceFree,
     /// The commit is n renames; versions are counted.
     CountRenames,
 }
@@ -99,6 +107,10 @@ impl Mutant {
         Mutant::BlindAbort,
         Mutant::NoMark,
         Mutant::UploadBeforeKey,
+        Mutant::RenameNoSecondLook,
+        Mutant::RenameReleaseOpen,
+        Mutant::RenameDoneEarly,
+        Mutant::RenameSourceFree,
         Mutant::CountRenames,
     ];
 }

@@ -2,7 +2,7 @@
 //! every mutant. Sizes are those of the README's table.
 
 use crate::register::Kind;
-use crate::{Limits, Mutant, Report, check, multipart, onesync, register, renames, staging};
+use crate::{Limits, Mutant, Report, check, multipart, onesync, register, rename, renames, staging};
 use std::hash::Hash;
 
 type Run = dyn Fn(&str, Limits) -> Report;
@@ -109,9 +109,37 @@ pub fn small() -> Vec<Setting> {
 
     let m = multipart::Scope { completes: 3, puts: 2, mutant: None };
     all.push(Setting::new("multipart: 3 completes, abort, 2 puts", m));
+    for (name, s) in RENAMES {
+        all.push(Setting::new(format!("rename: {name}"), s));
+    }
     all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
     all
 }
+
+/// Two keys and a third that does not exist.
+const RENAMES: [(&str, rename::Scope); 5] = {
+    let one =
+        rename::Scope { renames: [(0, 1), (1, 0)], count: 1, writers: 0, reader: Some(0), mutant: None };
+    [
+        ("one, both keys written, source read", rename::Scope { writers: 0b11, ..one }),
+        (
+            "one to a new key, destination read",
+            rename::Scope { renames: [(0, 2), (1, 0)], writers: 0b101, reader: Some(2), ..one },
+        ),
+        (
+            "two against each other, both keys written, one read",
+            rename::Scope { count: 2, writers: 0b11, ..one },
+        ),
+        (
+            "one key to two, all written",
+            rename::Scope { renames: [(0, 1), (0, 2)], count: 2, writers: 0b111, ..one },
+        ),
+        (
+            "a chain",
+            rename::Scope { renames: [(0, 1), (1, 2)], count: 2, writers: 0b101, reader: Some(1), ..one },
+        ),
+    ]
+};
 
 /// Larger ones, up to the limit of the run; by hand or at night.
 #[must_use]
@@ -236,6 +264,9 @@ fn mutant(m: Mutant) -> Setting {
         M::AckAtMajority | M::ReadAtMajority => Setting::new(name, onesync::Scope { mutant, reads: 1, ..L5 }),
         M::BlindAbort | M::NoMark | M::UploadBeforeKey => {
             Setting::new(name, multipart::Scope { completes: 2, puts: 1, mutant })
+        }
+        M::RenameNoSecondLook | M::RenameReleaseOpen | M::RenameDoneEarly | M::RenameSourceFree => {
+            Setting::new(name, rename::Scope { mutant, writers: 0b11, ..RENAMES[0].1 })
         }
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }

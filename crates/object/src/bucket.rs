@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ashlar_cluster::{Compare, Control, Txn};
-use ashlar_format::{BucketId, Space};
+use ashlar_format::BucketId;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -317,10 +317,7 @@ impl Store {
             return Err(Error::Conflict);
         };
         let _turn = registry.turn.lock().await;
-        let page = self.inner.backend.list(Space::Object, id, b"", b"", 1).await?;
-        if !page.entries.is_empty() {
-            return Err(Error::BucketNotEmpty);
-        }
+        self.inner.check_empty(id).await?;
         let txn = Txn {
             deletes: vec![format!("{PREFIX}{name}")],
             puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],

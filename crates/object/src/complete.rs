@@ -23,7 +23,7 @@
 //! slept in step 5 could put the version on the key after another went back.
 
 use ashlar_checksum::{Digest, combine_crc, composite};
-use ashlar_format::{Part, Record, RegisterKey, UploadState, Version};
+use ashlar_format::{Body, Part, Record, RegisterKey, Upload, UploadState, Version};
 use futures::{StreamExt, TryStreamExt};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ use crate::backend::{Decision, Failed};
 use crate::bucket::{Bucket, Live, Versioning};
 use crate::conditions::{Conditions, Match};
 use crate::feed::{Cause, Effect, Kind, Ticket};
+use crate::held;
 use crate::lock::{self, Permit};
 use crate::parts::{Kept, kept};
 use crate::put::Committed;
@@ -85,7 +86,7 @@ impl Store {
         let _pass = live.gate.enter().await?;
         let turn = self.inner.upload_lock(id).lock_owned().await;
         let record = self.inner.read_upload(&names).await?;
-        let version = match upload_of(record.as_deref()).map(|u| &u.state) {
+        let version = match held::clients(upload_of(record.as_deref())).map(|u| &u.state) {
             None | Some(UploadState::Aborted) => return Err(Error::NoSuchUpload),
             Some(UploadState::Done(v)) => return Ok(completed(v, &live)),
             Some(UploadState::Completing(v)) => (**v).clone(),
@@ -154,12 +155,12 @@ impl Inner {
         }
         version.id = versions::new_id(live.bucket().versioning, now_ms)?;
         version.modified_ms = now_ms;
-        let key = self.backend.read_register(&names.object).await?;
+        let key = held::read(&self.backend, &names.object).await?;
         versions::check(conditions, versions::of(key.as_ref().map(|r| &r.body)), false)?;
         keep_conditions(&mut version, conditions);
         let fixed = self
-            .set_upload(names, false, |s| {
-                (*s == UploadState::Open).then(|| UploadState::Completing(Box::new(version.clone())))
+            .set_upload(names, false, |u| {
+                (u.state == UploadState::Open).then(|| UploadState::Completing(Box::new(version.clone())))
             })
             .await?;
         if !fixed {
@@ -170,7 +171,7 @@ impl Inner {
 
     /// Back from `Completing` to `Open`. The data stays with the part registers.
     async fn reopen(&self, names: &Names) -> Result<()> {
-        let back = |s: &UploadState| matches!(s, UploadState::Completing(_)).then_some(UploadState::Open);
+        let back = |u: &Upload| matches!(u.state, UploadState::Completing(_)).then_some(UploadState::Open);
         self.set_upload(names, true, back).await.map(|_| ())
     }
 
@@ -208,6 +209,10 @@ impl Inner {
 
     /// Steps 3 to 5. The version answered carries the time under which it is shown.
     async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
+        if held::noted(v).is_some() {
+            self.fill(names, v).await?;
+            return Ok(Outcome::Done(Box::new(v.clone())));
+        }
         let mut ticket = self.intend(names, by).await?;
         let outcome = self.try_on_key(names, v, &mut ticket).await;
         if let (Ok(_), Some((ticket, _))) = (&outcome, ticket) {
@@ -247,6 +252,10 @@ impl Inner {
         let conditions = kept_conditions(v);
         loop {
             let key = self.backend.read_register(&names.object).await?;
+            if let Some(Body::Held(held)) = key.as_ref().map(|r| &r.body) {
+                self.settle_held(&names.object, held).await?;
+                continue;
+            }
             let list = versions::of(key.as_ref().map(|r| &r.body));
             if let Some(there) = list.iter().find(|l| versions::mark(l) == Some(id)) {
                 return Ok(Outcome::Done(Box::new(there.clone())));
@@ -326,7 +335,7 @@ impl Inner {
     }
 
     /// Steps 6 to 8 for a version that is on the key (or was).
-    async fn finish(&self, names: &Names, v: &Version) -> Result<()> {
+    pub(crate) async fn finish(&self, names: &Names, v: &Version) -> Result<()> {
         self.finish_upload(names, v).await?;
         self.unmark(&names.object, names.id()).await
     }
@@ -335,11 +344,18 @@ impl Inner {
     async fn finish_upload(&self, names: &Names, v: &Version) -> Result<()> {
         let record = self.read_upload(names).await?;
         if let Some(UploadState::Completing(fixed)) = upload_of(record.as_deref()).map(|u| &u.state) {
+            // Of a rename: only then may it be forgotten.
+            self.take(names, fixed).await?;
             self.clear_parts(names, Some(fixed)).await?;
             let mut result = versions::clean(v);
             result.parts.clear();
-            let done = |s: &UploadState| {
-                matches!(s, UploadState::Completing(_)).then(|| UploadState::Done(Box::new(result.clone())))
+            if held::noted(fixed).is_some() {
+                // What is renamed keeps its time, but what is answered is kept from now on.
+                result.modified_ms = self.now_ms();
+            }
+            let done = |u: &Upload| {
+                matches!(u.state, UploadState::Completing(_))
+                    .then(|| UploadState::Done(Box::new(result.clone())))
             };
             self.set_upload(names, true, done).await?;
         }
@@ -441,10 +457,7 @@ fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>])
 }
 
 /// The checksum of the whole object from those of its parts.
-fn whole_checksum(
-    upload: &ashlar_format::Upload,
-    found: &[Option<Kept>],
-) -> Result<Option<ashlar_format::Checksum>> {
+fn whole_checksum(upload: &Upload, found: &[Option<Kept>]) -> Result<Option<ashlar_format::Checksum>> {
     let Some(algorithm) = number_algorithm(upload.checksum_algorithm) else { return Ok(None) };
     let mut digests = Vec::with_capacity(found.len());
     for f in found.iter().flatten() {

@@ -63,6 +63,9 @@ pub enum Error {
     /// The version is locked (403 AccessDenied).
     #[error("the version is protected by object lock")]
     Locked,
+    /// A rename with the same token was made of another key (400 IdempotencyParameterMismatch).
+    #[error("the token was used for another rename")]
+    TokenReused,
     /// No such upload, or it was aborted or completed (404 NoSuchUpload).
     #[error("no such upload")]
     NoSuchUpload,

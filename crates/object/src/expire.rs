@@ -9,6 +9,7 @@ use ashlar_format::{RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 
 use crate::bucket::Versioning;
+use crate::held;
 use crate::lock::{Permit, keeps};
 use crate::store::By;
 use crate::summary;
@@ -85,7 +86,8 @@ impl Store {
         }
         let from = from.max(prefix.as_bytes().to_vec());
         let limit = limit.clamp(1, MAX_LOOK);
-        let page = self.inner.backend.list(Space::Object, bucket.id, prefix.as_bytes(), &from, limit).await?;
+        let page = held::list(&self.inner.backend, Space::Object, bucket.id, prefix.as_bytes(), &from, limit)
+            .await?;
         let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
         let next = page.entries.last().filter(|_| page.truncated).map(|(key, _)| text(key));
         let keys = page.entries.iter().filter_map(|(key, summary)| {
@@ -103,7 +105,7 @@ impl Store {
     pub async fn look<R>(&self, bucket: &str, key: &str, f: impl FnOnce(&Found<'_>) -> R) -> Result<R> {
         let bucket = self.bucket(bucket)?;
         let register = self.inner.object_key(&bucket, key)?;
-        let record = self.inner.backend.read_register(&register).await?;
+        let record = held::read(&self.inner.backend, &register).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         Ok(self.show(list, &bucket, f))
     }
@@ -138,7 +140,7 @@ impl Store {
         // Bounded: each turn but the last removes a version or covers the current one.
         loop {
             let bucket = live.bucket();
-            let record = self.inner.backend.read_register(&register).await?;
+            let record = held::read(&self.inner.backend, &register).await?;
             let list = versions::of(record.as_ref().map(|r| &r.body));
             if list.is_empty() {
                 return Ok(total);

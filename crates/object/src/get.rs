@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::backend::Reader;
 use crate::bucket::Versioning;
+use crate::held;
 use crate::seal::{self, ContentKey, Sealed};
 use crate::sealing::{Unsealing, stored_range};
 use crate::store::Inner;
@@ -58,7 +59,7 @@ impl Store {
     pub async fn get(&self, bucket: &str, key: &str, version: Option<VersionId>) -> Result<Object> {
         let bucket = self.bucket(bucket)?;
         let key = self.inner.object_key(&bucket, key)?;
-        let record = self.inner.backend.read_register(&key).await?;
+        let record = held::read(&self.inner.backend, &key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         let index = find(list, version)?;
         let sealed = Sealed::of(&list[index].meta)?;

@@ -12,6 +12,7 @@
 //! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
 //! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
 //! | `append` | parts that are put behind what is there |
+//! | `rename`, `held` | a key under another name; keys in the hands of a rename |
 //! | `expire` | what lifecycle rules need: a look without records, removal of what is due |
 //! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
 //! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
@@ -40,12 +41,14 @@ mod expire;
 pub mod feed;
 mod gate;
 mod get;
+mod held;
 mod list;
 mod listing;
 mod lock;
 mod memory;
 mod parts;
 mod put;
+mod rename;
 mod reseal;
 mod seal;
 mod sealing;
@@ -78,6 +81,7 @@ pub use list::{
 };
 pub use parts::{PartEntry, PartListing, PartPut, PartSpec};
 pub use put::{Committed, Put, PutSpec, Sums, VersionSpec};
+pub use rename::RenameSpec;
 pub use seal::{Cipher, ContentKey, MAX_ENVELOPE, Seal, Sealed};
 pub use store::{Options, Store};
 pub use sweep::Swept;

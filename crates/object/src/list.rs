@@ -7,6 +7,7 @@ use ashlar_format::{BucketId, Record, RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
+use crate::held;
 use crate::listing::{Item, Walk, group, start, walk};
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, number_algorithm, storage_class};
@@ -359,7 +360,7 @@ fn text(key: &[u8]) -> String {
 impl Inner {
     async fn read_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Record>>> {
         let group = self.backend.group_of(bucket, key);
-        self.backend.read_register(&RegisterKey::new(group, Space::Object, bucket, key)).await
+        held::read(&self.backend, &RegisterKey::new(group, Space::Object, bucket, key)).await
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use crate::Result;
 use crate::backend::Backend;
+use crate::held;
 
 /// Registers asked for at once when keys may be rolled up: most pages of folders need no more.
 const SMALL: usize = 64;
@@ -79,7 +80,7 @@ pub(crate) async fn walk<T>(
     let mut window =
         if walk.delimiter.is_empty() { (walk.max + 1).clamp(16, LARGE) } else { SMALL.min(walk.max + 16) };
     loop {
-        let page = backend.list(walk.space, walk.bucket, prefix, &from, window).await?;
+        let page = held::list(backend, walk.space, walk.bucket, prefix, &from, window).await?;
         let mut rest = &page.entries[..];
         let mut behind = None;
         while let Some(((key, summary), more)) = rest.split_first() {

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use crate::backend::Decision;
 use crate::body::Intake;
 use crate::bucket::Live;
+use crate::held;
 use crate::put::{PutSpec, Sums};
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::store::Inner;
@@ -123,7 +124,7 @@ impl Kept {
     }
 }
 
-fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
+pub(crate) fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
     let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
     let checksum = seal::join(k.nonce, k.checksum.clone());
     // Only for the summary when there is no data.
@@ -215,7 +216,7 @@ impl Store {
         let record = self.inner.read_upload(&names).await?;
         let open =
             |u: &&ashlar_format::Upload| matches!(u.state, UploadState::Open | UploadState::Completing(_));
-        let upload = upload_of(record.as_deref()).filter(open).ok_or(Error::NoSuchUpload)?;
+        let upload = held::clients(upload_of(record.as_deref())).filter(open).ok_or(Error::NoSuchUpload)?;
         let max = max_parts.min(MAX_PAGE);
         let mut listing = PartListing {
             parts: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
 use ashlar_erasure_set::Sets;
-use ashlar_format::{DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
+use ashlar_format::{Body, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
 use ashlar_machine::{Clock, SystemClock};
 use parking_lot::Mutex;
 
@@ -203,7 +203,7 @@ impl Inner {
         let ticket = self.feed.intend(&bucket, key.key(), by.version, by.cause).await?;
         let mut settled: Vec<UploadId> = Vec::new();
         loop {
-            let mut unsettled = None;
+            let (mut unsettled, mut held) = (None, None);
             let counts = self.usage.counts(key.bucket());
             let mut difference = Difference::default();
             let turn = match &ticket {
@@ -213,6 +213,10 @@ impl Inner {
             let result = self
                 .backend
                 .update(key, staged, |old| {
+                    if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                        held = Some(by.clone());
+                        return Decision::Refuse(Error::Busy);
+                    }
                     let list = versions::of(old.map(|r| &r.body));
                     match decide(list, &bucket) {
                         Err(e) => Decision::Refuse(e),
@@ -236,6 +240,11 @@ impl Inner {
                     }
                 })
                 .await;
+            if let (Err(Failed::Refused(_)), Some(held)) = (&result, held) {
+                drop(turn);
+                self.settle_held(key, &held).await?;
+                continue;
+            }
             match (result, unsettled) {
                 (Ok((out, effect)), _) => {
                     if counts {

@@ -3,12 +3,14 @@
 //! | byte | object | upload | part |
 //! |---|---|---|---|
 //! | format u8 = 1, kind u8 | 1 | 2 | 3 |
-//! | | flags u8 (bit 0: delete marker, bit 1: known to be the only version) | state u8 (0 open, 1 completing, 2 done, 3 aborted) | number u16 |
+//! | | flags u8 (bit 0: delete marker, bit 1: known to be the only version) | state u8 (0 open, 1 completing, 2 done, 3 aborted, 4 a rename) | number u16 |
 //! | | size var | created i64 | size var |
 //! | | md5 16 | checksum u8 | md5 16 |
 //! | | parts count u16 | class bytes | modified i64 |
 //! | | modified i64 | | checksum u8, value bytes |
 //! | | checksum u8, class bytes, owner bytes if it has one | | |
+//!
+//! Kind 4: a key that a rename holds; then its summary as an object, if it has versions.
 //!
 //! Checksum u8: algorithm as in the record, 0 none, plus 128 for composite. Class: the storage class,
 //! empty for STANDARD. A tombstone has no summary at all. Invariant: the summary is a function of the
@@ -19,9 +21,14 @@ use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::{Checksum, Part, Upload, UploadState, Version};
 use bytes::Bytes;
 
+use crate::held;
 use crate::types::{ETag, number_algorithm, storage_class};
 
 const FORMAT: u8 = 1;
+/// Kind of a key that a rename holds.
+const HELD: u8 = 4;
+/// State of a rename that is not done.
+pub(crate) const RENAME: u8 = 4;
 /// Longest storage class kept; longer ones are shown as STANDARD by lists.
 const MAX_CLASS: usize = 64;
 /// Longest owner kept; those of longer names are shown as the bucket's.
@@ -102,6 +109,7 @@ pub(crate) fn of_upload(u: &Upload) -> Bytes {
     w.u8(FORMAT);
     w.u8(2);
     w.u8(match u.state {
+        UploadState::Open | UploadState::Completing(_) if held::noted(&u.template).is_some() => RENAME,
         UploadState::Open => 0,
         UploadState::Completing(_) => 1,
         UploadState::Done(_) => 2,
@@ -111,6 +119,17 @@ pub(crate) fn of_upload(u: &Upload) -> Bytes {
     w.u8(checksum_byte(u.checksum_algorithm, u.checksum_composite));
     put_class(&mut w, &u.template.meta);
     Bytes::from(w.into_vec())
+}
+
+/// The summary of a key that a rename holds, which has these versions.
+pub(crate) fn of_held(versions: &[Version]) -> Bytes {
+    let before = versions.first().map_or(Bytes::new(), |v| of_version(v, versions.len() == 1));
+    Bytes::from([&[FORMAT, HELD], &before[..]].concat())
+}
+
+/// The summary is of a key that a rename holds.
+pub(crate) fn is_held(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[FORMAT, HELD])
 }
 
 /// The summary of a part.

@@ -11,6 +11,7 @@ use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
 use crate::bucket::{GONE, Live, control_error};
+use crate::held;
 use crate::store::Inner;
 use crate::upload::{Names, split, upload_of};
 use crate::{Result, Store, summary};
@@ -115,6 +116,12 @@ impl Inner {
             Some(UploadState::Aborted) => {
                 swept.parts += self.clear_parts(names, None).await?;
                 self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+                swept.forgotten += 1;
+            }
+            // Nobody is at work on it: it has no other trace than the keys that it holds, and these are
+            // freed by whoever meets them.
+            Some(UploadState::Open) if held::noted_upload(record.as_deref()) => {
+                self.discard(names).await?;
                 swept.forgotten += 1;
             }
             Some(UploadState::Open) | None => {}

@@ -13,6 +13,7 @@ use futures::StreamExt;
 use crate::backend::Decision;
 use crate::bucket::{Bucket, Live};
 use crate::complete::Outcome;
+use crate::held;
 use crate::put::{Committed, VersionSpec};
 use crate::seal::{self, Cipher, Hiding, Sealed};
 use crate::store::Inner;
@@ -152,11 +153,11 @@ impl Inner {
         &self,
         names: &Names,
         moved: bool,
-        mut to: impl FnMut(&UploadState) -> Option<UploadState>,
+        mut to: impl FnMut(&Upload) -> Option<UploadState>,
     ) -> Result<bool> {
         let done = self.backend.update(&names.upload, None, |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
-            let Some(state) = to(&upload.state) else { return Decision::Keep(false) };
+            let Some(state) = to(upload) else { return Decision::Keep(false) };
             let next = Upload { state, ..upload.clone() };
             let summary = summary::of_upload(&next);
             Decision::Write { body: Body::Upload(Box::new(next)), summary, moved, out: true }
@@ -301,7 +302,8 @@ impl Store {
         let live = self.inner.registry.live(bucket)?;
         let names = self.inner.names(&live.bucket(), key, id)?;
         let record = self.inner.read_upload(&names).await?;
-        let Some(upload) = upload_of(record.as_deref()).filter(|u| u.state == UploadState::Open) else {
+        let upload = held::clients(upload_of(record.as_deref()));
+        let Some(upload) = upload.filter(|u| u.state == UploadState::Open) else {
             return Err(Error::NoSuchUpload);
         };
         let sealed = Sealed::of(&upload.template.meta)?;
@@ -320,6 +322,8 @@ impl Store {
         let _pass = live.gate.enter().await?;
         let lock = self.inner.upload_lock(id);
         let _turn = lock.lock().await;
+        let record = self.inner.read_upload(&names).await?;
+        held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
         self.inner.abort(&names).await
     }
 }
@@ -341,7 +345,7 @@ impl Inner {
             Some(UploadState::Aborted) => true,
         };
         if !known_aborted {
-            let open = |s: &UploadState| (*s == UploadState::Open).then_some(UploadState::Aborted);
+            let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
             self.set_upload(names, false, open).await?;
         }
         self.clear_parts(names, None).await?;

@@ -313,6 +313,7 @@ fn operation(op: Operation, method: &Method) -> String {
     let what = match op {
         Op::WebsiteRequest => return format!("WEBSITE.{method}.OBJECT"),
         Op::CopyObject => return "REST.COPY.OBJECT".into(),
+        Op::RenameObject => return "REST.RENAME.OBJECT".into(),
         Op::UploadPartCopy => return "REST.COPY.PART".into(),
         Op::DeleteObjects => "MULTI_OBJECT_DELETE",
         Op::GetObject | Op::HeadObject | Op::PutObject | Op::DeleteObject | Op::PostObject => "OBJECT",

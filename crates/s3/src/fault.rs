@@ -74,6 +74,7 @@ codes! {
     NO_SUCH_PUBLIC_ACCESS_BLOCK 404 "NoSuchPublicAccessBlockConfiguration" "The public access block configuration was not found.";
     INVALID_TOKEN 400 "InvalidToken" "The provided token is malformed or otherwise not valid. It may have been revoked, or belong to another access key: ask for new temporary credentials.";
     INVALID_URI 400 "InvalidURI" "Couldn't parse the specified URI.";
+    IDEMPOTENCY_MISMATCH 400 "IdempotencyParameterMismatch" "Parameters on this idempotent request are inconsistent with parameters used in previous request(s).";
     INVALID_WRITE_OFFSET 400 "InvalidWriteOffset" "The write offset value that you specified does not match the current object size.";
     KEY_TOO_LONG 400 "KeyTooLongError" "Your key is too long: at most 1024 bytes of UTF-8.";
     INVALID_RETENTION_PERIOD 400 "InvalidRetentionPeriod" "The retention period is not valid.";

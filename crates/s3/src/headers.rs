@@ -210,7 +210,7 @@ pub fn refuse_others(headers: &HeaderMap, owner: &str) -> Outcome<()> {
         let Some(rest) = n.strip_prefix("x-amz-") else { continue };
         let what = match rest {
             "write-offset-bytes" => "Appending to objects",
-            "rename-source" => "Renaming objects",
+            "rename-source" => "Renaming objects without ?renameObject",
             "if-match-last-modified-time" | "if-match-size" => "Conditions of directory buckets",
             "storage-class" => {
                 class(headers)?;

@@ -33,7 +33,7 @@ operations! {
     ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, GetBucketVersioning,
     PutBucketVersioning, GetBucketTagging, PutBucketTagging, DeleteBucketTagging, GetBucketAcl,
     PutBucketAcl, ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, DeleteObjects,
-    PostObject, GetObject, HeadObject, PutObject, CopyObject, DeleteObject, GetObjectAttributes,
+    PostObject, GetObject, HeadObject, PutObject, CopyObject, RenameObject, DeleteObject, GetObjectAttributes,
     GetObjectTagging, PutObjectTagging, DeleteObjectTagging, GetObjectAcl, PutObjectAcl,
     CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
     ListParts, GetBucketPolicy, PutBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus,
@@ -85,22 +85,22 @@ const UNSET: [&str; 7] = [
 ];
 
 /// Subresources of objects that AWS has and this server has not.
-const OBJECT_MISSING: [(&str, &str); 9] = [
+const OBJECT_MISSING: [(&str, &str); 8] = [
     ("annotation", "Object annotations (?annotation)"),
     ("annotations", "Object annotations (?annotations)"),
     ("encryption", "Object encryption (?encryption)"),
     ("lambdaArn", "Object lambda (?lambdaArn)"),
     ("object-lock", "Object lock (?object-lock)"),
-    ("renameObject", "Renaming objects (?renameObject)"),
     ("restore", "Restoring archived objects (?restore)"),
     ("select", "S3 Select (SelectObjectContent)"),
     ("torrent", "Object torrents (?torrent)"),
 ];
 
 /// Query parameters that some operation here knows.
-const KNOWN: [&str; 55] = [
+const KNOWN: [&str; 56] = [
     "cors",
     "lifecycle",
+    "renameObject",
     "logging",
     "website",
     "encryption",
@@ -242,6 +242,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         (&Method::PUT, 2) if has("acl") => Op::PutObjectAcl,
         (&Method::PUT, 2) if has("retention") => Op::PutObjectRetention,
         (&Method::PUT, 2) if has("legal-hold") => Op::PutObjectLegalHold,
+        (&Method::PUT, 2) if has("renameObject") => Op::RenameObject,
         (&Method::PUT, 2) if plain(target) && copy => Op::CopyObject,
         (&Method::PUT, 2) if plain(target) => Op::PutObject,
         (&Method::POST, 2) if has("uploads") => Op::CreateMultipartUpload,

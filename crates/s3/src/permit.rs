@@ -28,7 +28,7 @@ use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 use crate::operation::Operation;
-use crate::ops::{Call, Context, bucket_policy, copy};
+use crate::ops::{Call, Context, bucket_policy, copy, rename};
 use crate::parsed::Features;
 use crate::target::Query;
 use crate::witness::{Ruling, Slot};
@@ -363,6 +363,13 @@ impl Call {
             let need = Need { action, bucket: &from.bucket, key: &from.key, version: version.as_deref() };
             self.permit(cx, &need).await?;
         }
+        if op == Operation::RenameObject {
+            // What is renamed is read there and gone afterwards.
+            let from = rename::source(self)?;
+            for action in [Action::GetObject, Action::DeleteObject] {
+                self.permit(cx, &Need { action, bucket: &self.bucket, key: &from, version: None }).await?;
+            }
+        }
         if anonymous && self.query.iter().any(|(name, _)| name.starts_with("response-")) {
             return Err(Fault::with(
                 Code::INVALID_REQUEST,
@@ -448,7 +455,8 @@ fn action(op: Operation, versioned: bool) -> Option<Action> {
         Op::GetObject | Op::HeadObject => A::GetObject,
         Op::GetObjectAttributes if versioned => A::GetObjectVersionAttributes,
         Op::GetObjectAttributes => A::GetObjectAttributes,
-        Op::PutObject | Op::CopyObject | Op::CreateMultipartUpload | Op::UploadPart => A::PutObject,
+        Op::PutObject | Op::CopyObject | Op::RenameObject => A::PutObject,
+        Op::CreateMultipartUpload | Op::UploadPart => A::PutObject,
         Op::UploadPartCopy | Op::CompleteMultipartUpload => A::PutObject,
         Op::DeleteObject if versioned => A::DeleteObjectVersion,
         Op::DeleteObject => A::DeleteObject,
@@ -554,6 +562,7 @@ mod tests {
                 let cannot = [
                     "PutObject",
                     "CopyObject",
+                    "RenameObject",
                     "UploadPart",
                     "CreateMultipart",
                     "Complete",

@@ -156,7 +156,8 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
     }
 }
 
-fn finish(output: &Output, outcome: Outcome) -> ExitCode {
+/// Says what went wrong; the exit code.
+pub fn finish(output: &Output, outcome: Outcome) -> ExitCode {
     let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -90,10 +90,15 @@ impl Shared {
         }
     }
 
+    /// Which turn is that of a key.
+    fn place(i: &Intent) -> usize {
+        let hash = ashlar_checksum::key_hash(i.key.as_bytes()) ^ u64::from(i.bucket_id.0[0]);
+        (hash % TURNS as u64) as usize
+    }
+
     /// The turn of a key.
     pub(super) async fn turn(&self, i: &Intent) -> OwnedMutexGuard<()> {
-        let hash = ashlar_checksum::key_hash(i.key.as_bytes()) ^ u64::from(i.bucket_id.0[0]);
-        self.turns[(hash % TURNS as u64) as usize].clone().lock_owned().await
+        self.turns[Shared::place(i)].clone().lock_owned().await
     }
 }
 
@@ -115,6 +120,23 @@ impl Ticket {
             What::Watched(_) => None,
             What::Recorded(_, intent) => Some(self.shared.turn(intent).await),
         }
+    }
+
+    /// The turns of the keys of two changes that are made at once.
+    pub async fn turns(a: Option<&Ticket>, b: Option<&Ticket>) -> Vec<OwnedMutexGuard<()>> {
+        let recorded = |t: &Ticket| match &t.what {
+            What::Watched(_) => None,
+            What::Recorded(_, intent) => Some((Shared::place(intent), t.shared.clone())),
+        };
+        let mut places: Vec<_> = [a, b].into_iter().flatten().filter_map(recorded).collect();
+        // In the order that all keep, and each once.
+        places.sort_by_key(|(place, _)| *place);
+        places.dedup_by_key(|(place, _)| *place);
+        let mut turns = Vec::with_capacity(2);
+        for (place, shared) in places {
+            turns.push(shared.turns[place].clone().lock_owned().await);
+        }
+        turns
     }
 
     /// The change was made.

@@ -270,7 +270,7 @@ async fn find_out(living: &Living, shared: &Shared, id: u64) -> Result<()> {
     let _turn = shared.turn(&intent).await;
     let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
-    let record = shared.backend.read_register(&key).await?;
+    let record = crate::held::read(&shared.backend, &key).await?;
     let list = versions::of(record.as_ref().map(|r| &r.body));
     let effect = effect(&intent, list, versioning);
     shared.settle(id, effect.map(|e| change(&intent, e)));
@@ -312,6 +312,8 @@ fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect
             };
             meant.filter(|v| !v.delete_marker).map(|v| Effect::of(kind, v, versioning))
         }
+        // What is renamed keeps its time.
+        Kind::Rename => newest.filter(|v| !v.delete_marker).map(|v| Effect::of(kind, v, versioning)),
         _ => newest.filter(|v| !v.delete_marker).filter(fresh).map(|v| Effect::of(kind, v, versioning)),
     }
 }

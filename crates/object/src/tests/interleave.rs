@@ -59,7 +59,7 @@ fn run(calls: &mut [Option<Call>], rng: &mut Rng, stop: usize) -> Vec<Option<Tol
     out
 }
 
-fn block<F: Future>(f: F) -> F::Output {
+pub(super) fn block<F: Future>(f: F) -> F::Output {
     let mut f = Box::pin(f);
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..1_000_000 {

@@ -13,6 +13,7 @@
 //! | `usage` | limits of buckets hold, and what is counted is there |
 //! | `expire` | what lifecycle removes |
 //! | `feed` | nothing that was done is missing from the change feed |
+//! | `rename` | a key has another name, at once for everybody |
 //! | `append` | what is appended is there once |
 //! | `basic` | what S3 promises of single operations |
 
@@ -25,6 +26,7 @@ mod interleave;
 mod lock;
 mod race;
 mod random;
+mod rename;
 mod s3model;
 mod seal;
 mod upload;

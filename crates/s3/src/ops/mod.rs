@@ -23,6 +23,7 @@ pub mod multipart;
 pub mod notification;
 pub mod post;
 pub mod put;
+pub mod rename;
 pub mod tagging;
 pub mod unset;
 pub mod website;
@@ -96,7 +97,8 @@ pub struct Call {
 
 /// Operations that may take minutes, because they move whole objects.
 pub fn is_long(op: Operation) -> bool {
-    matches!(op, Operation::CopyObject | Operation::UploadPartCopy | Operation::CompleteMultipartUpload)
+    use Operation as Op;
+    matches!(op, Op::CopyObject | Op::RenameObject | Op::UploadPartCopy | Op::CompleteMultipartUpload)
 }
 
 /// A successful answer.
@@ -365,6 +367,7 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
                 Err(_) => fault,
             }
         }
+        Error::TokenReused => Fault::new(Code::IDEMPOTENCY_MISMATCH),
         Error::NoSuchUpload => Fault::new(Code::NO_SUCH_UPLOAD),
         Error::InvalidPart(number) => Fault::new(Code::INVALID_PART).element("PartNumber", number.to_string()),
         Error::InvalidPartOrder => Fault::new(Code::INVALID_PART_ORDER),
@@ -443,6 +446,7 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::ListObjectVersions => Box::pin(list::list_versions(cx, call)).await,
         Op::ListMultipartUploads => Box::pin(list::list_uploads(cx, call)).await,
         Op::DeleteObjects => Box::pin(delete::delete_objects(cx, call)).await,
+        Op::RenameObject => Box::pin(rename::rename_object(cx, call)).await,
         Op::CopyObject => Box::pin(copy::copy_object(cx, call)).await,
         Op::GetObjectAttributes => Box::pin(attributes::get_attributes(cx, call)).await,
         Op::GetObjectTagging => Box::pin(tagging::get_object(cx, call)).await,

@@ -353,6 +353,28 @@ pub async fn rewrap(
     Ok(Some(envelope.text()))
 }
 
+/// An envelope for the same content key, of an object that gets another key of its bucket. A customer's
+/// key would have to come with the request, and does not.
+pub async fn rename(
+    cx: &Context,
+    (bucket, from, to): (&str, &str, &str),
+    sealed: &Sealed,
+) -> Outcome<String> {
+    let mut envelope = envelope(sealed)?;
+    if envelope.kind == Kind::Customer {
+        return Err(Fault::with(
+            Code::INVALID_REQUEST,
+            "Objects that are encrypted with a key of the customer (SSE-C) cannot be renamed. Copy the object and delete it.",
+        ));
+    }
+    let id = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, to))?.id;
+    let old = context(id, from, &envelope.context);
+    let new = context(id, to, &envelope.context);
+    envelope.sealed =
+        kms(cx)?.rebind(&envelope.key_id, &envelope.sealed, &old, &new).await.map_err(of_kms)?;
+    Ok(envelope.text())
+}
+
 /// How a copy is encrypted: shares the data if that is possible, else a fresh key. `another_sum`: a checksum
 /// is asked for, which may need the data.
 pub async fn for_copy(

@@ -125,6 +125,31 @@ fn what_is_refused() {
 }
 
 #[test]
+fn a_renamed_object_stays_encrypted() {
+    let (s, ..) = encrypting(true);
+    let body = noise(150_000, 5);
+    let rename = |from: &str, to: &str| {
+        s.req("PUT", &format!("/b-1/{to}")).q("renameObject", "").header("x-amz-rename-source", from).send()
+    };
+    let context = STANDARD.encode("{\"team\":\"a\"}");
+    s.req("PUT", "/b-1/s3").header(SSE, "AES256").body(&body).send().expect(200);
+    let kms = s.req("PUT", "/b-1/kms").header(SSE, "aws:kms").header(KEY_ID, "arn:aws:kms:other");
+    kms.header("x-amz-server-side-encryption-context", context.clone()).body(&body).send().expect(200);
+    for (kind, of) in [("AES256", "s3"), ("aws:kms", "kms")] {
+        let before = s.req("HEAD", &format!("/b-1/{of}")).send().expect(200);
+        rename(of, &format!("{of}-new")).expect(200);
+        let got = s.get(&format!("/b-1/{of}-new")).expect(200);
+        assert!(got.body == body && got.header(SSE) == Some(kind));
+        assert_eq!((got.header("etag"), got.header(KEY_ID)), (before.header("etag"), before.header(KEY_ID)));
+        let range = s.req("GET", &format!("/b-1/{of}-new")).header("range", "bytes=65530-65540").send();
+        assert_eq!(range.expect(206).body, body[65530..65541]);
+    }
+    s.req("PUT", "/b-1/c").with(1).body(&body).send().expect(200);
+    rename("c", "c-new").refused(400, "InvalidRequest");
+    s.req("GET", "/b-1/c").with(1).send().expect(200);
+}
+
+#[test]
 fn sse_c() {
     let (s, ..) = encrypting(true);
     let body = noise(200_000, 2);

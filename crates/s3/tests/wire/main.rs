@@ -15,5 +15,6 @@ mod objects;
 mod parsing;
 mod permissions;
 mod pitfalls;
+mod rename;
 mod sts;
 mod uploads;

@@ -343,6 +343,7 @@ const ROUTES: &[Row] = &[
     ("PutObjectAcl", "PUT", "/b-1/k", &[("acl", ""), V], &[("x-amz-acl", "private")], "", &[("s3:PutObjectVersionAcl", OBJECT)]),
     ("CreateMultipartUpload", "POST", "/b-1/k", &[("uploads", "")], &[], "", &[("s3:PutObject", OBJECT)]),
     ("UploadPart", "PUT", "/b-1/k", &[("partNumber", "1"), ("uploadId", "none")], &[], "x", &[("s3:PutObject", OBJECT)]),
+    ("RenameObject", "PUT", "/b-1/k", &[("renameObject", "")], &[("x-amz-rename-source", "k")], "", &[("s3:PutObject", OBJECT), ("s3:GetObject", OBJECT), ("s3:DeleteObject", OBJECT)]),
     ("UploadPartCopy", "PUT", "/b-1/k", &[("partNumber", "1"), ("uploadId", "none")], &[("x-amz-copy-source", "b-2/k")], "", &[("s3:PutObject", OBJECT), ("s3:GetObject", "arn:aws:s3:::b-2/k")]),
     ("CompleteMultipartUpload", "POST", "/b-1/k", &[("uploadId", "none")], &[], "<CompleteMultipartUpload/>", &[("s3:PutObject", OBJECT)]),
     ("AbortMultipartUpload", "DELETE", "/b-1/k", &[("uploadId", "none")], &[], "", &[("s3:AbortMultipartUpload", OBJECT)]),

@@ -1,0 +1,231 @@
+//! Keys in the hands of a rename: what they are for readers, and how writers get them free
+//! (`ashlar_commit::rename`, and `rename` for how they come to be held).
+//!
+//! Invariants: whoever reads the register of a key reads it here, or knows what to do when it is held; a
+//! held key is never changed before its rename is known over.
+
+use std::sync::Arc;
+
+use ashlar_commit::rename::{Holds, Settle, read as holds, settle};
+use ashlar_commit::upload::Upload as Stands;
+use ashlar_format::{Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version};
+use bytes::Bytes;
+
+use crate::backend::{Backend, Decision, Page};
+use crate::store::Inner;
+use crate::types::UploadId;
+use crate::upload::{Names, upload_of};
+use crate::usage::Difference;
+use crate::{Error, Result, summary, versions};
+
+/// In the metadata of the upload of a rename: the source key.
+const SOURCE: &str = ":rename";
+/// Beside it: the attempt, in hexadecimal.
+const ATTEMPT: &str = ":attempt";
+/// Looks at a key that a rename holds, at most: each but the last met another attempt.
+const LOOKS: usize = 64;
+
+/// Notes on the version of an upload that it is a rename's.
+pub(crate) fn note(v: &mut Version, source: &str, attempt: [u8; 16]) {
+    v.meta.push((SOURCE.to_owned(), source.to_owned()));
+    v.meta.push((ATTEMPT.to_owned(), UploadId(attempt).to_string()));
+}
+
+/// The source key and the attempt, if the version is a rename's.
+pub(crate) fn noted(v: &Version) -> Option<(&str, [u8; 16])> {
+    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
+    Some((get(SOURCE)?, UploadId::parse(get(ATTEMPT)?)?.0))
+}
+
+/// The upload in a register is a rename's.
+pub(crate) fn noted_upload(record: Option<&Record>) -> bool {
+    upload_of(record).is_some_and(|u| noted(&u.template).is_some())
+}
+
+/// An upload that is not a rename's.
+pub(crate) fn clients(upload: Option<&Upload>) -> Option<&Upload> {
+    upload.filter(|u| noted(&u.template).is_none())
+}
+
+/// The key whose rename a record is about.
+fn destination<'a>(key: &'a RegisterKey, held: &'a Held) -> &'a [u8] {
+    held.to.as_deref().unwrap_or(key.key())
+}
+
+/// The register of the rename that holds a key.
+fn upload_key(backend: &Backend, key: &RegisterKey, held: &Held) -> RegisterKey {
+    let to = destination(key, held);
+    let stem = [to, &[0], &held.upload[..]].concat();
+    RegisterKey::new(backend.group_of(key.bucket(), to), Space::Upload, key.bucket(), &stem)
+}
+
+/// Where this attempt stands; `None`: it is not known any more.
+fn stands(record: Option<&Record>, attempt: [u8; 16]) -> Option<Stands<&Version>> {
+    let upload = upload_of(record).filter(|u| noted(&u.template).is_some_and(|(_, a)| a == attempt))?;
+    Some(match &upload.state {
+        UploadState::Open => Stands::Open,
+        UploadState::Completing(v) => Stands::Completing(v),
+        UploadState::Done(v) => Stands::Done(v),
+        UploadState::Aborted => Stands::Aborted,
+    })
+}
+
+/// A record that says what a held key is.
+fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
+    let body = Body::Versions(list);
+    let some = matches!(&body, Body::Versions(l) if !l.is_empty());
+    some.then(|| Arc::new(Record { seq: held.seq, parent: held.parent, body }))
+}
+
+/// Reads the register of a key, as it is for clients: never held.
+pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
+    let record = backend.read_register(key).await?;
+    match record {
+        Some(r) if matches!(r.body, Body::Held(_)) => resolve(backend, key, r).await,
+        other => Ok(other),
+    }
+}
+
+async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Result<Option<Arc<Record>>> {
+    let mut record = first;
+    // The attempt that is not known any more, once one was met.
+    let mut unknown = None;
+    for _ in 0..LOOKS {
+        let Body::Held(held) = &record.body else { return Ok(Some(record)) };
+        if unknown == Some(held.attempt) {
+            return Ok(record_of(&record, held.versions.clone()));
+        }
+        let upload = backend.read_register(&upload_key(backend, key, held)).await?;
+        let stands = stands(upload.as_deref(), held.attempt);
+        match (holds(stands.as_ref()), stands) {
+            (Holds::After, Some(Stands::Completing(v))) => {
+                let list = if held.to.is_some() { Vec::new() } else { vec![versions::clean(v)] };
+                return Ok(record_of(&record, list));
+            }
+            (Holds::Before | Holds::After, _) => return Ok(record_of(&record, held.versions.clone())),
+            (Holds::Again, _) => {
+                unknown = Some(held.attempt);
+                match backend.read_register(key).await? {
+                    Some(again) => record = again,
+                    None => return Ok(None),
+                }
+            }
+        }
+    }
+    Err(Error::Busy)
+}
+
+/// Lists registers; of keys, what clients may see of them: none is held.
+pub(crate) async fn list(
+    backend: &Backend,
+    space: Space,
+    bucket: BucketId,
+    prefix: &[u8],
+    from: &[u8],
+    limit: usize,
+) -> Result<Page> {
+    let mut page = backend.list(space, bucket, prefix, from, limit).await?;
+    if space == Space::Object {
+        for (key, shown) in &mut page.entries {
+            if summary::is_held(shown) {
+                let key = RegisterKey::new(backend.group_of(bucket, key), space, bucket, key);
+                let record = read(backend, &key).await?;
+                let list = versions::of(record.as_ref().map(|r| &r.body));
+                *shown = list.first().map_or(Bytes::new(), |v| summary::of_version(v, list.len() == 1));
+            }
+        }
+    }
+    Ok(page)
+}
+
+impl Inner {
+    /// Frees a key from the rename that holds it. Waits for whoever is making it.
+    pub(crate) async fn settle_held(&self, key: &RegisterKey, held: &Held) -> Result<()> {
+        let lock = self.upload_lock(UploadId(held.attempt));
+        let _turn = lock.lock().await;
+        self.free(key, held).await
+    }
+
+    /// As [`Inner::settle_held`] for who waits for nobody: a rename that has not happened yet will not.
+    pub(crate) async fn free(&self, key: &RegisterKey, held: &Held) -> Result<()> {
+        let names = self.names_of(key, held)?;
+        loop {
+            let record = self.read_upload(&names).await?;
+            match settle(stands(record.as_deref(), held.attempt).as_ref()) {
+                Settle::Abort => {
+                    self.end_attempt(&names, held.attempt, UploadState::Aborted).await?;
+                }
+                Settle::RollForward => {
+                    if let Some(UploadState::Completing(v)) = upload_of(record.as_deref()).map(|u| &u.state) {
+                        self.fill(&names, v).await?;
+                        return self.finish(&names, v).await;
+                    }
+                }
+                Settle::Release => return self.release(key, held.attempt).await,
+            }
+        }
+    }
+
+    fn names_of(&self, key: &RegisterKey, held: &Held) -> Result<Names> {
+        let stem = [destination(key, held), &[0], &held.upload[..]].concat();
+        Names::from_stem(self, key.bucket(), &stem)
+            .ok_or_else(|| Error::Internal("the name of a rename".to_owned()))
+    }
+
+    /// Ends this attempt of a rename, if it is open. True: it was.
+    pub(crate) async fn end_attempt(
+        &self,
+        names: &Names,
+        attempt: [u8; 16],
+        to: UploadState,
+    ) -> Result<bool> {
+        let mine = |u: &Upload| noted(&u.template).is_some_and(|(_, a)| a == attempt);
+        let open = |u: &Upload| (u.state == UploadState::Open && mine(u)).then(|| to.clone());
+        self.set_upload(names, false, open).await
+    }
+
+    /// What a key held before, if this attempt still holds it.
+    pub(crate) async fn release(&self, key: &RegisterKey, attempt: [u8; 16]) -> Result<()> {
+        self.unhold(key, attempt, <[Version]>::to_vec).await
+    }
+
+    /// Puts what a rename that happened brings on its destination.
+    pub(crate) async fn fill(&self, names: &Names, v: &Version) -> Result<()> {
+        let Some((_, attempt)) = noted(v) else {
+            return Err(Error::Internal("a rename without its attempt".to_owned()));
+        };
+        let mut new = versions::clean(v);
+        versions::set_mark(&mut new, names.id());
+        self.unhold(&names.object, attempt, |_| vec![new.clone()]).await
+    }
+
+    /// Removes what a rename that happened took, from its source.
+    pub(crate) async fn take(&self, names: &Names, v: &Version) -> Result<()> {
+        let Some((source, attempt)) = noted(v) else { return Ok(()) };
+        let group = self.backend.group_of(names.object.bucket(), source.as_bytes());
+        let key = RegisterKey::new(group, Space::Object, names.object.bucket(), source.as_bytes());
+        self.unhold(&key, attempt, |_| Vec::new()).await
+    }
+
+    async fn unhold(
+        &self,
+        key: &RegisterKey,
+        attempt: [u8; 16],
+        next: impl Fn(&[Version]) -> Vec<Version>,
+    ) -> Result<()> {
+        let counts = self.usage.counts(key.bucket());
+        let done = self.backend.update(key, None, |old| match old.map(|r| &r.body) {
+            Some(Body::Held(held)) if held.attempt == attempt => {
+                let list = next(&held.versions);
+                let difference = counts.then(|| Difference::between(&held.versions, &list));
+                let (body, summary) = versions::body(list);
+                Decision::Write { body, summary, moved: false, out: difference }
+            }
+            _ => Decision::Keep(None),
+        });
+        if let Some(difference) = done.await? {
+            self.usage.note(key.bucket(), key.key(), difference);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,388 @@
+//! RenameObject: an object under another key, at once for everybody (`ashlar_commit::rename`).
+//!
+//! Semantics: Amazon S3 Express One Zone, "Renaming objects in directory buckets": everything but the
+//! name stays, the destination is replaced unless a condition forbids it, and a token makes a retry
+//! answer the same. The bytes are copied as they are stored, since data lies in the placement group of
+//! its key; that happens before the keys are held.
+//!
+//! Invariants: the conditions of both keys hold at the moment of the rename; what fails before it leaves
+//! both keys as they were; what has happened is finished by whoever comes by.
+//!
+//! Must never know: HTTP.
+
+use std::sync::Arc;
+
+use ashlar_format::{
+    Body, BucketId, Held, Part, RegisterKey, Space, Upload, UploadState, Version, VersionId,
+};
+
+use crate::backend::Decision;
+use crate::bucket::{Bucket, Live, Versioning};
+use crate::conditions::{Conditions, Verdict, evaluate};
+use crate::feed::{Cause, Effect, Kind, Ticket};
+use crate::get::Object;
+use crate::held;
+use crate::lock::{self, Permit};
+use crate::parts::{Kept, part_body};
+use crate::seal::{self, Sealed};
+use crate::store::Inner;
+use crate::types::{UploadId, fresh_id};
+use crate::upload::{Names, upload_of};
+use crate::{Error, Result, Store, summary, versions};
+
+/// Times that a key is taken from others before a rename gives up.
+const TRIES: usize = 16;
+
+const VERSIONS: &str = "objects of a bucket with versioning cannot be renamed";
+
+/// What a rename is asked to do.
+#[derive(Clone, Debug, Default)]
+pub struct RenameSpec {
+    /// Conditions on the source.
+    pub source: Conditions,
+    /// Conditions on the destination.
+    pub conditions: Conditions,
+    /// Makes retries within 24 hours answer the same.
+    pub token: Option<[u8; 16]>,
+    /// The envelope under the new key; needed if and only if the source is encrypted.
+    pub envelope: Option<String>,
+}
+
+/// One attempt.
+struct Attempt<'a> {
+    id: [u8; 16],
+    from: &'a RegisterKey,
+    names: &'a Names,
+    /// As it was found.
+    source: &'a Version,
+    /// As it will be.
+    version: Version,
+    spec: &'a RenameSpec,
+}
+
+fn whether_off(bucket: &Bucket) -> Result<()> {
+    if bucket.versioning == Versioning::Off {
+        return Ok(());
+    }
+    Err(Error::InvalidRequest(VERSIONS))
+}
+
+impl Store {
+    /// Whether a rename with this token to `key` has happened.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `KeyTooLong`, `TokenReused` (from another key), `Unavailable`.
+    pub async fn renamed(&self, bucket: &str, from: &str, key: &str, token: [u8; 16]) -> Result<bool> {
+        let names = self.inner.names(&*self.bucket(bucket)?, key, UploadId(token))?;
+        let record = self.inner.read_upload(&names).await?;
+        let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
+        match (held::noted(&upload.template), &upload.state) {
+            (Some((source, _)), _) if source != from => Err(Error::TokenReused),
+            (Some(_), UploadState::Completing(_) | UploadState::Done(_)) => Ok(true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Gives the current version of a key, as it was found, another key of its bucket.
+    ///
+    /// # Errors
+    /// `Changed`: the source was replaced or deleted since it was found, find it again;
+    /// `PreconditionFailed`, `NoSuchKey` (If-Match without destination), `InvalidRequest` (a bucket with
+    /// versions, the same key), `KeyNeeded` (encrypted, no envelope), `TokenReused`, `Conflict` (lost
+    /// against others: try again), and as [`Store::put`] and [`Store::get`].
+    pub async fn rename(&self, source: &Object, key: &str, spec: &RenameSpec) -> Result<()> {
+        let name = &source.bucket().name;
+        let live = self.inner.registry.live(name)?;
+        whether_off(&live.bucket())?;
+        let id = match spec.token {
+            Some(token) => token,
+            None => fresh_id(self.inner.now_ms())?,
+        };
+        let names = self.inner.names(&live.bucket(), key, UploadId(id))?;
+        if names.object == source.key {
+            return Err(Error::InvalidRequest("the object has this key"));
+        }
+        judge_source(&spec.source, source.stored())?;
+        let there = held::read(&self.inner.backend, &names.object).await?;
+        versions::check(&spec.conditions, versions::of(there.as_ref().map(|r| &r.body)), false)?;
+        let lock = self.inner.upload_lock(UploadId(id));
+        let _turn = lock.lock().await;
+        if spec.token.is_some() {
+            let from = String::from_utf8_lossy(source.key.key());
+            if self.renamed(name, &from, key, id).await? {
+                return Ok(());
+            }
+            // What an attempt left that did not come to its end.
+            self.inner.discard(&names).await?;
+        }
+        let attempt = Attempt {
+            id: fresh_id(self.inner.now_ms())?,
+            from: &source.key,
+            names: &names,
+            source: source.stored(),
+            version: named_anew(source, spec)?,
+            spec,
+        };
+        let done = self.attempt(&live, attempt).await;
+        if done.is_err()
+            && let Err(error) = self.inner.discard(&names).await
+        {
+            tracing::debug!(%error, "a rename that failed is to be cleared later");
+        }
+        done
+    }
+
+    async fn attempt(&self, live: &Arc<Live>, mut a: Attempt<'_>) -> Result<()> {
+        let inner = &self.inner;
+        inner.open_rename(&a).await?;
+        a.version.parts = inner.copy_parts(&a).await?;
+        let _pass = live.gate.enter().await?;
+        let bucket = live.bucket();
+        whether_off(&bucket)?;
+        let tickets = self.tickets(&bucket, &a).await?;
+        let lock = inner.upload_lock(UploadId(a.id));
+        let _turn = lock.lock().await;
+        let held = self.hold_both(&a).await;
+        let turns = Ticket::turns(tickets.0.as_ref(), tickets.1.as_ref()).await;
+        let happened = match held {
+            Ok(()) => {
+                let mut version = a.version.clone();
+                held::note(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
+                let to = UploadState::Completing(Box::new(version.clone()));
+                // Of an answer that is lost, the outcome is found out by whoever comes by.
+                inner.end_attempt(a.names, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
+            }
+            Err(e) => Err(e),
+        };
+        let version = match happened {
+            Ok(version) => version,
+            Err(e) => {
+                inner.give_back(&a).await?;
+                for ticket in [tickets.0, tickets.1].into_iter().flatten() {
+                    ticket.ended(None);
+                }
+                return Err(e);
+            }
+        };
+        // It has happened: what fails now is finished by whoever comes by.
+        let finish = async {
+            inner.fill(a.names, &version).await?;
+            inner.take(a.names, &version).await?;
+            if let Some(ticket) = tickets.0 {
+                ticket.ended(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
+            }
+            if let Some(ticket) = tickets.1 {
+                ticket.ended(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
+            }
+            drop(turns);
+            inner.finish(a.names, &version).await
+        };
+        if let Err(error) = finish.await {
+            tracing::debug!(%error, "renamed, to be cleared later");
+        }
+        Ok(())
+    }
+
+    /// What the change feed is told of destination and source.
+    async fn tickets(&self, bucket: &Bucket, a: &Attempt<'_>) -> Result<(Option<Ticket>, Option<Ticket>)> {
+        let feed = &self.inner.feed;
+        let cause = |kind| {
+            let of = self.cause.as_deref().cloned().unwrap_or_default();
+            Arc::new(Cause { kind, ..of })
+        };
+        let to = feed.intend(bucket, a.names.object.key(), None, Some(&cause(Kind::Rename))).await?;
+        let from = feed.intend(bucket, a.from.key(), None, Some(&cause(Kind::Delete))).await?;
+        Ok((to, from))
+    }
+
+    /// Holds both keys, the lesser first: so of several renames one always goes on.
+    async fn hold_both(&self, a: &Attempt<'_>) -> Result<()> {
+        let inner = &self.inner;
+        let source = |list: &[Version]| {
+            let there = versions::current(list).filter(|v| *v == a.source).ok_or(Error::Changed)?;
+            judge_source(&a.spec.source, there)?;
+            lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default())
+        };
+        let destination = |list: &[Version]| {
+            versions::check(&a.spec.conditions, list, false)?;
+            lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default())
+        };
+        if a.from.key() < a.names.object.key() {
+            inner.hold(a, true, source).await?;
+            inner.hold(a, false, destination).await
+        } else {
+            inner.hold(a, false, destination).await?;
+            inner.hold(a, true, source).await
+        }
+    }
+}
+
+/// Conditions on the source are those of a read; 304 makes no sense here.
+fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
+    match evaluate(conditions, Some((&versions::etag(v), v.modified_ms)), true) {
+        Verdict::Proceed => Ok(()),
+        _ => Err(Error::PreconditionFailed),
+    }
+}
+
+/// The version under its new name, without its parts.
+fn named_anew(source: &Object, spec: &RenameSpec) -> Result<Version> {
+    let mut version = versions::clean(source.stored());
+    version.parts.clear();
+    match (source.sealed(), &spec.envelope) {
+        (None, None) => {}
+        (Some(sealed), Some(envelope)) => {
+            seal::check_envelope(envelope)?;
+            seal::set(&mut version.meta, &Sealed { envelope: envelope.clone(), ..sealed.clone() });
+        }
+        (Some(_), None) => return Err(Error::KeyNeeded),
+        (None, Some(_)) => return Err(Error::Changed),
+    }
+    Ok(version)
+}
+
+impl Inner {
+    /// The register that will decide.
+    async fn open_rename(&self, a: &Attempt<'_>) -> Result<()> {
+        let mut template = a.version.clone();
+        held::note(&mut template, &String::from_utf8_lossy(a.from.key()), a.id);
+        let upload = Upload {
+            created_ms: self.now_ms(),
+            state: UploadState::Open,
+            template,
+            checksum_algorithm: 0,
+            checksum_composite: false,
+        };
+        let summary = summary::of_upload(&upload);
+        let done = self.backend.update(&a.names.upload, None, |old| match old.map(|r| &r.body) {
+            None | Some(Body::Tombstone) => Decision::Write {
+                body: Body::Upload(Box::new(upload.clone())),
+                summary: summary.clone(),
+                moved: false,
+                out: (),
+            },
+            // Another server is at the same rename.
+            Some(_) => Decision::Refuse(Error::Conflict),
+        });
+        Ok(done.await?)
+    }
+
+    /// Copies the parts as they are stored, beside the destination.
+    async fn copy_parts(&self, a: &Attempt<'_>) -> Result<Vec<Part>> {
+        let mut parts = Vec::with_capacity(a.source.parts.len());
+        let _turn = self.backend.copy_turn().await;
+        for p in &a.source.parts {
+            let mut pieces = self.backend.read(a.from, &p.data, p.size, 0..p.size).await?;
+            let owner = a.names.part(p.number);
+            let mut writer = self.backend.write(&owner, p.size).await?;
+            while let Some(piece) = pieces.next().await {
+                writer.write(piece?).await?;
+            }
+            let staged = writer.finish().await?;
+            let part = Part { data: staged.data(), ..p.clone() };
+            let (nonce, checksum) = seal::split(p.checksum.as_ref());
+            let (size, md5, modified_ms) = (p.size, p.md5, p.modified_ms);
+            let kept = Kept { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
+            let (body, summary) = part_body(p.number, &kept);
+            let done = self.backend.update(&owner, Some(&staged), |old| match old.map(|r| &r.body) {
+                None | Some(Body::Tombstone) => {
+                    Decision::Write { body: body.clone(), summary: summary.clone(), moved: false, out: () }
+                }
+                Some(_) => Decision::Refuse(Error::Conflict),
+            });
+            done.await?;
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
+    /// Takes a key for this attempt, if its versions are as they should be.
+    async fn hold(
+        &self,
+        a: &Attempt<'_>,
+        source: bool,
+        judge: impl Fn(&[Version]) -> Result<()>,
+    ) -> Result<()> {
+        enum Met {
+            Mine,
+            Held(Box<Held>),
+            Marked(UploadId),
+        }
+        let key = if source { a.from } else { &a.names.object };
+        for _ in 0..TRIES {
+            let done = self.backend.update(key, None, |old| {
+                if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                    return Decision::Keep(if by.attempt == a.id {
+                        Met::Mine
+                    } else {
+                        Met::Held(by.clone())
+                    });
+                }
+                let list = versions::of(old.map(|r| &r.body));
+                if list.iter().any(|v| v.id != VersionId::ZERO) {
+                    return Decision::Refuse(Error::InvalidRequest(VERSIONS));
+                }
+                if let Some(mark) = list.iter().find_map(versions::mark) {
+                    return Decision::Keep(Met::Marked(mark));
+                }
+                if let Err(e) = judge(list) {
+                    return Decision::Refuse(e);
+                }
+                let held = Held {
+                    versions: list.to_vec(),
+                    attempt: a.id,
+                    upload: a.names.id().0,
+                    to: source.then(|| a.names.object.key().to_vec()),
+                };
+                let summary = summary::of_held(list);
+                Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out: Met::Mine }
+            });
+            match done.await? {
+                Met::Mine => return Ok(()),
+                Met::Held(by) => self.settle_held(key, &by).await?,
+                Met::Marked(mark) => {
+                    self.settle(key, mark).await?;
+                    self.unmark(key, mark).await?;
+                }
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Ends an attempt that did not happen, and frees its keys.
+    async fn give_back(&self, a: &Attempt<'_>) -> Result<()> {
+        self.end_attempt(a.names, a.id, UploadState::Aborted).await?;
+        self.release(a.from, a.id).await?;
+        self.release(&a.names.object, a.id).await
+    }
+
+    /// Drops what is left of a rename that did not happen; one that happened is left as it is.
+    pub(crate) async fn discard(&self, names: &Names) -> Result<()> {
+        let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
+        self.set_upload(names, false, open).await?;
+        let record = self.read_upload(names).await?;
+        if upload_of(record.as_deref()).is_some_and(|u| u.state == UploadState::Aborted) {
+            self.clear_parts(names, None).await?;
+            self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a bucket with keys in it. Keys that a rename holds are freed first.
+    pub(crate) async fn check_empty(&self, bucket: BucketId) -> Result<()> {
+        for _ in 0..TRIES {
+            let page = self.backend.list(Space::Object, bucket, b"", b"", 1).await?;
+            let Some((key, shown)) = page.entries.first() else { return Ok(()) };
+            if !summary::is_held(shown) {
+                return Err(Error::BucketNotEmpty);
+            }
+            let group = self.backend.group_of(bucket, key);
+            let key = RegisterKey::new(group, Space::Object, bucket, key);
+            if let Some(Body::Held(held)) = self.backend.read_register(&key).await?.as_ref().map(|r| &r.body)
+            {
+                self.settle_held(&key, held).await?;
+            }
+        }
+        Err(Error::Conflict)
+    }
+}

@@ -1,0 +1,540 @@
+//! Renames: everything but the name stays; at once for everybody, in every order of steps and with a
+//! crash between any two (`ashlar-model`'s `rename` is the same in the small).
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::interleave::block;
+use super::{Pool, Rng, again, get, memory, part, put, put_if, read};
+use crate::feed::{Cause, Kind, NOTIFICATION};
+use crate::memory::Memory;
+use crate::*;
+
+fn bytes(n: u64) -> Bytes {
+    Bytes::from(format!("value {n}"))
+}
+
+async fn rename_with(s: &Store, from: &str, to: &str, spec: &RenameSpec) -> Result<()> {
+    for _ in 0..8 {
+        let source = s.get("bucket", from, None).await?;
+        match s.rename(&source, to, spec).await {
+            Err(Error::Changed) => {}
+            done => return done,
+        }
+    }
+    Err(Error::Conflict)
+}
+
+async fn rename(s: &Store, from: &str, to: &str) -> Result<()> {
+    rename_with(s, from, to, &RenameSpec::default()).await
+}
+
+async fn keys(s: &Store) -> Vec<String> {
+    let page = s.list("bucket", &ListSpec { max_keys: 1000, ..ListSpec::default() }).await.unwrap();
+    page.entries.into_iter().map(|e| e.key).collect()
+}
+
+async fn bucket() -> (Store, Arc<Memory>, ashlar_cluster::Control) {
+    let (store, memory, control) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    (store, memory, control)
+}
+
+#[tokio::test]
+async fn everything_but_the_name_stays() {
+    let (store, memory, _) = bucket().await;
+    let spec = VersionSpec {
+        meta: vec![("content-type".into(), "a/b".into()), ("x-amz-meta-a".into(), "1".into())],
+        tags: vec![("t".into(), "2".into())],
+        acl: "owner\nREAD id:x".into(),
+        ..VersionSpec::default()
+    };
+    let upload = UploadSpec {
+        version: spec.clone(),
+        checksum: Some((Algorithm::Crc32c, true)),
+        ..UploadSpec::default()
+    };
+    let id = store.create_upload("bucket", "a", upload).await.unwrap();
+    let (one, two) = (Rng(3).body(150), Rng(4).body(70));
+    let mut list = Vec::new();
+    for (number, body) in [(3, &one), (7, &two)] {
+        let p = part(&store, "bucket", "a", id, number, body).await.unwrap();
+        list.push(CompletedPart { number, etag: p.etag, checksum: None });
+    }
+    store.complete_upload("bucket", "a", id, &list, None, &Conditions::NONE).await.unwrap();
+    let before = store.get("bucket", "a", None).await.unwrap().version().clone();
+    rename(&store, "a", "dir/b").await.unwrap();
+    let object = store.get("bucket", "dir/b", None).await.unwrap();
+    let mut after = object.version().clone();
+    assert_eq!(read(&object).await.unwrap(), [&one[..], &two[..]].concat());
+    assert_eq!((object.part_range(1), object.part_range(2)), (Some(0..150), Some(150..220)));
+    for (a, b) in after.parts.iter_mut().zip(&before.parts) {
+        assert_ne!(a.data.write_id, b.data.write_id);
+        a.data = b.data;
+    }
+    assert_eq!(after, before);
+    assert!(matches!(store.get("bucket", "a", None).await, Err(Error::NoSuchKey { .. })));
+    assert_eq!(keys(&store).await, ["dir/b"]);
+    // What was there is gone, and an empty object has nothing to copy.
+    put(&store, "bucket", "empty", &Bytes::new()).await.unwrap();
+    rename(&store, "empty", "dir/b").await.unwrap();
+    assert_eq!(get(&store, "bucket", "dir/b", None).await.unwrap(), b"");
+    store.delete("bucket", "dir/b", None, &Conditions::NONE).await.unwrap();
+    store.sweep(i64::MAX / 2).await.unwrap();
+    assert_eq!(memory.census(), (0, 0));
+}
+
+#[tokio::test]
+async fn what_is_refused_changes_nothing() {
+    let (store, memory, _) = bucket().await;
+    let a = put(&store, "bucket", "a", &bytes(1)).await.unwrap();
+    put(&store, "bucket", "b", &bytes(2)).await.unwrap();
+    let tag = |etag: ETag| Match::Tags(vec![EntityTag { weak: false, tag: etag.to_string() }]);
+    let other = ETag { md5: [1; 16], parts: 0 };
+    let on = |source, conditions| RenameSpec { source, conditions, ..RenameSpec::default() };
+    let is = |m| Conditions { if_match: Some(m), ..Conditions::NONE };
+    let not = |m| Conditions { if_none_match: Some(m), ..Conditions::NONE };
+    let none = || Conditions::NONE;
+    for refused in [
+        on(is(tag(other)), none()),
+        on(not(tag(a.etag)), none()),
+        on(none(), not(Match::Any)),
+        on(none(), is(tag(other))),
+        on(Conditions { if_unmodified_since: Some(1), ..none() }, none()),
+        on(Conditions { if_modified_since: Some(i64::MAX / 2), ..none() }, none()),
+    ] {
+        let r = rename_with(&store, "a", "b", &refused).await;
+        assert!(matches!(r, Err(Error::PreconditionFailed)), "{refused:?} {r:?}");
+    }
+    let r = rename_with(&store, "a", "c", &on(none(), is(Match::Any))).await;
+    assert!(matches!(r, Err(Error::NoSuchKey { .. })), "{r:?}");
+    assert!(matches!(rename(&store, "a", "a").await, Err(Error::InvalidRequest(_))));
+    assert!(matches!(rename(&store, "c", "a").await, Err(Error::NoSuchKey { .. })));
+    assert!(matches!(rename(&store, "a", &"x".repeat(1025)).await, Err(Error::KeyTooLong)));
+    // What was found is not what is there any more.
+    let found = store.get("bucket", "a", None).await.unwrap();
+    put(&store, "bucket", "a", &bytes(3)).await.unwrap();
+    assert!(matches!(store.rename(&found, "b", &RenameSpec::default()).await, Err(Error::Changed)));
+    assert_eq!(get(&store, "bucket", "a", None).await.unwrap(), bytes(3));
+    assert_eq!(get(&store, "bucket", "b", None).await.unwrap(), bytes(2));
+    assert_eq!(memory.census(), (2, 2), "nothing is left of them");
+    let conditions = on(is(tag(store.get("bucket", "a", None).await.unwrap().etag())), is(Match::Any));
+    rename_with(&store, "a", "b", &conditions).await.unwrap();
+    assert_eq!(keys(&store).await, ["b"]);
+    store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    let r = rename(&store, "b", "c").await;
+    assert!(matches!(r, Err(Error::InvalidRequest(why)) if why.contains("versioning")));
+}
+
+#[tokio::test]
+async fn a_token_makes_a_retry_answer_the_same() {
+    let (store, memory, control) = bucket().await;
+    put(&store, "bucket", "a", &bytes(1)).await.unwrap();
+    let spec = RenameSpec { token: Some([9; 16]), ..RenameSpec::default() };
+    assert!(!store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    rename_with(&store, "a", "b", &spec).await.unwrap();
+    // A new source of the same name is another object: the retry is of the old one.
+    put(&store, "bucket", "a", &bytes(2)).await.unwrap();
+    let store = again(&memory, &control);
+    assert!(store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    rename_with(&store, "a", "b", &spec).await.unwrap();
+    assert_eq!(get(&store, "bucket", "a", None).await.unwrap(), bytes(2));
+    assert!(matches!(store.renamed("bucket", "c", "b", [9; 16]).await, Err(Error::TokenReused)));
+    // The register of a rename is nobody's upload.
+    let id = UploadId([9; 16]);
+    let none = store.list_uploads("bucket", &UploadListSpec { max_uploads: 9, ..Default::default() }).await;
+    assert!(none.unwrap().uploads.is_empty());
+    assert!(matches!(store.abort_upload("bucket", "b", id).await, Err(Error::NoSuchUpload)));
+    let done = store.complete_upload("bucket", "b", id, &[], None, &Conditions::NONE).await;
+    assert!(matches!(done, Err(Error::NoSuchUpload)), "{done:?}");
+    assert!(matches!(store.list_parts("bucket", "b", id, 0, 9).await, Err(Error::NoSuchUpload)));
+    // It is known for a day, whatever the age of the object.
+    store.sweep(store.inner.now_ms() + 23 * 3600 * 1000).await.unwrap();
+    assert!(store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    store.sweep(store.inner.now_ms() + 25 * 3600 * 1000).await.unwrap();
+    assert!(!store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+}
+
+#[tokio::test]
+async fn encrypted_bytes_are_moved_as_they_are() {
+    let (store, ..) = bucket().await;
+    let key = ContentKey::new([5; 32]);
+    let seal = Seal { key: key.clone(), cipher: Cipher::Aes256Gcm, envelope: "under a".into(), md5: true };
+    let body = Rng(5).body(200_000);
+    let mut p = store.put_sealed("bucket", "a", PutSpec::new(body.len() as u64), Some(seal)).await.unwrap();
+    p.write(body.clone()).await.unwrap();
+    p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
+    assert!(matches!(rename(&store, "a", "b").await, Err(Error::KeyNeeded)));
+    let spec = RenameSpec { envelope: Some("under b".into()), ..RenameSpec::default() };
+    rename_with(&store, "a", "b", &spec).await.unwrap();
+    let object = store.get("bucket", "b", None).await.unwrap();
+    assert_eq!(object.sealed().unwrap().envelope, "under b");
+    let mut pieces = object.read_with(100_000..150_000, Some(&key)).await.unwrap();
+    let mut got = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        got.extend_from_slice(&piece.unwrap());
+    }
+    assert_eq!(got, body[100_000..150_000]);
+}
+
+#[tokio::test]
+async fn it_is_told_and_counted() {
+    let (store, ..) = bucket().await;
+    store.set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
+    store.open_feed().await.unwrap();
+    let mut reader = store.feed().reader("r").await.unwrap();
+    let store = store.by(Arc::new(Cause { kind: Kind::Rename, who: "me".into(), ..Cause::default() }));
+    put(&store, "bucket", "a", &bytes(1)).await.unwrap();
+    rename(&store, "a", "b").await.unwrap();
+    let refused = RenameSpec {
+        conditions: Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE },
+        ..RenameSpec::default()
+    };
+    put(&store, "bucket", "c", &bytes(1)).await.unwrap();
+    assert!(rename_with(&store, "b", "c", &refused).await.is_err());
+    let batch = reader.next(100).await.unwrap();
+    let told: Vec<_> = batch.changes.iter().map(|c| (c.kind.name(), c.key.as_str(), c.size)).collect();
+    assert_eq!(told[1..3], [("rename", "b", 7), ("delete", "a", 7)]);
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(batch.changes.iter().all(|c| c.cause.who == "me"));
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Put(usize, u64),
+    Create(usize, u64),
+    Delete(usize),
+    Get(usize),
+    Rename(usize, usize),
+    /// Only onto a key that is free.
+    RenameFree(usize, usize),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Came {
+    Yes,
+    Value(Option<u64>),
+    /// No such source.
+    Absent,
+    /// The condition does not hold.
+    Refused,
+    /// It gave up, or the key changed too often: nothing was done.
+    Lost,
+    Unknown,
+}
+
+const KEYS: [&str; 3] = ["b", "a", "c"];
+
+async fn make(s: Store, ask: Ask) -> Came {
+    let free = RenameSpec {
+        conditions: Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE },
+        ..RenameSpec::default()
+    };
+    let done = match ask {
+        Ask::Put(k, v) => put(&s, "bucket", KEYS[k], &bytes(v)).await.map(|_| ()),
+        Ask::Create(k, v) => put_if(&s, "bucket", KEYS[k], &bytes(v), &free.conditions).await.map(|_| ()),
+        Ask::Delete(k) => s.delete("bucket", KEYS[k], None, &Conditions::NONE).await.map(|_| ()),
+        Ask::Rename(from, to) => rename(&s, KEYS[from], KEYS[to]).await,
+        Ask::RenameFree(from, to) => rename_with(&s, KEYS[from], KEYS[to], &free).await,
+        Ask::Get(k) => return value(&s, k).await.map_or(Came::Lost, Came::Value),
+    };
+    match done {
+        Ok(()) => Came::Yes,
+        Err(Error::NoSuchKey { .. }) => Came::Absent,
+        Err(Error::PreconditionFailed) => Came::Refused,
+        Err(Error::Conflict | Error::Busy) => Came::Lost,
+        Err(Error::Unavailable(_)) => Came::Unknown,
+        Err(e) => panic!("{ask:?}: {e}"),
+    }
+}
+
+/// The value of a key; `None`: it changed too often to be read.
+async fn value(s: &Store, k: usize) -> Option<Option<u64>> {
+    for _ in 0..8 {
+        match get(s, "bucket", KEYS[k], None).await {
+            Ok(b) => {
+                let n = std::str::from_utf8(&b).unwrap().strip_prefix("value ").unwrap().parse().unwrap();
+                return Some(Some(n));
+            }
+            Err(Error::NoSuchKey { .. }) => return Some(None),
+            Err(Error::Changed | Error::Unavailable(_)) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    None
+}
+
+type State = [Option<u64>; KEYS.len()];
+
+/// What a call does to all keys at once, if it can have had this answer; with an unknown answer, what
+/// it may have done.
+fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
+    let mut next = *state;
+    let maybe = *came == Came::Unknown;
+    let set = |cond: bool| if maybe { cond } else { cond == (*came == Came::Yes) };
+    let ok = match ask {
+        Ask::Put(k, v) => {
+            next[k] = Some(v);
+            true
+        }
+        Ask::Create(k, v) => {
+            let free = state[k].is_none();
+            if free {
+                next[k] = Some(v);
+            }
+            set(free) && (free || maybe || *came == Came::Refused)
+        }
+        Ask::Delete(k) => {
+            next[k] = None;
+            true
+        }
+        Ask::Get(k) => maybe || *came == Came::Value(state[k]),
+        Ask::Rename(from, to) | Ask::RenameFree(from, to) => {
+            let only_free = matches!(ask, Ask::RenameFree(..));
+            let can = state[from].is_some() && !(only_free && state[to].is_some());
+            if can {
+                next[to] = next[from].take();
+            }
+            let why = match came {
+                Came::Absent => state[from].is_none(),
+                Came::Refused => only_free && state[to].is_some(),
+                _ => can,
+            };
+            why
+        }
+    };
+    ok.then_some(next)
+}
+
+/// One call: what was asked, the polls of the whole run between which it took place, and the answer.
+type Event = (Ask, usize, usize, Came);
+
+/// Whether some order of the calls, that each took place at once between begin and end, explains all
+/// answers and the last state. Calls that were cut off may have happened or not.
+fn explained(events: &[Event], last: &State) -> bool {
+    fn go(events: &[Event], done: u32, state: &State, last: &State, dead: &mut Vec<(u32, State)>) -> bool {
+        if dead.contains(&(done, *state)) {
+            return false;
+        }
+        let open = |i: &usize| done & 1 << i == 0;
+        let left: Vec<usize> = (0..events.len()).filter(open).collect();
+        if left.iter().all(|i| matches!(events[*i].3, Came::Unknown | Came::Lost)) && state == last {
+            return true;
+        }
+        // Nothing may come after a call that ended before it began.
+        let first_end = left.iter().map(|i| events[*i].2).min().unwrap_or(usize::MAX);
+        for i in left {
+            let (ask, begin, _, came) = &events[i];
+            if *begin > first_end {
+                continue;
+            }
+            let done = done | 1 << i;
+            if *came == Came::Lost || *came == Came::Unknown {
+                if go(events, done, state, last, dead) {
+                    return true;
+                }
+                if *came == Came::Lost {
+                    continue;
+                }
+            }
+            if let Some(next) = after(state, *ask, came)
+                && go(events, done, &next, last, dead)
+            {
+                return true;
+            }
+        }
+        dead.push((done, *state));
+        false
+    }
+    go(events, 0, &[None; KEYS.len()], last, &mut Vec::new())
+}
+
+type Call = Pin<Box<dyn Future<Output = Came>>>;
+
+/// One run: a seed decides what is asked and every step; after `stop` polls the server is gone.
+async fn one(seed: u64, stop: usize) -> (usize, bool) {
+    let mut rng = Rng(seed);
+    let (store, memory, control) = bucket().await;
+    let mut events: Vec<Event> = Vec::new();
+    for k in 0..2 {
+        put(&store, "bucket", KEYS[k], &bytes(k as u64)).await.unwrap();
+        events.push((Ask::Put(k, k as u64), 0, 0, Came::Yes));
+    }
+    let first = events.len();
+    let mut calls: Vec<Option<Call>> = Vec::new();
+    for i in 0..3 + rng.below(4) {
+        let k = rng.below(3) as usize;
+        let to = (k + 1 + rng.below(2) as usize) % 3;
+        let kind = if i == 0 { 0 } else { rng.below(9) };
+        let ask = match kind {
+            0..=2 => Ask::Rename(k, to),
+            3 => Ask::RenameFree(k, to),
+            4 => Ask::Put(k, 10 + i),
+            5 => Ask::Create(k, 10 + i),
+            6 => Ask::Delete(k),
+            _ => Ask::Get(k),
+        };
+        events.push((ask, usize::MAX, usize::MAX, Came::Unknown));
+        calls.push(Some(Box::pin(make(store.clone(), ask))));
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    for now in 1..stop {
+        let alive: Vec<usize> = (0..calls.len()).filter(|i| calls[*i].is_some()).collect();
+        if alive.is_empty() {
+            break;
+        }
+        let i = *rng.pick(&alive);
+        let event = &mut events[first + i];
+        event.1 = event.1.min(now);
+        if let Some(call) = &mut calls[i]
+            && let Poll::Ready(came) = call.as_mut().poll(&mut cx)
+        {
+            (event.2, event.3) = (now, came);
+            calls[i] = None;
+        }
+    }
+    let cut = calls.iter().any(Option::is_some);
+    drop(calls);
+    drop(store);
+    let renamed = events.iter().any(|(a, .., c)| matches!(a, Ask::Rename(..)) && *c == Came::Yes);
+    // A call that never began did not happen.
+    events.retain(|e| e.1 != usize::MAX);
+
+    let store = again(&memory, &control);
+    // Half of the time the collector comes first, half of the time readers.
+    if rng.chance(2) {
+        store.sweep(0).await.unwrap();
+    }
+    let at = || format!("seed {seed:#x} stop {stop}: {events:?}");
+    let mut last: State = [None; KEYS.len()];
+    for (k, now) in last.iter_mut().enumerate() {
+        *now = block(value(&store, k)).unwrap_or_else(|| panic!("unreadable: {}", at()));
+    }
+    assert!(explained(&events, &last), "{last:?} is not explained: {}", at());
+    let mut there: Vec<&str> = (0..KEYS.len()).filter(|k| last[*k].is_some()).map(|k| KEYS[k]).collect();
+    there.sort_unstable();
+    assert_eq!(keys(&store).await, there, "{}", at());
+    // What is there can be changed, and nothing is left when all is deleted.
+    for k in 0..KEYS.len() {
+        if rng.chance(2) {
+            put(&store, "bucket", KEYS[k], &bytes(99)).await.unwrap();
+            assert_eq!(get(&store, "bucket", KEYS[k], None).await.unwrap(), bytes(99), "{}", at());
+        }
+        store.delete("bucket", KEYS[k], None, &Conditions::NONE).await.unwrap();
+    }
+    store.delete_bucket("bucket").await.unwrap_or_else(|e| panic!("{e}: {}", at()));
+    store.sweep(i64::MAX / 2).await.unwrap();
+    let (registers, bodies) = memory.census();
+    assert_eq!(registers, 0, "{}", at());
+    // A body that was cut off before a register named it is the orphan collector's.
+    assert!(bodies == 0 || cut, "{bodies} bodies: {}", at());
+    (events.len(), renamed)
+}
+
+#[tokio::test]
+async fn every_order() {
+    let mut renamed = 0;
+    for seed in 1..=3000 * super::times() {
+        renamed += u64::from(one(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), usize::MAX).await.1);
+    }
+    assert!(renamed > 1000, "{renamed} runs had a rename that happened");
+}
+
+#[tokio::test]
+async fn a_crash_at_any_point() {
+    for seed in 1..=60 * super::times() {
+        for stop in 2..80 {
+            one(seed.wrapping_mul(0xd134_2543_de82_ef95), stop).await;
+        }
+    }
+}
+
+/// The drives fail after so many operations, whoever makes them; then the same, and a retry.
+#[tokio::test]
+async fn failing_drives_at_any_point() {
+    let mut unknown = 0;
+    for steps in 0..30 {
+        let (store, memory, control) = bucket().await;
+        put(&store, "bucket", "a", &bytes(1)).await.unwrap();
+        put(&store, "bucket", "b", &bytes(2)).await.unwrap();
+        let spec = RenameSpec { token: Some([7; 16]), ..RenameSpec::default() };
+        memory.limit(steps);
+        let done = rename_with(&store, "a", "b", &spec).await;
+        memory.limit(-1);
+        let store = if steps % 2 == 0 { again(&memory, &control) } else { store };
+        let state = (value(&store, 1).await.unwrap(), value(&store, 0).await.unwrap());
+        match &done {
+            Ok(()) => assert_eq!(state, (None, Some(1)), "{steps}"),
+            Err(Error::Unavailable(_)) => {
+                assert!(state == (None, Some(1)) || state == (Some(1), Some(2)), "{steps}: {state:?}")
+            }
+            Err(e) => panic!("{steps}: {e}"),
+        }
+        unknown += u32::from(done.is_err());
+        if !store.renamed("bucket", "a", "b", [7; 16]).await.unwrap() {
+            rename_with(&store, "a", "b", &spec).await.unwrap();
+        }
+        assert_eq!(keys(&store).await, ["b"]);
+        assert_eq!(get(&store, "bucket", "b", None).await.unwrap(), bytes(1));
+        store.delete("bucket", "b", None, &Conditions::NONE).await.unwrap();
+        store.sweep(i64::MAX / 2).await.unwrap();
+        assert_eq!(memory.census().0, 0, "{steps}");
+    }
+    assert!(unknown > 8, "the test must meet the interesting steps: {unknown}");
+}
+
+/// The same over real drives, by two coordinators at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_drives() {
+    let mut pool = Pool::new(4).await;
+    pool.sole = false;
+    let store = pool.open(&[]).await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let (other, sets) = pool.gateway(2);
+    let mut rng = Rng(8);
+    let bodies: BTreeMap<u64, Bytes> = (0..4).map(|n| (n, rng.body(3 + (n as usize) * 700_000))).collect();
+    for n in 0..4u64 {
+        put(&store, "bucket", &format!("k{n}"), &bodies[&n]).await.unwrap();
+    }
+    // A ring: every key is a source and a destination, from both sides.
+    let turn = |s: Store| async move {
+        let mut done = 0;
+        for i in 0..24u64 {
+            let (from, to) = (i % 4, (i + 1) % 4);
+            match rename(&s, &format!("k{from}"), &format!("r{to}")).await {
+                Ok(()) => done += 1,
+                Err(Error::NoSuchKey { .. } | Error::Conflict | Error::Busy) => {}
+                Err(e) => panic!("{e}"),
+            }
+            match rename(&s, &format!("r{to}"), &format!("k{from}")).await {
+                Ok(()) => done += 1,
+                Err(Error::NoSuchKey { .. } | Error::Conflict | Error::Busy) => {}
+                Err(e) => panic!("{e}"),
+            }
+        }
+        done
+    };
+    let (a, b) = tokio::join!(tokio::spawn(turn(store.clone())), tokio::spawn(turn(other.clone())));
+    assert!(a.unwrap() + b.unwrap() > 20);
+    drop(other);
+    sets.stop().await;
+    pool.close().await;
+    // One drive is missing: the bytes are still those.
+    let store = pool.open(&[2]).await;
+    store.sweep(0).await.unwrap();
+    let mut seen = Vec::new();
+    for key in keys(&store).await {
+        let got = get(&store, "bucket", &key, None).await.unwrap();
+        let n = bodies.iter().find(|(_, b)| got == b[..]).unwrap_or_else(|| panic!("{key} is nobody's")).0;
+        seen.push(*n);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2, 3], "each is there once");
+    pool.close().await;
+}
