@@ -198,6 +198,37 @@ def test_restart_blank_drive_and_rotation(own, tmp_path):
     own.start()
 
 
+def test_appends_are_encrypted_and_survive_a_restart(own):
+    s3 = client(own)
+    s3.create_bucket(Bucket="bkt")
+    s3.put_bucket_encryption(Bucket="bkt", ServerSideEncryptionConfiguration={
+        "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]})
+    customer = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b"a" * 32}
+    marks = [hashlib.sha256(b"append%d" % i).hexdigest().encode() for i in range(3)]
+    bodies = [marks[0] * 20, marks[1] * 20_000, marks[2] * 3]
+    for name, key in [("s3", {}), ("c", customer)]:
+        size = 0
+        for body in bodies:
+            done = s3.put_object(Bucket="bkt", Key=name, Body=body, WriteOffsetBytes=size, **key)
+            size += len(body)
+            assert done["Size"] == size
+            assert key or done["ServerSideEncryption"] == "AES256"
+        refused(s3.put_object, "InvalidWriteOffset", Bucket="bkt", Key=name, Body=b"x", WriteOffsetBytes=5, **key)
+    refused(s3.put_object, "InvalidRequest", Bucket="bkt", Key="c", Body=b"x", WriteOffsetBytes=size)
+    refused(s3.put_object, "AccessDenied", Bucket="bkt", Key="c", Body=b"x", WriteOffsetBytes=size,
+            SSECustomerAlgorithm="AES256", SSECustomerKey=b"b" * 32)
+    own.process.kill()
+    own.process.wait()
+    own.start()
+    whole = b"".join(bodies)
+    for name, key in [("s3", {}), ("c", customer)]:
+        # botocore compares the checksum of the whole with what comes.
+        assert s3.get_object(Bucket="bkt", Key=name, ChecksumMode="ENABLED", **key)["Body"].read() == whole
+        got = s3.get_object(Bucket="bkt", Key=name, Range="bytes=1200-1400", **key)["Body"].read()
+        assert got == whole[1200:1401]
+    assert not holds(own.home, *marks)
+
+
 def test_mc(own, tmp_path):
     env = environment(own, tmp_path)
     mc = [f"{os.environ['CLIENT_BIN']}/mc", "--insecure"]

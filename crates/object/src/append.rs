@@ -4,7 +4,12 @@
 //! same offset never both succeed, and a reader sees the version before or after, nothing between.
 //! Semantics: Amazon S3 Express One Zone, "Appending data to objects in directory buckets".
 //!
-//! Invariant: the parts that were there stay as they are.
+//! An encrypted version is continued under its own content key: the new part has a nonce of its own, so
+//! its packages have a key of their own, which its number goes into; the checksums are hidden anew
+//! ([`crate::seal::Hiding::Parts`]).
+//!
+//! Invariants: the parts that were there stay as they are; a part becomes one only of the version, and at
+//! the place, that it was sealed for.
 //!
 //! Must never know: HTTP.
 
@@ -13,13 +18,14 @@ use ashlar_format::{Checksum, Part, Version};
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
-use crate::put::{Committed, Put, Sums, VersionSpec};
+use crate::put::{Committed, Put, PutSpec, Sums, VersionSpec};
+use crate::seal::{self, Seal, Sealed};
 use crate::store::By;
 use crate::types::{digest_of, number_algorithm, stored};
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store, versions};
 
 /// What has to be known of a key before something is appended to it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Tail {
     /// Bytes of the current version; 0 when there is none.
     pub size: u64,
@@ -27,33 +33,56 @@ pub struct Tail {
     pub exists: bool,
     /// The checksum that what is appended has to have.
     pub checksum: Option<Algorithm>,
+    /// How the current version is encrypted.
+    pub sealed: Option<Sealed>,
+    /// The number of the next part.
+    next: u16,
 }
 
 impl Store {
     /// The end of a key, as it is now.
     ///
     /// # Errors
-    /// As [`Store::get`]; `InvalidRequest` in a bucket with versions; `Unsupported` for an encrypted
-    /// version.
+    /// As [`Store::get`]; `InvalidRequest` in a bucket with versions.
     pub async fn tail(&self, bucket: &str, key: &str) -> Result<Tail> {
         if self.bucket(bucket)?.versioning != Versioning::Off {
             return Err(Error::InvalidRequest("objects of a bucket with versioning cannot be appended to"));
         }
         match self.get(bucket, key, None).await {
             Ok(object) => {
-                let v = object.version();
-                refuse_sealed(object.sealed().is_some())?;
+                let v = object.stored();
                 let checksum = v.checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
-                Ok(Tail { size: v.size, exists: true, checksum })
+                let sealed = object.sealed().cloned();
+                Ok(Tail { size: v.size, exists: true, checksum, sealed, next: next(v) })
             }
-            Err(Error::NoSuchKey { .. }) => Ok(Tail { size: 0, exists: false, checksum: None }),
+            Err(Error::NoSuchKey { .. }) => {
+                Ok(Tail { size: 0, exists: false, checksum: None, sealed: None, next: 1 })
+            }
             Err(e) => Err(e),
         }
     }
+
+    /// Begins a PUT that will be appended behind `tail`. `seal`: with the content key, cipher and envelope
+    /// of the version that is there; of a key without version a fresh one, or none.
+    ///
+    /// # Errors
+    /// As [`Store::put_sealed`].
+    pub async fn put_behind(
+        &self,
+        bucket: &str,
+        key: &str,
+        spec: PutSpec,
+        seal: Option<Seal>,
+        tail: &Tail,
+    ) -> Result<Put> {
+        let behind = tail.exists.then_some(tail.next);
+        self.begin_put(bucket, key, spec, seal, behind).await
+    }
 }
 
-fn refuse_sealed(sealed: bool) -> Result<()> {
-    if sealed { Err(Error::InvalidRequest("encrypted objects cannot be appended to yet")) } else { Ok(()) }
+/// The number of the part that comes next.
+fn next(v: &Version) -> u16 {
+    v.parts.last().map_or(1, |last| last.number.saturating_add(1))
 }
 
 impl Put {
@@ -61,33 +90,30 @@ impl Put {
     /// version (`offset` 0) it makes one with what `spec` says. The ETag is that of an object of parts.
     ///
     /// # Errors
-    /// `WrongOffset`, `TooManyParts`, `EntityTooLarge`, `PreconditionFailed`, `InvalidRequest` (a bucket
-    /// with versions, an encrypted version, another checksum than the version has), and as
-    /// [`Put::commit`].
+    /// `WrongOffset`, `TooManyParts`, `EntityTooLarge`, `PreconditionFailed`, `Conflict` (the version is
+    /// no longer the one for which was sealed, or no longer encrypted as it was), `InvalidRequest` (a
+    /// bucket with versions, another checksum than the version has), and as [`Put::commit`].
     pub async fn append(
         mut self,
         offset: u64,
         spec: VersionSpec,
         conditions: &Conditions,
     ) -> Result<Committed> {
-        assert!(self.seal.is_none(), "what is appended is not encrypted");
         let sums = self.intake.end().await?;
         let staged = self.intake.finish().await?;
         let now_ms = self.inner.now_ms();
         let data = staged.as_ref().ok_or(Error::InvalidRequest("nothing to append"))?.data();
-        let md5 = sums.md5.ok_or_else(|| Error::Internal("an append without MD5".to_owned()))?;
+        let first = self.version(&sums, staged.as_ref(), now_ms, spec)?;
         let checksum = sums.checksum.map(|d| stored(&d, false));
-        let part = Part { number: 1, size: sums.size, md5, checksum, modified_ms: now_ms, data };
-        let first = Version {
-            modified_ms: now_ms,
+        // As clients see it.
+        let number = self.behind.unwrap_or(1);
+        let part = Part {
+            number,
             size: sums.size,
-            md5,
-            meta: VersionSpec::stored_meta(spec.meta),
-            tags: spec.tags,
-            acl: spec.acl,
-            checksum: part.checksum.clone(),
-            parts: vec![part.clone()],
-            ..Version::default()
+            md5: first.md5,
+            checksum: checksum.clone(),
+            modified_ms: now_ms,
+            data,
         };
         let decide = |list: &[Version], bucket: &crate::Bucket| {
             if bucket.versioning != Versioning::Off {
@@ -96,37 +122,59 @@ impl Put {
                 ));
             }
             versions::check(conditions, list, false)?;
-            let next = match versions::current(list) {
-                None if offset == 0 => first.clone(),
-                None => return Err(Error::WrongOffset { size: 0 }),
+            let (next, checksum) = match versions::current(list) {
+                None if offset != 0 => return Err(Error::WrongOffset { size: 0 }),
+                // A content key is one version's.
+                None if self.seal.is_some() && self.behind.is_some() => return Err(Error::Conflict),
+                None => (first.clone(), checksum.clone()),
                 Some(v) if v.size != offset => return Err(Error::WrongOffset { size: v.size }),
-                Some(v) => {
-                    refuse_sealed(crate::seal::Sealed::of(&v.meta)?.is_some())?;
-                    longer(v, &part, &sums)?
-                }
+                Some(v) => self.longer(v, &part, &sums)?,
             };
             let next = versions::with(list, next)?;
-            let committed = Committed::of(&next[0], bucket.versioning);
+            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
         };
         let by = By::cause(self.cause.as_ref());
         self.inner.change(&self.live, &self.key, staged.as_ref(), true, by, decide).await
     }
+
+    /// The version with one more part, as it is kept, and its checksum as it is shown.
+    fn longer(&self, v: &Version, part: &Part, sums: &Sums) -> Result<(Version, Option<Checksum>)> {
+        match (self.seal.as_deref(), Sealed::of(&v.meta)?) {
+            (None, None) => {
+                let part = Part { number: next(v), ..part.clone() };
+                let longer = longer(v, &part, sums, true)?;
+                let checksum = longer.checksum.clone();
+                Ok((longer, checksum))
+            }
+            (Some(seal), Some(sealed))
+                if self.behind == Some(next(v))
+                    && seal.envelope == sealed.envelope
+                    && seal.cipher == sealed.cipher =>
+            {
+                let shown = longer(&seal::shown(v, &sealed, Some(&seal.key)), part, sums, seal.md5)?;
+                let checksum = shown.checksum.clone();
+                let nonce = self.intake.nonce();
+                let nonce = nonce.ok_or_else(|| Error::Internal("sealed without a nonce".to_owned()))?;
+                let of_part = (nonce, self.intake.stored_size());
+                Ok((seal::behind(v, &sealed, &seal.key, of_part, shown)?, checksum))
+            }
+            _ => Err(Error::Conflict),
+        }
+    }
 }
 
-/// The version with one more part.
-fn longer(v: &Version, part: &Part, sums: &Sums) -> Result<Version> {
-    let number = match v.parts.last() {
-        Some(last) if last.number >= MAX_PARTS => return Err(Error::TooManyParts),
-        Some(last) => last.number + 1,
-        None => 1,
-    };
+/// The version with one more part, as clients see both. `md5`: the ETag of one part is its MD5.
+fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
+    if part.number > MAX_PARTS {
+        return Err(Error::TooManyParts);
+    }
     let size = v.size + sums.size;
     if size > MAX_OBJECT {
         return Err(Error::EntityTooLarge);
     }
     let mut parts = v.parts.clone();
-    parts.push(Part { number, ..part.clone() });
+    parts.push(part.clone());
     let md5s: Vec<u8> = parts.iter().flat_map(|p| p.md5).collect();
     let checksum = whole(v, part, &parts)?;
     Ok(Version {
@@ -134,7 +182,7 @@ fn longer(v: &Version, part: &Part, sums: &Sums) -> Result<Version> {
         size,
         // An empty object has no part: what is appended is all of it.
         md5: if parts.len() == 1 { part.md5 } else { ashlar_checksum::md5_once(&md5s) },
-        parts_count: if parts.len() == 1 { 0 } else { parts.len() as u16 },
+        parts_count: if parts.len() == 1 && md5 { 0 } else { parts.len() as u16 },
         parts,
         checksum,
         ..v.clone()

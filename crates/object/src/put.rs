@@ -9,11 +9,12 @@ use ashlar_checksum::{Algorithm, Digest};
 use ashlar_format::{Checksum, Part, RegisterKey, Retention, Version, VersionId};
 use bytes::Bytes;
 
+use crate::backend::Staged;
 use crate::body::Intake;
 use crate::bucket::Live;
 use crate::conditions::Conditions;
 use crate::feed::Cause;
-use crate::seal::{self, Seal, Sealed};
+use crate::seal::{self, Hiding, Seal, Sealed};
 use crate::store::{By, Inner};
 use crate::types::{Class, ETag, Pairs, fresh_id, stored};
 use crate::versions;
@@ -112,6 +113,8 @@ pub struct Put {
     pub(crate) key: RegisterKey,
     pub(crate) intake: Intake,
     pub(crate) seal: Option<Box<Seal>>,
+    /// It is sealed as this part of a version that is there.
+    pub(crate) behind: Option<u16>,
 }
 
 impl Store {
@@ -135,14 +138,26 @@ impl Store {
         spec: PutSpec,
         seal: Option<Seal>,
     ) -> Result<Put> {
+        self.begin_put(bucket, key, spec, seal, None).await
+    }
+
+    /// `behind`: as which part of a version that is there.
+    pub(crate) async fn begin_put(
+        &self,
+        bucket: &str,
+        key: &str,
+        spec: PutSpec,
+        seal: Option<Seal>,
+        behind: Option<u16>,
+    ) -> Result<Put> {
         let live = self.inner.registry.live(bucket)?;
         let key = self.inner.object_key(&live.bucket(), key)?;
         if let Some(seal) = &seal {
             seal::check_envelope(&seal.envelope)?;
         }
-        let intake = Intake::begin(&self.inner, &key, &spec, 1, seal.as_ref()).await?;
+        let intake = Intake::begin(&self.inner, &key, &spec, behind.unwrap_or(1), seal.as_ref()).await?;
         let (inner, cause) = (self.inner.clone(), self.cause.clone());
-        Ok(Put { inner, cause, live, key, intake, seal: seal.map(Box::new) })
+        Ok(Put { inner, cause, live, key, intake, seal: seal.map(Box::new), behind })
     }
 }
 
@@ -174,18 +189,40 @@ impl Put {
         let staged = self.intake.finish().await?;
         let now_ms = self.inner.now_ms();
         let shown = sums.checksum.map(|d| stored(&d, false));
-        let mut checksum = shown.clone();
+        let version = self.version(&sums, staged.as_ref(), now_ms, spec)?;
+        let decide = |list: &[Version], bucket: &crate::Bucket| {
+            versions::check(conditions, list, false)?;
+            let id = versions::new_id(bucket.versioning, now_ms)?;
+            let next = versions::with(list, Version { id, ..version.clone() })?;
+            let checksum = shown.clone();
+            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
+            Ok((Some(next), committed))
+        };
+        let conditional = !conditions.is_empty();
+        let by = By::cause(self.cause.as_ref());
+        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
+    }
+
+    /// A version that consists of what was put, without its id.
+    pub(crate) fn version(
+        &self,
+        sums: &Sums,
+        staged: Option<&Staged>,
+        now_ms: i64,
+        spec: VersionSpec,
+    ) -> Result<Version> {
         let (md5, parts_count) = match sums.md5.filter(|_| self.seal.as_ref().is_none_or(|s| s.md5)) {
             Some(md5) => (md5, 0),
             None => (fresh_id(now_ms)?, 1),
         };
+        let mut checksum = sums.checksum.map(|d| stored(&d, false));
         let mut meta = VersionSpec::stored_meta(spec.meta);
         if let Some(Seal { key, cipher, envelope, .. }) = self.seal.as_deref() {
             if let Some(c) = &mut checksum {
                 seal::mask(key, c);
             }
             let (cipher, envelope) = (*cipher, envelope.clone());
-            seal::set(&mut meta, &Sealed { cipher, envelope, hidden: true });
+            seal::set(&mut meta, &Sealed { cipher, envelope, hiding: Hiding::Whole });
         }
         let mut version = Version {
             modified_ms: now_ms,
@@ -200,7 +237,7 @@ impl Put {
             checksum: checksum.clone(),
             ..Version::default()
         };
-        if let Some(staged) = &staged {
+        if let Some(staged) = staged {
             let data = staged.data();
             let size = self.intake.stored_size();
             // A hidden checksum stands once, with the version.
@@ -208,16 +245,6 @@ impl Put {
             let checksum = if nonce.is_some() { seal::join(nonce, None) } else { checksum };
             version.parts = vec![Part { number: 1, size, md5, checksum, modified_ms: now_ms, data }];
         }
-        let decide = |list: &[Version], bucket: &crate::Bucket| {
-            versions::check(conditions, list, false)?;
-            let id = versions::new_id(bucket.versioning, now_ms)?;
-            let next = versions::with(list, Version { id, ..version.clone() })?;
-            let checksum = shown.clone();
-            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
-            Ok((Some(next), committed))
-        };
-        let conditional = !conditions.is_empty();
-        let by = By::cause(self.cause.as_ref());
-        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
+        Ok(version)
     }
 }

@@ -117,13 +117,30 @@ pub struct Sealed {
     pub cipher: Cipher,
     /// The envelope, as it was given.
     pub envelope: String,
-    /// The checksum of the whole is hidden under the content key.
-    pub(crate) hidden: bool,
+    /// What hides the checksums.
+    pub(crate) hiding: Hiding,
+}
+
+/// What hides the checksums of an encrypted version: a sum over the plaintext tells what it was to whoever
+/// can guess. No mask is used for two values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hiding {
+    /// Nothing: those of an upload are put together without the key.
+    Nothing,
+    /// The content key: the version's, which stands once and never changes.
+    Whole,
+    /// The content key and a part's nonce: each part's, and the version's under the last part's nonce. Of
+    /// a version that was appended to: each append brings a nonce of its own.
+    Parts,
 }
 
 impl Sealed {
     pub(crate) fn pair(&self) -> (String, String) {
-        let sums = if self.hidden { "hidden" } else { "clear" };
+        let sums = match self.hiding {
+            Hiding::Nothing => "clear",
+            Hiding::Whole => "hidden",
+            Hiding::Parts => "parts",
+        };
         (SEAL.to_owned(), format!("1 {} {sums} {}", self.cipher.name(), self.envelope))
     }
 
@@ -131,13 +148,14 @@ impl Sealed {
         let mut words = text.splitn(4, ' ');
         let one = words.next()? == "1";
         let cipher = Cipher::parse(words.next()?)?;
-        let hidden = match words.next()? {
-            "hidden" => true,
-            "clear" => false,
+        let hiding = match words.next()? {
+            "clear" => Hiding::Nothing,
+            "hidden" => Hiding::Whole,
+            "parts" => Hiding::Parts,
             _ => return None,
         };
         let envelope = words.next()?.to_owned();
-        one.then_some(Sealed { cipher, envelope, hidden })
+        one.then_some(Sealed { cipher, envelope, hiding })
     }
 
     /// Of a version or template. What cannot be understood is an error: never taken for plaintext.
@@ -211,35 +229,83 @@ fn expand(key: &ContentKey, salt: &[u8], purpose: &str, tail: &[u8], out: &mut [
     prk.expand(&info, length).and_then(|okm| okm.fill(out)).expect("at most 255 blocks are asked for");
 }
 
-/// Hides the checksum of a whole version, or shows it: a sum over the plaintext tells what it was to
-/// whoever can guess. The mask is used for one value, since a content key is one version's.
+/// What the mask of a checksum is for.
+const WHOLE_SUM: &str = "ashlar sum 1";
+const PART_SUM: &str = "ashlar part sum 1";
+
+/// Hides the checksum of a version that stands once, or shows it.
 pub(crate) fn mask(key: &ContentKey, checksum: &mut Checksum) {
+    mask_with(key, b"", WHOLE_SUM, checksum);
+}
+
+fn mask_with(key: &ContentKey, salt: &[u8], purpose: &str, checksum: &mut Checksum) {
     let mut pad = Zeroizing::new(vec![0; checksum.value.len()]);
-    expand(key, b"", "ashlar sum 1", &[checksum.algorithm], &mut pad);
+    expand(key, salt, purpose, &[checksum.algorithm], &mut pad);
     for (b, p) in checksum.value.iter_mut().zip(pad.iter()) {
         *b ^= p;
     }
 }
 
-/// The version as clients may see it: plain sizes, no nonces, nothing internal. `key`: shows a hidden
-/// checksum; without it there is none.
+/// The version as clients may see it: plain sizes, no nonces, nothing internal. `key`: shows hidden
+/// checksums; without it there are none.
 pub(crate) fn shown(v: &Version, sealed: &Sealed, key: Option<&ContentKey>) -> Version {
     let mut v = crate::versions::clean(v);
     v.meta.retain(|(name, _)| name != SEAL);
+    let mut last = None;
     for p in &mut v.parts {
         p.size = plain_len(p.size);
-        p.checksum = split(p.checksum.as_ref()).1;
-    }
-    if sealed.hidden {
-        match (key, &mut v.checksum) {
-            (Some(key), Some(c)) => mask(key, c),
-            _ => v.checksum = None,
+        (last, p.checksum) = split(p.checksum.as_ref());
+        if sealed.hiding == Hiding::Parts {
+            match (key, &last, &mut p.checksum) {
+                (Some(key), Some(nonce), Some(c)) => mask_with(key, nonce, PART_SUM, c),
+                _ => p.checksum = None,
+            }
         }
+    }
+    match (sealed.hiding, key, last, &mut v.checksum) {
+        (Hiding::Nothing, ..) => {}
+        (Hiding::Whole, Some(key), _, Some(c)) => mask(key, c),
+        (Hiding::Parts, Some(key), Some(nonce), Some(c)) => mask_with(key, &nonce, WHOLE_SUM, c),
+        _ => v.checksum = None,
+    }
+    if sealed.hiding == Hiding::Whole {
         for p in &mut v.parts {
             p.checksum.clone_from(&v.checksum);
         }
     }
     v
+}
+
+/// The inverse of [`shown`] for a version to which a part was appended: `next` as clients see it, `v` as
+/// it is kept until now; `nonce` and `stored`: of the new part, and how many bytes of it are stored.
+pub(crate) fn behind(
+    v: &Version,
+    sealed: &Sealed,
+    key: &ContentKey,
+    (nonce, stored): ([u8; 16], u64),
+    next: Version,
+) -> Result<Version> {
+    let hiding = if sealed.hiding == Hiding::Nothing { Hiding::Nothing } else { Hiding::Parts };
+    let mut next = Version { meta: v.meta.clone(), ..next };
+    set(&mut next.meta, &Sealed { hiding, ..sealed.clone() });
+    for (i, p) in next.parts.iter_mut().enumerate() {
+        let (size, nonce) = match v.parts.get(i) {
+            Some(old) => {
+                let own = split(old.checksum.as_ref()).0;
+                (old.size, own.ok_or_else(|| Error::Corrupt("an encrypted part has no nonce".to_owned()))?)
+            }
+            None => (stored, nonce),
+        };
+        p.size = size;
+        if let (Hiding::Parts, Some(c)) = (hiding, &mut p.checksum) {
+            mask_with(key, &nonce, PART_SUM, c);
+        }
+        p.checksum = join(Some(nonce), p.checksum.take());
+    }
+    if let (Hiding::Parts, Some(c)) = (hiding, &mut next.checksum) {
+        mask_with(key, &nonce, WHOLE_SUM, c);
+    }
+    Ok(next)
 }
 
 /// Opens or seals the packages of one part.
@@ -299,10 +365,19 @@ impl Packages {
     /// Opens `package` (with its tag) into `out`, which is as long as the plaintext.
     pub(crate) fn open(&self, index: u64, package: &[u8], out: &mut [u8]) -> Result<()> {
         let (body, tag) = package.split_at(package.len() - TAG);
-        self.key.open_separate_gather(self.nonce(index), Aad::empty(), body, tag, out).map_err(|_| {
-            Error::Corrupt(format!("package {index} of an encrypted part was changed, or its key is wrong"))
-        })
+        let opened = self.key.open_separate_gather(self.nonce(index), Aad::empty(), body, tag, out);
+        opened.map_err(|_| damaged(index))
     }
+
+    /// Opens a package where it lies: `package` without its tag.
+    pub(crate) fn open_in_place(&self, index: u64, package: &mut [u8], tag: &[u8; TAG]) -> Result<()> {
+        let opened = self.key.open_in_place_separate_tag(self.nonce(index), Aad::empty(), tag, package);
+        opened.map(|_| ()).map_err(|_| damaged(index))
+    }
+}
+
+fn damaged(index: u64) -> Error {
+    Error::Corrupt(format!("package {index} of an encrypted part was changed, or its key is wrong"))
 }
 
 #[cfg(test)]
@@ -344,11 +419,22 @@ mod tests {
         let mut sum = Checksum { algorithm: 3, composite: false, value: vec![0; 8] };
         mask(&key, &mut sum);
         all += &sum.value.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        for purpose in [PART_SUM, WHOLE_SUM] {
+            let mut sum = Checksum { algorithm: 3, composite: false, value: vec![0; 8] };
+            mask_with(&key, &[5; 16], purpose, &mut sum);
+            all += "\n";
+            all += &sum.value.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        }
         assert_eq!(all, include_str!("golden_seal.txt").trim());
-        let sealed = Sealed { cipher: Cipher::Aes256Gcm, envelope: "x y".into(), hidden: true };
+        let sealed = Sealed { cipher: Cipher::Aes256Gcm, envelope: "x y".into(), hiding: Hiding::Whole };
         assert_eq!(sealed.pair(), (":seal".to_owned(), "1 aes hidden x y".to_owned()));
         assert_eq!(Sealed::of(&[sealed.pair()]).unwrap(), Some(sealed));
-        assert!(Sealed::of(&[(SEAL.to_owned(), "2 aes hidden x".to_owned())]).is_err());
+        let appended = Sealed { cipher: Cipher::Aes256Gcm, envelope: "x y".into(), hiding: Hiding::Parts };
+        assert_eq!(appended.pair(), (":seal".to_owned(), "1 aes parts x y".to_owned()));
+        assert_eq!(Sealed::of(&[appended.pair()]).unwrap(), Some(appended));
+        for unknown in ["2 aes hidden x", "1 aes else x"] {
+            assert!(Sealed::of(&[(SEAL.to_owned(), unknown.to_owned())]).is_err());
+        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! In: plaintext is copied into the stripe buffer, as it is without encryption, and sealed there in place
 //! when its package is full; only a package that crosses the end of a stripe goes through a buffer of its
 //! own. Out: packages are opened from the rows that the drives gave into an outgoing buffer; only one that
-//! crosses the end of a row is put together first. So either way costs one pass of the cipher and no copy
-//! that was not there before.
+//! crosses the end of a row is put together there first. So either way costs one pass of the cipher, and a
+//! copy of those packages.
 //!
 //! Invariants: nothing leaves that was not authenticated; memory is one package per body in, and
-//! [`BATCH`] bytes and one package per body out.
+//! [`BATCH`] bytes per body out, one package while the pool has no more.
 
 use std::ops::Range;
 
@@ -18,8 +18,10 @@ use crate::backend::{Reader, Writer};
 use crate::seal::{ContentKey, PACKAGE, Packages, Seal, Sealed, TAG, WHOLE};
 use crate::{Error, Result};
 
-/// Plaintext bytes that are opened at once: whole packages.
-const BATCH: usize = 4 * PACKAGE;
+/// Plaintext bytes that are opened at once, and leave in one write: whole packages. With half as many a GET
+/// of 10 MiB cost more, with twice as many now less and now more (docs/benchmarks): each write may wake a
+/// client that has caught up meanwhile.
+const BATCH: usize = 8 * PACKAGE;
 
 /// Seals one body.
 pub(crate) struct Sealing {
@@ -97,8 +99,6 @@ pub(crate) struct Unsealing {
     remaining: u64,
     /// What came from the drives and was not opened yet.
     piece: Bytes,
-    /// The package, while it lies across two rows.
-    apart: Vec<u8>,
 }
 
 impl Unsealing {
@@ -117,7 +117,6 @@ impl Unsealing {
             skip: (range.start % PACKAGE as u64) as usize,
             remaining: range.end - range.start,
             piece: Bytes::new(),
-            apart: Vec::new(),
         }
     }
 
@@ -138,8 +137,8 @@ impl Unsealing {
         let from = self.index * PACKAGE as u64;
         let end = from + self.skip as u64 + self.remaining;
         let len = (end.div_ceil(PACKAGE as u64) * PACKAGE as u64).min(self.packages.plain) - from;
-        let len = len.min(BATCH as u64) as usize;
-        let mut out = Out::new(pool, len);
+        let mut out = Out::new(pool, len.min(BATCH as u64) as usize);
+        let len = out.bytes().len();
         let mut at = 0;
         while at < len {
             let plain = self.packages.len(self.index);
@@ -162,18 +161,28 @@ impl Unsealing {
             self.packages.open(self.index, &self.piece[..whole], out)?;
             bytes::Buf::advance(&mut self.piece, whole);
         } else {
-            self.apart.clear();
-            while self.apart.len() < whole {
-                if self.piece.is_empty() {
-                    self.piece = piece(reader).await?;
-                }
-                let take = self.piece.len().min(whole - self.apart.len());
-                self.apart.extend_from_slice(&self.piece[..take]);
-                bytes::Buf::advance(&mut self.piece, take);
-            }
-            self.packages.open(self.index, &self.apart, out)?;
+            // It lies across two rows: put together where its plaintext goes, and opened there.
+            self.gather(reader, out).await?;
+            let mut tag = [0; TAG];
+            self.gather(reader, &mut tag).await?;
+            self.packages.open_in_place(self.index, out, &tag)?;
         }
         self.index += 1;
+        Ok(())
+    }
+
+    /// The next stored bytes, as many as `to` holds.
+    async fn gather(&mut self, reader: &mut Reader, to: &mut [u8]) -> Result<()> {
+        let mut at = 0;
+        while at < to.len() {
+            if self.piece.is_empty() {
+                self.piece = piece(reader).await?;
+            }
+            let take = self.piece.len().min(to.len() - at);
+            to[at..at + take].copy_from_slice(&self.piece[..take]);
+            bytes::Buf::advance(&mut self.piece, take);
+            at += take;
+        }
         Ok(())
     }
 }
@@ -192,11 +201,12 @@ enum Out {
 }
 
 impl Out {
+    /// Room for `len` bytes, or for the first package of them where the pool has no more.
     fn new(pool: Option<&BufferPool>, len: usize) -> Out {
         match pool {
             // A reader holds rows already: it never waits for more. What goes beyond the ceiling is one
-            // batch per open read.
-            Some(pool) => Out::Pool(pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len))),
+            // package per open read.
+            Some(pool) => Out::Pool(pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len.min(PACKAGE)))),
             None => Out::Heap(vec![0; len]),
         }
     }

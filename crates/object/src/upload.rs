@@ -15,7 +15,7 @@ use crate::bucket::{Bucket, Live};
 use crate::complete::Outcome;
 use crate::held;
 use crate::put::{Committed, VersionSpec};
-use crate::seal::{self, Cipher, Sealed};
+use crate::seal::{self, Cipher, Hiding, Sealed};
 use crate::store::Inner;
 use crate::summary;
 use crate::types::{Class, ETag, UploadId, algorithm_number, fresh_id, number_algorithm};
@@ -261,7 +261,7 @@ impl Store {
         let mut meta = VersionSpec::stored_meta(spec.version.meta);
         if let Some((cipher, envelope)) = spec.seal {
             seal::check_envelope(&envelope)?;
-            seal::set(&mut meta, &Sealed { cipher, envelope, hidden: false });
+            seal::set(&mut meta, &Sealed { cipher, envelope, hiding: Hiding::Nothing });
         }
         let template = Version {
             meta,

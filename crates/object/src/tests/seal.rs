@@ -103,6 +103,41 @@ async fn over_drives_with_one_missing_and_after_a_restart() {
     pool.close().await;
 }
 
+/// While the pool has nothing left, a read goes on beyond its ceiling, by one package at a time.
+#[tokio::test]
+async fn reads_go_on_while_the_pool_is_used_up() {
+    let mut pool = Pool::new(4).await;
+    let store = pool.open(&[]).await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let body = Rng(19).body(900_000);
+    put(&store, "k", &body, Some(seal(2)), 1 << 20).await;
+    let o = store.get("bucket", "k", None).await.unwrap();
+    let buffers = store.inner.backend.pool().unwrap().clone();
+    let take_all = || {
+        let mut held = Vec::new();
+        for size in [1 << 20, 64 << 10, 4 << 10] {
+            held.extend(std::iter::from_fn(|| buffers.try_get(size)));
+        }
+        held
+    };
+    for used_up in [true, false] {
+        let held = if used_up { take_all() } else { Vec::new() };
+        let mut read = o.read_with(10..o.size(), Some(&key(2))).await.unwrap();
+        let (mut out, mut longest) = (Vec::new(), 0);
+        let wait = std::time::Duration::from_secs(20);
+        while let Some(piece) = tokio::time::timeout(wait, read.next()).await.expect("it waits for memory") {
+            let piece = piece.unwrap();
+            longest = longest.max(piece.len());
+            out.extend_from_slice(&piece);
+        }
+        assert!(out == body[10..]);
+        assert_eq!(longest == PACKAGE, used_up, "{longest}");
+        drop(held);
+    }
+    drop(o);
+    pool.close().await;
+}
+
 #[tokio::test]
 async fn an_upload_shows_plain_sizes_and_is_read_across_parts() {
     let (store, _, _) = memory().await;
@@ -178,6 +213,44 @@ async fn packages_that_are_changed_moved_or_missing_are_noticed() {
         b[n - 1] ^= 1;
     };
     assert!(tampered(last).await.is_err(), "the last tag");
+}
+
+/// Whichever package is damaged, and whether it lies in one row or across two: what comes out ends before it.
+#[tokio::test]
+async fn no_byte_of_a_damaged_package_comes_out() {
+    let (store, memory, _) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let body = Rng(18).body(19 * PACKAGE + 10);
+    put(&store, "k", &body, Some(seal(2)), 1 << 20).await;
+    let o = store.get("bucket", "k", None).await.unwrap();
+    let id = o.stored().parts[0].data.write_id;
+    for package in 0..20 {
+        for at in [0, 9, 25] {
+            let flip = |b: &mut Vec<u8>| b[package * WHOLE + at] ^= 1;
+            memory.tamper(id, &flip);
+            for from in [0, 70_000] {
+                let mut read = o.read_with(from..o.size(), Some(&key(2))).await.unwrap();
+                let mut out = Vec::new();
+                let failed = loop {
+                    match read.next().await {
+                        Some(Ok(piece)) => out.extend_from_slice(&piece),
+                        Some(Err(e)) => break Some(e),
+                        None => break None,
+                    }
+                };
+                let begin = from as usize;
+                if package == 0 && from > 0 {
+                    assert!(failed.is_none(), "it is not read");
+                } else {
+                    assert!(matches!(failed, Some(Error::Corrupt(_))), "package {package}");
+                    assert!(begin + out.len() <= (package * PACKAGE).max(begin), "package {package}");
+                    assert!(read.next().await.is_none());
+                }
+                assert!(out == body[begin..begin + out.len()]);
+            }
+            memory.tamper(id, &flip);
+        }
+    }
 }
 
 #[tokio::test]

@@ -37,9 +37,6 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
         let why = "Request body cannot be empty when 'write offset' is specified.";
         return Err(Fault::with(Code::INVALID_REQUEST, why));
     }
-    if sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?.is_some() {
-        return Err(Fault::not_implemented("Appending to encrypted objects"));
-    }
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::conditions(&call.headers, "")?;
     let tail = cx.store.tail(&call.bucket, &call.key).await.map_err(|e| call.fault(e))?;
@@ -48,9 +45,12 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
             "Cannot specify both a write offset value and user-defined object metadata for existing objects.";
         return Err(Fault::with(Code::INVALID_REQUEST, why));
     }
-    let put =
-        PutSpec { size: promise.size, checksum: Some(algorithm(&promise, &tail)?), want_md5: true, class };
-    let put = call.store(cx, Kind::Append).put(&call.bucket, &call.key, put).await;
+    let checksum = Some(algorithm(&promise, &tail)?);
+    let made = sse::for_append(cx, call, &tail).await?;
+    let want_md5 = made.as_ref().is_none_or(|m| m.seal.md5) || promise.md5.is_some();
+    let put = PutSpec { size: promise.size, checksum, want_md5, class };
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let put = call.store(cx, Kind::Append).put_behind(&call.bucket, &call.key, put, seal, &tail).await;
     let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.intake.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
@@ -61,6 +61,10 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     let mut answer = Answer::ok();
     answer.committed(&committed);
     answer.headers.insert(OBJECT_SIZE, HeaderValue::from(committed.size));
+    if let Some(made) = &made {
+        made.show(&mut answer);
+    }
+    super::lifecycle::look(cx, call, &committed, &mut answer).await;
     Ok(answer)
 }
 

@@ -7,7 +7,7 @@
 //! Must never know: when and how rules are carried out.
 
 use ashlar_lifecycle::{Calendar, Config, Expiration, Filter, Invalid, Minimum, Noncurrent, Rule, Seen};
-use ashlar_object::Object;
+use ashlar_object::{Committed, Object};
 use http::header::HeaderName;
 
 use super::{Answer, Call, Context, document};
@@ -76,6 +76,19 @@ pub fn show(call: &Call, object: &Object, answer: &mut Answer) {
     let v = object.version();
     if object.is_latest() {
         tell(&config, &call.key, (v.modified_ms, v.size), &v.tags, answer);
+    }
+}
+
+/// As [`show`], of a version that was just made with tags that the request need not name: it is looked at
+/// again, in a bucket that has rules.
+pub async fn look(cx: &Context, call: &Call, made: &Committed, answer: &mut Answer) {
+    if super::put::rules(cx, &call.bucket, &call.origin).is_none() {
+        return;
+    }
+    let Ok(object) = cx.store.get(&call.bucket, &call.key, None).await else { return };
+    // What replaced it meanwhile is not what is answered.
+    if object.etag() == made.etag && object.version().modified_ms == made.modified_ms {
+        show(call, &object, answer);
     }
 }
 

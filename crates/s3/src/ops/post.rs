@@ -117,9 +117,13 @@ pub(crate) async fn post_object(
     check_sum(stated, sums.checksum.as_ref())?;
     let of_bucket = super::put::of_bucket(cx, bucket, verified.identity(), &request)?;
     let spec = VersionSpec { meta, tags, ..of_bucket };
+    let rules = super::put::rules(cx, bucket, origin).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);
+    if let Some((rules, tags)) = rules {
+        super::lifecycle::tell(&rules, &key, (committed.modified_ms, committed.size), &tags, &mut answer);
+    }
     if let Some(made) = &made {
         made.show(&mut answer);
     }

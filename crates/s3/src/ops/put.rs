@@ -2,6 +2,8 @@
 //!
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
+use std::sync::Arc;
+
 use ashlar_checksum::Algorithm;
 use ashlar_object::feed::Kind;
 use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
@@ -13,6 +15,7 @@ use crate::acl::{self, Asked};
 use crate::auth::Identity;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, Stated, content_md5};
+use crate::permit::Origin;
 use crate::sse::{self, Allowed};
 
 /// Checksum of objects that are put without one, as AWS does.
@@ -79,9 +82,9 @@ pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap
 }
 
 /// The lifecycle rules of the bucket, if it has any.
-fn rules(cx: &Context, call: &Call) -> Option<std::sync::Arc<ashlar_lifecycle::Config>> {
-    let bucket = cx.store.bucket(&call.bucket).ok()?;
-    call.origin.gate.features.lifecycle.of(&bucket)
+pub fn rules(cx: &Context, bucket: &str, origin: &Origin) -> Option<Arc<ashlar_lifecycle::Config>> {
+    let bucket = cx.store.bucket(bucket).ok()?;
+    origin.gate.features.lifecycle.of(&bucket)
 }
 
 /// `PutObject`.
@@ -108,7 +111,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;
     promise.check(call, &sums)?;
-    let rules = rules(cx, call).map(|rules| (rules, spec.tags.clone()));
+    let rules = rules(cx, &call.bucket, &call.origin).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &conditions).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.committed(&committed);

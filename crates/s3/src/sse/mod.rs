@@ -23,7 +23,7 @@ mod envelope;
 use std::sync::Arc;
 
 use ashlar_kms::{DataKey, Kms, Secret};
-use ashlar_object::{BucketId, Cipher, ContentKey, Object, Seal, Sealed};
+use ashlar_object::{BucketId, Cipher, ContentKey, Object, Seal, Sealed, Tail};
 use http::HeaderMap;
 use http::header::HeaderName;
 
@@ -119,6 +119,41 @@ pub async fn for_new(
         Asked::Nothing => Ok(None),
         asked => make(cx, bucket, key, asked).await.map(Some),
     }
+}
+
+/// How what is appended is to be encrypted: as the version that is there, for which a request can only ask
+/// again; of a key without version as [`for_new`].
+pub async fn for_append(cx: &Context, call: &Call, tail: &Tail) -> Outcome<Option<Made>> {
+    if !tail.exists {
+        return for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await;
+    }
+    let asked = asked(&call.headers, call.tls)?;
+    let Some(sealed) = &tail.sealed else {
+        return match bucket::or_default(cx, &call.bucket, asked)? {
+            Asked::Nothing => Ok(None),
+            _ => Err(Fault::with(
+                Code::INVALID_REQUEST,
+                "The object is not encrypted, and what is appended should be. Copy the object onto itself with encryption first.",
+            )),
+        };
+    };
+    let envelope = envelope(sealed)?;
+    let customer = match (asked, envelope.kind) {
+        // Of an object with another kind of key that is refused below.
+        (Asked::Customer(customer), _) => Some(customer),
+        (Asked::Nothing, _) | (Asked::S3, Kind::S3) => None,
+        (Asked::Kms { key_id, context, .. }, Kind::Kms)
+            if key_id.as_ref().is_none_or(|id| *id == envelope.key_id)
+                && (context.is_empty() || context == envelope.context) =>
+        {
+            None
+        }
+        _ => return Err(not_applicable()),
+    };
+    let key = open(cx, &call.bucket, &call.key, &envelope, customer.as_ref()).await?;
+    let md5 = envelope.kind == Kind::S3;
+    let seal = Seal { key, cipher: sealed.cipher, envelope: sealed.envelope.clone(), md5 };
+    Ok(Some(Made { seal, envelope, customer_md5: customer.map(|c| c.md5) }))
 }
 
 /// A fresh content key for what is asked for.

@@ -415,3 +415,96 @@ fn internal_names_from_outside_are_nothing() {
     assert_eq!(r.text(), "hello");
     assert!(r.header(SSE).is_none());
 }
+
+#[test]
+fn what_is_appended_is_encrypted_as_the_object() {
+    let (s, ..) = encrypting(true);
+    let bodies = [noise(70_000, 7), noise(10, 8), noise(131_072, 9)];
+    let whole = bodies.concat();
+    let kinds: [Vec<(String, String)>; 3] = [
+        vec![(SSE.into(), "AES256".into())],
+        vec![(SSE.into(), "aws:kms".into()), (KEY_ID.into(), "other".into())],
+        customer(1, false).to_vec(),
+    ];
+    let append = |key: &str, offset: usize, body: &[u8]| {
+        s.req("PUT", key).header("x-amz-write-offset-bytes", offset.to_string()).body(body)
+    };
+    for (i, with) in kinds.iter().enumerate() {
+        let key = format!("/b-1/kind{i}");
+        let needed = |mut req: Req| {
+            req.headers.extend(with.iter().filter(|_| i == 2).cloned());
+            req
+        };
+        // Begun by a usual PUT, by an append with the headers of encryption, and with an empty body.
+        for start in 0..3 {
+            let mut first = match start {
+                0 => s.req("PUT", &key).body(&bodies[0]),
+                1 => append(&key, 0, &bodies[0]),
+                _ => s.req("PUT", &key).body(b""),
+            };
+            first.headers.extend(with.iter().cloned());
+            let first = first.send().expect(200);
+            let mut at = bodies[0].len();
+            if start == 2 {
+                let r = needed(append(&key, 0, &bodies[0])).send().expect(200);
+                assert_eq!(r.header("etag").unwrap().contains(&md5_hex(&bodies[0])), i == 0);
+            }
+            for body in &bodies[1..] {
+                needed(append(&key, at - 1, body)).send().refused(400, "InvalidWriteOffset");
+                let r = needed(append(&key, at, body)).send().expect(200);
+                at += body.len();
+                assert_eq!(r.header("x-amz-object-size"), Some(at.to_string().as_str()));
+                for name in [SSE, KEY_ID, "x-amz-server-side-encryption-customer-key-md5"] {
+                    assert_eq!(r.header(name), first.header(name), "kind {i}: {name}");
+                }
+            }
+            let get = || needed(s.req("GET", &key)).header("x-amz-checksum-mode", "ENABLED");
+            let r = get().send().expect(200);
+            assert!(r.body == whole, "kind {i}, start {start}");
+            assert_eq!(r.header("x-amz-checksum-crc64nvme"), Some(checksum("CRC64NVME", &whole).as_str()));
+            let md5s = md5_hex(&bodies.iter().flat_map(|b| ashlar_checksum::md5_once(b)).collect::<Vec<_>>());
+            let etag = r.header("etag").unwrap();
+            assert!(etag.ends_with("-3\"") && etag.contains(&md5s) == (i == 0), "MD5s only of SSE-S3");
+            let r = get().header("range", "bytes=69990-70100").send().expect(206);
+            assert_eq!(r.body, whole[69_990..70_101]);
+            let r = get().q("partNumber", "2").send().expect(206);
+            assert_eq!(r.body, bodies[1]);
+            s.req("DELETE", &key).send().expect(204);
+        }
+    }
+    // Another key, no key, a key that is not applicable, another kind: refused, and nothing changes.
+    s.req("PUT", "/b-1/c").with(1).body("one").send().expect(200);
+    append("/b-1/c", 3, b"x").send().refused(400, "InvalidRequest");
+    append("/b-1/c", 3, b"x").with(2).send().refused(403, "AccessDenied");
+    append("/b-1/c", 3, b"x").header(SSE, "AES256").send().refused(400, "InvalidRequest");
+    assert_eq!(s.req("GET", "/b-1/c").with(1).send().expect(200).body, b"one");
+    s.req("PUT", "/b-1/s").header(SSE, "AES256").body("one").send().expect(200);
+    append("/b-1/s", 3, b"x").with(1).send().refused(400, "InvalidRequest");
+    append("/b-1/s", 3, b"x").header(SSE, "aws:kms").send().refused(400, "InvalidRequest");
+    append("/b-1/s", 3, b"two").header(SSE, "AES256").send().expect(200);
+    assert_eq!(s.get("/b-1/s").expect(200).body, b"onetwo");
+    let kms = |key: &str| append("/b-1/k", 3, b"x").header(SSE, "aws:kms").header(KEY_ID, key).send();
+    s.req("PUT", "/b-1/k").header(SSE, "aws:kms").header(KEY_ID, "other").body("one").send().expect(200);
+    kms("main").refused(400, "InvalidRequest");
+    kms("other").expect(200);
+    // What asks for encryption is never stored in clear: by its headers, or by the bucket's default.
+    s.put("/b-1/p", b"one").expect(200);
+    append("/b-1/p", 3, b"x").header(SSE, "AES256").send().refused(400, "InvalidRequest");
+    append("/b-1/p", 3, b"x").with(1).send().refused(400, "InvalidRequest");
+    let default = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>";
+    s.req("PUT", "/b-1").q("encryption", "").body(default).send().expect(200);
+    append("/b-1/p", 3, b"x").send().refused(400, "InvalidRequest");
+    assert_eq!(s.get("/b-1/p").expect(200).body, b"one");
+    let r = append("/b-1/new", 0, b"one").send().expect(200);
+    assert_eq!(
+        (r.header(SSE), r.header("etag")),
+        (Some("AES256"), Some(format!("\"{}\"", md5_hex(b"one")).as_str()))
+    );
+    append("/b-1/new", 3, b"two").send().expect(200);
+    let r = s.get("/b-1/new").expect(200);
+    assert!(r.body == b"onetwo" && r.header(SSE) == Some("AES256"));
+    // A copy is one body again, under a key of its own.
+    s.req("PUT", "/b-1/copy").header("x-amz-copy-source", "/b-1/new").send().expect(200);
+    let r = s.get("/b-1/copy").expect(200);
+    assert!(r.body == b"onetwo" && r.header(SSE) == Some("AES256"));
+}

@@ -11,6 +11,43 @@ fn server() -> Server {
 const DAYS: &str = "<LifecycleConfiguration><Rule><ID>x y</ID><Filter><Prefix>logs/</Prefix></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>";
 
 #[test]
+fn every_way_to_make_an_object_tells_when_it_expires() {
+    let s = server();
+    let tagged = DAYS.replace(
+        "<Prefix>logs/</Prefix>",
+        "<And><Prefix>logs/</Prefix><Tag><Key>a</Key><Value>b</Value></Tag></And>",
+    );
+    s.req("PUT", "/b-1").q("lifecycle", "").body(&tagged).send().expect(200);
+    let tag = ("x-amz-tagging", "a=b");
+    s.req("PUT", "/b-1/other").header(tag.0, tag.1).body("x").send().expect(200);
+    let told = |r: crate::common::Resp| r.header("x-amz-expiration").map(str::to_owned);
+    // The tags of the source come along, or are replaced.
+    let copy = |key: &str| s.req("PUT", key).header("x-amz-copy-source", "/b-1/other");
+    let when = told(copy("/b-1/logs/c").send().expect(200)).expect("it is told");
+    assert_eq!(told(s.get("/b-1/logs/c")), Some(when.clone()));
+    let replaced = copy("/b-1/logs/d").header("x-amz-tagging-directive", "REPLACE").send();
+    assert_eq!(told(replaced.expect(200)), None);
+    assert_eq!(told(copy("/b-1/else").send().expect(200)), None);
+    let upload = |tagged: bool| {
+        let create = s.req("POST", "/b-1/logs/m").q("uploads", "");
+        let create = if tagged { create.header(tag.0, tag.1) } else { create };
+        let id = create.send().expect(200).tag("UploadId").unwrap();
+        let part = s.req("PUT", "/b-1/logs/m").q("partNumber", "1").q("uploadId", &id).body("x").send();
+        let etag = part.expect(200).header("etag").unwrap().to_owned();
+        let document = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+        );
+        s.req("POST", "/b-1/logs/m").q("uploadId", &id).body(document).send().expect(200)
+    };
+    assert_eq!(told(upload(true)), Some(when.clone()));
+    assert_eq!(told(upload(false)), None);
+    let append = |offset: &str| s.req("PUT", "/b-1/logs/a").header("x-amz-write-offset-bytes", offset);
+    let first = append("0").header(tag.0, tag.1).body("x").send().expect(200);
+    assert_eq!(told(first), Some(when.clone()));
+    assert_eq!(told(append("1").body("y").send().expect(200)), Some(when));
+}
+
+#[test]
 fn lifecycle_rules_are_kept_and_told() {
     let s = server();
     s.req("GET", "/b-1").q("lifecycle", "").send().refused(404, "NoSuchLifecycleConfiguration");

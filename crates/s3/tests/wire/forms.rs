@@ -103,6 +103,22 @@ fn server() -> Server {
 }
 
 #[test]
+fn a_form_is_told_when_its_object_expires() {
+    let s = server();
+    let rules = "<LifecycleConfiguration><Rule><ID>r</ID><Filter><And><Prefix>u/</Prefix><Tag><Key>a</Key><Value>b</Value></Tag></And></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>";
+    s.req("PUT", "/b-1").q("lifecycle", "").body(rules).send().expect(200);
+    let tagging = r#"{"bucket":"b-1"},["starts-with","$key","u/"],["starts-with","$tagging",""]"#;
+    let form = |tag: &str| {
+        let document =
+            format!("<Tagging><TagSet><Tag><Key>a</Key><Value>{tag}</Value></Tag></TagSet></Tagging>");
+        Form::new(&s, tagging).field("key", "u/a").field("tagging", &document).send().expect(204)
+    };
+    let told = form("b").header("x-amz-expiration").expect("it is told").to_owned();
+    assert_eq!(s.get("/b-1/u/a").header("x-amz-expiration"), Some(told.as_str()));
+    assert_eq!(form("c").header("x-amz-expiration"), None);
+}
+
+#[test]
 fn a_form_uploads() {
     let s = server();
     let base = r#"{"bucket":"b-1"},["starts-with","$key","u/"]"#;
