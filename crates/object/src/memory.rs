@@ -40,6 +40,8 @@ pub(crate) struct Memory {
     state: Mutex<State>,
     /// Operations that still succeed; negative: no limit.
     budget: AtomicI64,
+    /// Changes until one takes effect whose answer is lost; negative: none.
+    losing: AtomicI64,
     /// Operations done.
     pub(crate) steps: AtomicU64,
     /// Check on every change that what is named exists (costs time in proportion to everything).
@@ -48,13 +50,20 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(strict: bool) -> Memory {
-        Memory { state: Mutex::default(), budget: AtomicI64::new(-1), steps: AtomicU64::new(0), strict }
+        let none = || AtomicI64::new(-1);
+        Memory { state: Mutex::default(), budget: none(), losing: none(), steps: AtomicU64::new(0), strict }
     }
 
     /// After `operations` more, every operation fails; negative: none fails.
     #[cfg(test)]
     pub(crate) fn limit(&self, operations: i64) {
         self.budget.store(operations, Ordering::SeqCst);
+    }
+
+    /// After `changes` more, the answer of one is lost.
+    #[cfg(test)]
+    pub(crate) fn lose(&self, changes: i64) {
+        self.losing.store(changes, Ordering::SeqCst);
     }
 
     /// What is left after a crash: what is here now, out of reach of whoever still runs on this one.
@@ -147,6 +156,9 @@ impl Memory {
         s.registers.insert(key.as_bytes().to_vec(), (Arc::new(record), summary));
         if !moved {
             self.drop_data(&mut s, &gone);
+        }
+        if self.losing.fetch_sub(1, Ordering::SeqCst) == 0 {
+            return Err(Failed::Set(Error::Unavailable("the answer is lost".to_owned())));
         }
         Ok(out)
     }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use super::{Pool, Rng, memory};
 use crate::seal::{PACKAGE, SEAL, WHOLE};
+use crate::sealing::Unsealing;
 use crate::*;
+use ashlar_machine::BufferPool;
 
 fn seal(n: u8) -> Seal {
     let cipher = if n.is_multiple_of(2) { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
@@ -103,39 +105,34 @@ async fn over_drives_with_one_missing_and_after_a_restart() {
     pool.close().await;
 }
 
-/// While the pool has nothing left, a read goes on beyond its ceiling, by one package at a time.
+/// While the pool has nothing left, opening goes on beyond its ceiling, by one package at a time.
 #[tokio::test]
-async fn reads_go_on_while_the_pool_is_used_up() {
-    let mut pool = Pool::new(4).await;
-    let store = pool.open(&[]).await;
+async fn opening_goes_on_while_the_pool_is_used_up() {
+    let (store, _, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let body = Rng(19).body(900_000);
     put(&store, "k", &body, Some(seal(2)), 1 << 20).await;
     let o = store.get("bucket", "k", None).await.unwrap();
-    let buffers = store.inner.backend.pool().unwrap().clone();
-    let take_all = || {
+    let part = o.stored().parts[0].clone();
+    let nonce = crate::seal::split(part.checksum.as_ref()).0.unwrap();
+    let pool = BufferPool::new(4 << 20);
+    for used_up in [true, false] {
         let mut held = Vec::new();
         for size in [1 << 20, 64 << 10, 4 << 10] {
-            held.extend(std::iter::from_fn(|| buffers.try_get(size)));
+            held.extend(std::iter::from_fn(|| pool.try_get(size).filter(|_| used_up)));
         }
-        held
-    };
-    for used_up in [true, false] {
-        let held = if used_up { take_all() } else { Vec::new() };
-        let mut read = o.read_with(10..o.size(), Some(&key(2))).await.unwrap();
+        let mut reader = store.inner.backend.read(&o.key, &part.data, part.size, 0..part.size).await.unwrap();
+        let plain = body.len() as u64;
+        let mut open = Unsealing::new(&key(2), o.sealed().unwrap(), &nonce, part.number, plain, &(0..plain));
         let (mut out, mut longest) = (Vec::new(), 0);
-        let wait = std::time::Duration::from_secs(20);
-        while let Some(piece) = tokio::time::timeout(wait, read.next()).await.expect("it waits for memory") {
+        while let Some(piece) = open.next(&mut reader, Some(&pool)).await {
             let piece = piece.unwrap();
             longest = longest.max(piece.len());
             out.extend_from_slice(&piece);
         }
-        assert!(out == body[10..]);
+        assert!(out == body);
         assert_eq!(longest == PACKAGE, used_up, "{longest}");
-        drop(held);
     }
-    drop(o);
-    pool.close().await;
 }
 
 #[tokio::test]
