@@ -303,12 +303,11 @@ fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
             if can {
                 next[to] = next[from].take();
             }
-            let why = match came {
+            match came {
                 Came::Absent => state[from].is_none(),
                 Came::Refused => only_free && state[to].is_some(),
                 _ => can,
-            };
-            why
+            }
         }
     };
     ok.then_some(next)
@@ -452,12 +451,12 @@ async fn one(seed: u64, stop: usize) -> bool {
     there.sort_unstable();
     assert_eq!(keys(&store).await, there, "{}", at());
     // What is there can be changed, and nothing is left when all is deleted.
-    for k in 0..KEYS.len() {
+    for key in KEYS {
         if rng.chance(2) {
-            put(&store, "bucket", KEYS[k], &bytes(99)).await.unwrap();
-            assert_eq!(get(&store, "bucket", KEYS[k], None).await.unwrap(), bytes(99), "{}", at());
+            put(&store, "bucket", key, &bytes(99)).await.unwrap();
+            assert_eq!(get(&store, "bucket", key, None).await.unwrap(), bytes(99), "{}", at());
         }
-        store.delete("bucket", KEYS[k], None, &Conditions::NONE).await.unwrap();
+        store.delete("bucket", key, None, &Conditions::NONE).await.unwrap();
     }
     store.delete_bucket("bucket").await.unwrap_or_else(|e| panic!("{e}: {}", at()));
     store.sweep(i64::MAX / 2).await.unwrap();
