@@ -378,7 +378,7 @@ def test_anonymous_and_wrong_secret(server, bucket):
 def test_absent_features_say_so(s3, bucket):
     for call in (
         lambda: s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Enabled"}),
-        lambda: s3.rename_object(Bucket=bucket, Key="b", RenameSource=f"{bucket}/a"),
+        lambda: s3.restore_object(Bucket=bucket, Key="a", RestoreRequest={"Days": 1}),
         lambda: s3.select_object_content(Bucket=bucket, Key="a", Expression="SELECT 1", ExpressionType="SQL",
                                          InputSerialization={"JSON": {}}, OutputSerialization={"JSON": {}}),
     ):
