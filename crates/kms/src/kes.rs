@@ -25,7 +25,8 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::{Error, KeyStatus, Result, Secret, wrap};
+use crate::wrap::{self, sealed_parts};
+use crate::{Error, KeyStatus, Result, Secret};
 
 /// Servers that may be named.
 const MOST: usize = 64;
@@ -50,14 +51,8 @@ fn odd(what: &str) -> Error {
     Error::Unavailable(format!("KES answered {what}"))
 }
 
-fn sealed_parts(sealed: &[u8]) -> Result<(&[u8], &[u8])> {
-    let (length, rest) = sealed.split_first_chunk::<2>().ok_or(Error::Sealed)?;
-    rest.split_at_checked(usize::from(u16::from_be_bytes(*length))).ok_or(Error::Sealed)
-}
-
 fn joined(text: &[u8], wrapped: &[u8]) -> Result<Vec<u8>> {
-    let length = u16::try_from(text.len()).map_err(|_| odd("a ciphertext of that length"))?;
-    Ok([&length.to_be_bytes(), text, wrapped].concat())
+    wrap::joined(text, wrapped).ok_or_else(|| odd("a ciphertext of that length"))
 }
 
 /// The context as KES gets it.

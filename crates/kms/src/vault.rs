@@ -42,15 +42,12 @@ pub struct Vault {
 }
 
 fn sealed_parts(sealed: &[u8]) -> Result<(&str, &[u8])> {
-    let (length, rest) = sealed.split_first_chunk::<2>().ok_or(Error::Sealed)?;
-    let (text, wrapped) =
-        rest.split_at_checked(usize::from(u16::from_be_bytes(*length))).ok_or(Error::Sealed)?;
+    let (text, wrapped) = wrap::sealed_parts(sealed)?;
     Ok((std::str::from_utf8(text).map_err(|_| Error::Sealed)?, wrapped))
 }
 
 fn joined(text: &str, wrapped: &[u8]) -> Result<Vec<u8>> {
-    let length = u16::try_from(text.len()).map_err(|_| odd("a ciphertext of that length"))?;
-    Ok([&length.to_be_bytes(), text.as_bytes(), wrapped].concat())
+    wrap::joined(text.as_bytes(), wrapped).ok_or_else(|| odd("a ciphertext of that length"))
 }
 
 fn odd(what: &str) -> Error {

@@ -91,6 +91,19 @@ pub fn open(key: &Secret, sealed: &[u8], context: &[u8]) -> Result<Secret> {
     out
 }
 
+/// What a key server made of an intermediate key, and what is sealed under that, in one: length of `text`
+/// (u16, big-endian), `text`, `wrapped`. `None`: `text` is too long.
+pub(crate) fn joined(text: &[u8], wrapped: &[u8]) -> Option<Vec<u8>> {
+    let length = u16::try_from(text.len()).ok()?;
+    Some([&length.to_be_bytes(), text, wrapped].concat())
+}
+
+/// The inverse of [`joined`].
+pub(crate) fn sealed_parts(sealed: &[u8]) -> Result<(&[u8], &[u8])> {
+    let (length, rest) = sealed.split_first_chunk::<2>().ok_or(Error::Sealed)?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length))).ok_or(Error::Sealed)
+}
+
 /// Seals bytes of any length, as [`seal`] does a key.
 #[must_use]
 pub fn seal_bytes(key: &Secret, what: &[u8], context: &[u8]) -> Vec<u8> {
