@@ -387,11 +387,7 @@ impl Inner {
 
     /// As [`Inner::settle`] without its lock: every step is a compare-and-set that only goes forward.
     async fn settle_other(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
-        let mut stem = key.key().to_vec();
-        stem.push(0);
-        stem.extend_from_slice(&upload.0);
-        let names = Names::from_stem(self, key.bucket(), &stem)
-            .ok_or_else(|| Error::Internal("the name of an upload".to_owned()))?;
+        let names = Names::of(&self.backend, key.bucket(), key.key(), upload);
         let record = self.backend.read_register(key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         match list.iter().find(|v| versions::mark(v) == Some(upload)) {

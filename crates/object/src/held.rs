@@ -52,11 +52,9 @@ fn destination<'a>(key: &'a RegisterKey, held: &'a Held) -> &'a [u8] {
     held.to.as_deref().unwrap_or(key.key())
 }
 
-/// The register of the rename that holds a key.
-fn upload_key(backend: &Backend, key: &RegisterKey, held: &Held) -> RegisterKey {
-    let to = destination(key, held);
-    let stem = [to, &[0], &held.upload[..]].concat();
-    RegisterKey::new(backend.group_of(key.bucket(), to), Space::Upload, key.bucket(), &stem)
+/// The registers of the rename that holds a key.
+fn names_of(backend: &Backend, key: &RegisterKey, held: &Held) -> Names {
+    Names::of(backend, key.bucket(), destination(key, held), UploadId(held.upload))
 }
 
 /// Where this attempt stands; `None`: it is not known any more.
@@ -95,7 +93,7 @@ async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Re
         if unknown == Some(held.attempt) {
             return Ok(record_of(&record, held.versions.clone()));
         }
-        let upload = backend.read_register(&upload_key(backend, key, held)).await?;
+        let upload = backend.read_register(&names_of(backend, key, held).upload).await?;
         let stands = stands(upload.as_deref(), held.attempt);
         match (holds(stands.as_ref()), stands) {
             (Holds::After, Some(Stands::Completing(v))) => {
@@ -148,7 +146,7 @@ impl Inner {
 
     /// As [`Inner::settle_held`] for who waits for nobody: a rename that has not happened yet will not.
     pub(crate) async fn free(&self, key: &RegisterKey, held: &Held) -> Result<()> {
-        let names = self.names_of(key, held)?;
+        let names = names_of(&self.backend, key, held);
         loop {
             let record = self.read_upload(&names).await?;
             match settle(stands(record.as_deref(), held.attempt).as_ref()) {
@@ -164,12 +162,6 @@ impl Inner {
                 Settle::Release => return self.release(key, held.attempt).await,
             }
         }
-    }
-
-    fn names_of(&self, key: &RegisterKey, held: &Held) -> Result<Names> {
-        let stem = [destination(key, held), &[0], &held.upload[..]].concat();
-        Names::from_stem(self, key.bucket(), &stem)
-            .ok_or_else(|| Error::Internal("the name of a rename".to_owned()))
     }
 
     /// Ends this attempt of a rename, if it is open. True: it was.

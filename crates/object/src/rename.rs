@@ -16,7 +16,9 @@ use ashlar_format::{
     Body, BucketId, Held, Part, RegisterKey, Space, Upload, UploadState, Version, VersionId,
 };
 
-use crate::backend::Decision;
+use bytes::Bytes;
+
+use crate::backend::{Decision, Staged};
 use crate::bucket::{Bucket, Live, Versioning};
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::feed::{Cause, Effect, Kind, Ticket};
@@ -198,14 +200,16 @@ impl Store {
     /// Holds both keys, the lesser first: so of several renames one always goes on.
     async fn hold_both(&self, a: &Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
+        let unlocked =
+            |list: &[Version]| lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default());
         let source = |list: &[Version]| {
             let there = versions::current(list).filter(|v| *v == a.source).ok_or(Error::Changed)?;
             judge_source(&a.spec.source, there)?;
-            lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default())
+            unlocked(list)
         };
         let destination = |list: &[Version]| {
             versions::check(&a.spec.conditions, list, false)?;
-            lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default())
+            unlocked(list)
         };
         if a.from.key() < a.names.object.key() {
             inner.hold(a, true, source).await?;
@@ -254,14 +258,21 @@ impl Inner {
             checksum_composite: false,
         };
         let summary = summary::of_upload(&upload);
-        let done = self.backend.update(&a.names.upload, None, |old| match old.map(|r| &r.body) {
-            None | Some(Body::Tombstone) => Decision::Write {
-                body: Body::Upload(Box::new(upload.clone())),
-                summary: summary.clone(),
-                moved: false,
-                out: (),
-            },
-            // Another server is at the same rename.
+        self.make(&a.names.upload, None, &Body::Upload(Box::new(upload)), &summary).await
+    }
+
+    /// Makes a register that is not there. If it is, another server is at the same rename.
+    async fn make(
+        &self,
+        key: &RegisterKey,
+        staged: Option<&Staged>,
+        body: &Body,
+        summary: &Bytes,
+    ) -> Result<()> {
+        let done = self.backend.update(key, staged, |old| match old.map(|r| &r.body) {
+            None | Some(Body::Tombstone) => {
+                Decision::Write { body: body.clone(), summary: summary.clone(), moved: false, out: () }
+            }
             Some(_) => Decision::Refuse(Error::Conflict),
         });
         Ok(done.await?)
@@ -284,13 +295,7 @@ impl Inner {
             let (size, md5, modified_ms) = (p.size, p.md5, p.modified_ms);
             let kept = Kept { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
             let (body, summary) = part_body(p.number, &kept);
-            let done = self.backend.update(&owner, Some(&staged), |old| match old.map(|r| &r.body) {
-                None | Some(Body::Tombstone) => {
-                    Decision::Write { body: body.clone(), summary: summary.clone(), moved: false, out: () }
-                }
-                Some(_) => Decision::Refuse(Error::Conflict),
-            });
-            done.await?;
+            self.make(&owner, Some(&staged), &body, &summary).await?;
             parts.push(part);
         }
         Ok(parts)
@@ -358,12 +363,17 @@ impl Inner {
 
     /// Drops what is left of a rename that did not happen; one that happened is left as it is.
     pub(crate) async fn discard(&self, names: &Names) -> Result<()> {
-        let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
-        self.set_upload(names, false, open).await?;
         let record = self.read_upload(names).await?;
-        if upload_of(record.as_deref()).is_some_and(|u| u.state == UploadState::Aborted) {
-            self.clear_parts(names, None).await?;
-            self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+        let aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
+            Some(UploadState::Open) => {
+                let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
+                self.set_upload(names, false, open).await?
+            }
+            Some(UploadState::Aborted) => true,
+            _ => false,
+        };
+        if aborted {
+            self.drop_aborted(names).await?;
         }
         Ok(())
     }

@@ -114,8 +114,7 @@ impl Inner {
                 }
             }
             Some(UploadState::Aborted) => {
-                swept.parts += self.clear_parts(names, None).await?;
-                self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+                swept.parts += self.drop_aborted(names).await?;
                 swept.forgotten += 1;
             }
             // Nobody is at work on it: it has no other trace than the keys that it holds, and these are

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use ashlar_checksum::{Algorithm, Digest};
-use ashlar_format::{Body, Record, RegisterKey, Space, Upload, UploadState, Version};
+use ashlar_format::{Body, BucketId, Record, RegisterKey, Space, Upload, UploadState, Version};
 use futures::StreamExt;
 
-use crate::backend::Decision;
+use crate::backend::{Backend, Decision};
 use crate::bucket::{Bucket, Live};
 use crate::complete::Outcome;
 use crate::held;
@@ -99,15 +99,18 @@ impl Names {
         RegisterKey::new(self.object.group(), Space::Part, self.object.bucket(), &key)
     }
 
+    /// Of the upload `id` to a key.
+    pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> Names {
+        let group = backend.group_of(bucket, key);
+        let stem = [key, &[0], &id.0[..]].concat();
+        let object = RegisterKey::new(group, Space::Object, bucket, key);
+        Names { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
+    }
+
     /// From the key bytes of an upload register as a list shows them.
-    pub(crate) fn from_stem(inner: &Inner, bucket: ashlar_format::BucketId, stem: &[u8]) -> Option<Names> {
-        let (key, _) = split(stem)?;
-        let group = inner.backend.group_of(bucket, key);
-        Some(Names {
-            object: RegisterKey::new(group, Space::Object, bucket, key),
-            upload: RegisterKey::new(group, Space::Upload, bucket, stem),
-            stem: stem.to_vec(),
-        })
+    pub(crate) fn from_stem(inner: &Inner, bucket: BucketId, stem: &[u8]) -> Option<Names> {
+        let (key, id) = split(stem)?;
+        Some(Names::of(&inner.backend, bucket, key, id))
     }
 
     pub(crate) fn id(&self) -> UploadId {
@@ -134,12 +137,7 @@ pub(crate) fn upload_of(record: Option<&Record>) -> Option<&Upload> {
 impl Inner {
     pub(crate) fn names(&self, bucket: &Bucket, key: &str, id: UploadId) -> Result<Names> {
         let object = self.object_key(bucket, key)?;
-        let mut stem = Vec::with_capacity(key.len() + 19);
-        stem.extend_from_slice(key.as_bytes());
-        stem.push(0);
-        stem.extend_from_slice(&id.0);
-        let upload = RegisterKey::new(object.group(), Space::Upload, bucket.id, &stem);
-        Ok(Names { object, upload, stem })
+        Ok(Names::of(&self.backend, bucket.id, object.key(), id))
     }
 
     /// Reads an upload register.
@@ -181,6 +179,13 @@ impl Inner {
             _ => Decision::Keep(false),
         });
         Ok(done.await?)
+    }
+
+    /// Drops the parts of an aborted upload and forgets it; answers how many parts there were.
+    pub(crate) async fn drop_aborted(&self, names: &Names) -> Result<u64> {
+        let parts = self.clear_parts(names, None).await?;
+        self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+        Ok(parts)
     }
 
     /// Makes all part registers of an upload tombstones. Data that `version` names is handed over to
@@ -348,8 +353,7 @@ impl Inner {
             let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
             self.set_upload(names, false, open).await?;
         }
-        self.clear_parts(names, None).await?;
-        self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+        self.drop_aborted(names).await?;
         if known_aborted { Err(Error::NoSuchUpload) } else { Ok(()) }
     }
 }
