@@ -5,7 +5,7 @@
 //! keeps 8 writers busy, and prints CPU microseconds (user + system, whole process) per operation
 //! and drive, wall time, and how many operations shared a flush.
 
-use ashlar_drive::{Accept, Drive, Inline, InlineShard, Label, Options, Role, Tally};
+use ashlar_drive::{Accept, Check, Drive, Inline, InlineShard, Label, Options, Role, Tally};
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
@@ -171,7 +171,7 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                             drive.open_shard(id(ops + i), slot as u8).await
                         }
                     };
-                    assert_eq!(s.expect("shard").read(0).await.expect("frame").len(), 4096);
+                    assert_eq!(s.expect("shard").read(0, Check::Drive).await.expect("frame").len(), 4096);
                 }
             }
         })
@@ -219,7 +219,7 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                     let wid = id((1 << 40) + i + (u64::from(frame) << 20));
                     let r = drive.open_shard(wid, slot as u8).await.expect("shard");
                     for k in 0..r.frames() {
-                        assert_eq!(r.read(k).await.expect("frame").len(), frame as usize);
+                        assert_eq!(r.read(k, Check::Drive).await.expect("frame").len(), frame as usize);
                     }
                 }
             }

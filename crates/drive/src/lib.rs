@@ -6,7 +6,7 @@
 //!
 //! Invariants: nothing is answered before a successful flush covers it (I11); a failed flush or
 //! write fences the drive (I12); every byte read is checked against a checksum that binds its
-//! identity (I13); a joining drive never votes (I6); a corrupt or unreadable register is an error,
+//! identity (I13), unless a reader says that it does so itself; a joining drive never votes (I6); a corrupt or unreadable register is an error,
 //! never "absent"; the index is a cache that can be deleted.
 //!
 //! Must never know: S3, objects, erasure codes, other drives.
@@ -20,6 +20,7 @@ mod entry;
 mod error;
 mod extent;
 mod files;
+mod frames;
 mod index;
 mod journal;
 mod keeper;
@@ -46,10 +47,10 @@ pub use ashlar_format::label::Label;
 pub use drive::{Drive, MAX_SUMMARY};
 pub use error::{Error, Result};
 pub use extent::ShardWriter;
+pub use frames::{Check, Frames, ShardReader};
 pub use probe::{format, probe};
 #[doc(hidden)]
 pub use probe::{format_folder, probe_folder};
-pub use reader::{Frames, ShardReader};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
     Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen, ShardInfo,

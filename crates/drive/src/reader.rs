@@ -1,29 +1,23 @@
-//! Looking up and reading, with and without waiting.
+//! Looking up, with and without waiting, and reading records.
 //!
-//! Invariants: every record and frame is checked before it is handed out, against hashes bound to
-//! its place or identity; what cannot be read or checked is an error, never "absent"; the `_now`
-//! functions never wait for a device.
+//! Invariants: every record is checked before it is handed out, against a hash bound to its place; what
+//! cannot be read or checked is an error, never "absent"; the `_now` functions never wait for a device.
 
+use crate::Error;
 use crate::core::{Core, Shared};
-use crate::entry::{Loc, Region, Register, Shard, ShardName, layout};
+use crate::entry::{Loc, Region, Register, Shard, ShardName};
 use crate::files::Kind;
-use crate::index::must;
+use crate::frames::ShardReader;
 use crate::run::{Halt, Look, Mode};
-use crate::{Error, Result};
 use ashlar_format::RegisterKey;
-use ashlar_format::frame::{self, Layout, PAGE, ShardId};
 use ashlar_format::journal::{self, Entry, RECORD_HEADER};
-use ashlar_machine::{Buf, DiskFile};
+use ashlar_machine::DiskFile;
 use bytes::Bytes;
-use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Records from here on are read into pooled buffers.
 const POOLED: usize = 32 << 10;
-/// Frames from here on bypass the page cache.
-const DIRECT_FRAME: usize = 64 << 10;
 /// How often a lookup is repeated when compaction moves what it found.
 const RETRIES: usize = 16;
 
@@ -122,12 +116,12 @@ impl Shared {
         }
     }
 
-    fn corrupt(&self, what: String) -> Halt {
+    pub(crate) fn corrupt(&self, what: String) -> Halt {
         self.counters.read_errors.fetch_add(1, Ordering::Relaxed);
         Halt::Failed(Error::Corrupt(what))
     }
 
-    fn read_failed(&self, segment: u32, e: &std::io::Error) -> Halt {
+    pub(crate) fn read_failed(&self, segment: u32, e: &std::io::Error) -> Halt {
         match e.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof => {
                 self.corrupt(format!("segment {segment}: {e}"))
@@ -203,7 +197,7 @@ impl Shared {
                 }
                 _ => return Err(self.corrupt("a shard's record is another one's".into())),
             };
-            return Ok(ShardReader { len: s.len, body: Body::Inline(data) });
+            return Ok(ShardReader::inline(data));
         }
         unreachable!("the loop returns")
     }
@@ -242,342 +236,6 @@ impl Shared {
             }
             *core.pins.entry((region.segment, region.offset)).or_insert(0) += 1;
         }
-        Ok(Some(ShardReader {
-            len: s.len,
-            body: Body::Extent(Box::new(InExtent {
-                shared: self.clone(),
-                file,
-                region,
-                layout: layout(s.len, region.frame),
-                id: ShardId { deployment: self.label.deployment, write_id: name.0, index: name.1 },
-                table: Mutex::new(None),
-            })),
-        }))
-    }
-}
-
-/// Reads one shard, frame by frame, verified. A discarded shard stays readable until its last
-/// reader is dropped.
-pub struct ShardReader {
-    len: u64,
-    body: Body,
-}
-
-enum Body {
-    Inline(Bytes),
-    Extent(Box<InExtent>),
-}
-
-struct InExtent {
-    shared: Arc<Shared>,
-    file: Arc<DiskFile>,
-    region: Region,
-    layout: Layout,
-    id: ShardId,
-    /// The checked hashes, once read.
-    table: Mutex<Option<Arc<[u8]>>>,
-}
-
-/// Verified frames that were read together.
-pub type Frames = SmallVec<[Bytes; 2]>;
-
-/// Frames that are read together; `table`: they are the last ones, and the table behind them too.
-#[derive(Clone, Copy)]
-struct Run {
-    first: u32,
-    count: u32,
-    table: bool,
-}
-
-impl Drop for InExtent {
-    fn drop(&mut self) {
-        let id = (self.region.segment, self.region.offset);
-        let mut core = self.shared.core.lock();
-        if let Some(n) = core.pins.get_mut(&id) {
-            *n -= 1;
-            if *n == 0 {
-                core.pins.remove(&id);
-                if let Some(bytes) = core.held.remove(&id) {
-                    core.freed.push(crate::core::Freed { region: self.region, bytes });
-                }
-            }
-        }
-    }
-}
-
-impl ShardReader {
-    /// Bytes of the shard.
-    #[must_use]
-    #[allow(clippy::len_without_is_empty)] // a shard is never empty
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Bytes of a frame but the last (of an inline shard: the whole shard).
-    #[must_use]
-    pub fn frame(&self) -> u32 {
-        match &self.body {
-            Body::Inline(b) => b.len() as u32,
-            Body::Extent(e) => e.layout.frame,
-        }
-    }
-
-    /// Number of frames.
-    #[must_use]
-    pub fn frames(&self) -> u32 {
-        match &self.body {
-            Body::Inline(_) => 1,
-            Body::Extent(e) => e.layout.frames() as u32,
-        }
-    }
-
-    /// Whether frames come from the device, past the page cache: then several at a time are cheaper.
-    #[must_use]
-    pub fn is_direct(&self) -> bool {
-        match &self.body {
-            Body::Inline(_) => false,
-            Body::Extent(e) => e.is_direct(0),
-        }
-    }
-
-    /// Frame `n`, verified. Waits for memory from the pool and for the device.
-    ///
-    /// # Errors
-    /// `Corrupt` when it does not verify, `Io` when it cannot be read, `Malformed` past the end.
-    pub async fn read(&self, n: u32) -> Result<Bytes> {
-        match self.read_now(n) {
-            Some(r) => r,
-            None => Ok(self.read_run(n, 1).await?.swap_remove(0)),
-        }
-    }
-
-    /// The `count` frames from `n` on, verified, with one call to the device; they share one buffer.
-    ///
-    /// # Errors
-    /// As [`ShardReader::read`]; of the whole run if one frame fails.
-    pub async fn read_run(&self, n: u32, count: u32) -> Result<Frames> {
-        if count == 0 || n.checked_add(count).is_none_or(|end| end > self.frames()) {
-            return Err(Error::Malformed("frame number"));
-        }
-        let e = match &self.body {
-            Body::Inline(b) => return Ok([b.clone()].into_iter().collect()),
-            Body::Extent(e) => e,
-        };
-        let table = e.table.lock().clone();
-        let run = Run { first: n, count, table: table.is_none() && n + count == self.frames() };
-        let buf = e.shared.options.pool.get(run.bytes(e.layout)).await;
-        let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
-        let (frames, table) = e
-            .shared
-            .on_io(move |s| {
-                s.readable()?;
-                s.read_run(&file, region, layout, id, run, table, buf).map_err(must)
-            })
-            .await?;
-        *e.table.lock() = Some(table);
-        Ok(frames)
-    }
-
-    /// As [`ShardReader::read`] when neither memory nor a device has to be waited for.
-    #[must_use]
-    pub fn read_now(&self, n: u32) -> Option<Result<Bytes>> {
-        if n >= self.frames() {
-            return Some(Err(Error::Malformed("frame number")));
-        }
-        let e = match &self.body {
-            Body::Inline(b) => return Some(Ok(b.clone())),
-            Body::Extent(e) => e,
-        };
-        if let Err(err) = e.shared.readable() {
-            return Some(Err(err));
-        }
-        match e.read_now(n) {
-            Ok(b) => Some(Ok(b)),
-            Err(Halt::WouldBlock) => None,
-            Err(Halt::Failed(err)) => Some(Err(err)),
-        }
-    }
-}
-
-impl Run {
-    /// What is read at once: frames with the padding between them, and the table.
-    fn bytes(&self, layout: Layout) -> usize {
-        let last = u64::from(self.first + self.count - 1);
-        let end = layout.frame_at(last) + (layout.frame_len(last) as u64).next_multiple_of(PAGE);
-        let table = if self.table { layout.table_len() } else { 0 };
-        (end - layout.frame_at(u64::from(self.first)) + table) as usize
-    }
-}
-
-impl InExtent {
-    fn is_direct(&self, n: u32) -> bool {
-        self.file.is_direct() && self.layout.frame_len(u64::from(n)) >= DIRECT_FRAME
-    }
-
-    fn padded(&self, n: u32) -> usize {
-        self.layout.frame_len(u64::from(n)).next_multiple_of(ashlar_machine::ALIGN)
-    }
-
-    fn read_now(&self, n: u32) -> Look<Bytes> {
-        let s = &self.shared;
-        if self.is_direct(n) {
-            // Its bytes were written past the page cache and are read past it: looking there would
-            // start a read-ahead of pages that nobody reads.
-            return Err(Halt::WouldBlock);
-        }
-        let known = self.table.lock().clone();
-        let table = match known {
-            Some(t) => t,
-            None => {
-                let t = s.read_table(&self.file, self.region, self.layout, self.id, Mode::Now)?;
-                *self.table.lock() = Some(t.clone());
-                t
-            }
-        };
-        let buf = s.options.pool.try_get(self.padded(n)).ok_or(Halt::WouldBlock)?;
-        s.read_frame(&self.file, self.region, self.layout, self.id, n, &table, buf, Mode::Now)
-    }
-}
-
-impl Shared {
-    fn read_table(
-        &self,
-        file: &DiskFile,
-        region: Region,
-        layout: Layout,
-        id: ShardId,
-        mode: Mode,
-    ) -> Look<Arc<[u8]>> {
-        let len = layout.table_len() as usize;
-        let mut buf = self.options.pool.get_reserved(len);
-        self.read_region(file, region, layout.table_at(), &mut buf, mode, len >= DIRECT_FRAME)?;
-        self.check_table(id, layout, &buf)
-    }
-
-    fn check_table(&self, id: ShardId, layout: Layout, bytes: &[u8]) -> Look<Arc<[u8]>> {
-        match id.check_table(bytes, layout.frames()) {
-            Ok(t) => Ok(t.into()),
-            Err(e) => Err(self.corrupt(format!("{e} of shard {:?}.{}", id.write_id, id.index))),
-        }
-    }
-
-    /// Reads and checks a run of frames; `table`: the hashes, if they are known.
-    #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
-    fn read_run(
-        &self,
-        file: &DiskFile,
-        region: Region,
-        layout: Layout,
-        id: ShardId,
-        run: Run,
-        table: Option<Arc<[u8]>>,
-        mut buf: Buf,
-    ) -> Look<(Frames, Arc<[u8]>)> {
-        let first = layout.frame_at(u64::from(run.first));
-        let direct = layout.frame_len(u64::from(run.first)) >= DIRECT_FRAME;
-        self.read_region(file, region, first, &mut buf, Mode::Wait, direct)?;
-        let table = match table {
-            Some(t) => t,
-            None if run.table => {
-                self.check_table(id, layout, &buf[(layout.table_at() - first) as usize..])?
-            }
-            None => self.read_table(file, region, layout, id, Mode::Wait)?,
-        };
-        let place = |n: u32| {
-            let at = (layout.frame_at(u64::from(n)) - first) as usize;
-            at..at + layout.frame_len(u64::from(n))
-        };
-        let frames = run.first..run.first + run.count;
-        let mut hashes: SmallVec<[[u8; 32]; 2]> = SmallVec::from_elem([0; 32], frames.len());
-        {
-            let item = |n| (id.frame_place(n, layout.frame_len(u64::from(n))), &buf[place(n)]);
-            let items: SmallVec<[([u8; 32], &[u8]); 2]> = frames.clone().map(item).collect();
-            ashlar_checksum::frame_hashes(&id.key(), &items, &mut hashes);
-        }
-        for (n, hash) in frames.clone().zip(&hashes) {
-            let at = n as usize * 32;
-            if hash[..] != table[at..at + 32] {
-                let what = format!("frame {n} of shard {:?}.{}", id.write_id, id.index);
-                return Err(self.corrupt(what));
-            }
-        }
-        let all = buf.freeze();
-        Ok((frames.map(|n| all.slice(place(n))).collect(), table))
-    }
-
-    #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
-    fn read_frame(
-        &self,
-        file: &DiskFile,
-        region: Region,
-        layout: Layout,
-        id: ShardId,
-        n: u32,
-        table: &[u8],
-        mut buf: Buf,
-        mode: Mode,
-    ) -> Look<Bytes> {
-        let len = layout.frame_len(u64::from(n));
-        let direct = len >= DIRECT_FRAME && mode == Mode::Wait;
-        if !direct {
-            buf.set_len(len);
-        }
-        self.read_region(file, region, layout.frame_at(u64::from(n)), &mut buf, mode, direct)?;
-        let at = n as usize * 32;
-        if id.frame_hash(n, &buf[..len]) != table[at..at + 32] {
-            let what = format!("frame {n} of shard {:?}.{}", id.write_id, id.index);
-            return Err(self.corrupt(what));
-        }
-        Ok(buf.freeze().slice(..len))
-    }
-
-    fn read_region(
-        &self,
-        file: &DiskFile,
-        region: Region,
-        at: u64,
-        buf: &mut [u8],
-        mode: Mode,
-        direct: bool,
-    ) -> Look<()> {
-        self.counters.reads.fetch_add(1, Ordering::Relaxed);
-        let at = region.offset + at;
-        let r = match mode {
-            Mode::Now => file.read_at_now(buf, at),
-            Mode::Wait if direct => file.read_at_direct(buf, at).map(|()| true),
-            Mode::Wait => file.read_at(buf, at).map(|()| true),
-        };
-        match r {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Halt::WouldBlock),
-            Err(e) => Err(self.read_failed(region.segment, &e)),
-        }
-    }
-
-    /// Reads a whole shard from the device and checks everything about it.
-    pub fn verify_shard(self: &Arc<Self>, name: ShardName) -> Result<()> {
-        let reader = self.open_shard(name, Mode::Wait).map_err(must)?;
-        let Body::Extent(e) = &reader.body else { return Ok(()) };
-        let Some(shard) = self.shard_now(name, Mode::Wait).map_err(must)? else {
-            return Err(Error::Missing);
-        };
-        let mut page = self.options.pool.get_reserved(ashlar_machine::ALIGN);
-        self.read_region(&e.file, e.region, 0, &mut page, Mode::Wait, true).map_err(must)?;
-        let same = frame::decode_header(&page, &self.key).is_ok_and(|h| {
-            (h.write_id, h.index) == name
-                && h.owner == shard.owner.as_bytes()
-                && (h.len, h.frame) == (shard.len, e.region.frame)
-                && (h.segment, h.offset) == (e.region.segment, e.region.offset)
-        });
-        if !same {
-            return Err(must(self.corrupt(format!("header of shard {:?}.{}", name.0, name.1))));
-        }
-        let (l, r, id) = (e.layout, e.region, e.id);
-        let table = self.read_table(&e.file, r, l, id, Mode::Wait).map_err(must)?;
-        for n in 0..reader.frames() {
-            let buf = self.options.pool.get_reserved(e.padded(n));
-            self.read_frame(&e.file, r, l, id, n, &table, buf, Mode::Wait).map_err(must)?;
-        }
-        Ok(())
+        Ok(Some(ShardReader::in_extent(self.clone(), file, (name, s.len), region)))
     }
 }

@@ -1,7 +1,7 @@
 //! What a drive does when nothing goes wrong.
 
 use crate::common::*;
-use ashlar_drive::{Drive, Error, Prepared, Probe, Role, State, Tally, probe};
+use ashlar_drive::{Check, Drive, Error, Prepared, Probe, Role, State, Tally, probe};
 use ashlar_format::{Ballot, Record};
 use ashlar_machine::Folder;
 
@@ -251,12 +251,12 @@ fn real_files_with_threads() {
                     let r = d.read(&key(i as u64), true, u32::MAX).await.unwrap().accepted.unwrap();
                     assert_eq!(r.record.unwrap(), x.as_slice());
                     let s = d.open_shard(write_id(i as u64), 3).await.unwrap();
-                    assert_eq!(s.read(0).await.unwrap(), x.as_slice());
+                    assert_eq!(s.read(0, Check::Drive).await.unwrap(), x.as_slice());
                 }
                 let s = d.open_shard(write_id(9999), 3).await.unwrap();
                 let mut got = Vec::new();
                 for n in 0..s.frames() {
-                    got.extend_from_slice(&s.read(n).await.unwrap());
+                    got.extend_from_slice(&s.read(n, Check::Drive).await.unwrap());
                 }
                 assert!(got == big);
                 d.verify_shard(write_id(9999), 3).await.unwrap();

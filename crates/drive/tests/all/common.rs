@@ -1,6 +1,8 @@
 //! Helpers of the tests.
 
-use ashlar_drive::{Accept, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally};
+use ashlar_drive::{
+    Accept, Check, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally,
+};
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
 use ashlar_machine::{BufferPool, Folder, SimDisk};
 use bytes::Bytes;
@@ -138,7 +140,7 @@ pub fn read_shard(drive: &Drive, id: u64) -> Result<Vec<u8>, ashlar_drive::Error
     let r = run(drive, drive.open_shard(write_id(id), 3))?;
     let mut out = Vec::new();
     for n in 0..r.frames() {
-        out.extend_from_slice(&run(drive, r.read(n))?);
+        out.extend_from_slice(&run(drive, r.read(n, Check::Drive))?);
     }
     assert_eq!(out.len() as u64, r.len());
     Ok(out)

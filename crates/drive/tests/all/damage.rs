@@ -2,7 +2,7 @@
 //! (PROOF.md T8, T9). A drive never answers wrongly; what it cannot read is an error, never absent.
 
 use crate::common::*;
-use ashlar_drive::{Drive, Error, Probe, Role, Tally};
+use ashlar_drive::{Check, Drive, Error, Probe, Role, Tally};
 use ashlar_machine::{Folder, SimDisk};
 use std::collections::BTreeMap;
 
@@ -204,6 +204,29 @@ fn flips_in_the_index() {
     assert!(seen > 10 && rebuilt > 10, "{seen} {rebuilt}");
 }
 
+/// Reads a shard unchecked, at once or frame by frame, and has it checked afterwards; false: it was damaged.
+fn checked_later(d: &Drive, id: u64, at_once: bool, what: &str) -> bool {
+    let r = run(d, d.open_shard(write_id(id), 3)).unwrap();
+    let runs = if at_once { vec![(0, r.frames())] } else { (0..r.frames()).map(|n| (n, 1)).collect() };
+    let (mut got, mut sound) = (Vec::new(), true);
+    for (n, count) in runs {
+        let frames = run(d, r.read_run(n, count, Check::Reader)).unwrap();
+        assert_eq!(frames.len(), count as usize, "{what}");
+        if count == 1 {
+            assert_eq!(run(d, r.read(n, Check::Reader)).unwrap(), frames[0], "{what}");
+        }
+        got.extend(frames.iter().flat_map(|b| b.to_vec()));
+        match run(d, r.verify(n, frames)) {
+            Ok(()) => {}
+            Err(Error::Corrupt(_)) => sound = false,
+            Err(e) => panic!("{what}: {e}"),
+        }
+    }
+    assert_eq!(got.len() as u64, r.len(), "{what}");
+    assert!(!sound || got == shard(id), "{what}: damage of shard {id} is not noticed");
+    sound
+}
+
 /// T8: 100,000 random bits of large shards, one at a time under an open drive; now and then the drive is
 /// opened upon the damage. `ASHLAR_FLIPS` sets the number.
 #[test]
@@ -227,6 +250,8 @@ fn flips_in_extents() {
         let errors = never_wrong(&d, 0, 0, 4, &what);
         let scrub = (100..104).filter(|id| run(&d, d.verify_shard(write_id(*id), 3)) != Ok(())).count();
         assert!(scrub as u64 >= errors && scrub <= 1, "{what}: {errors} read errors, {scrub} found by scrub");
+        let later = (100..104).filter(|id| !checked_later(&d, *id, rng.below(2) == 0, &what)).count();
+        assert_eq!(later as u64, errors, "{what}: read first and checked afterwards");
         noticed += scrub as u64;
         // Not noticed only in the padding between a frame and the next page.
         if scrub == 0 {

@@ -1,7 +1,7 @@
 //! Injected failures: what fails is told, nothing false is acknowledged (I11, I12; T10).
 
 use crate::common::*;
-use ashlar_drive::{Drive, Error, Options, Role, State, Tally};
+use ashlar_drive::{Check, Drive, Error, Options, Role, State, Tally};
 use ashlar_machine::{Fault, Faults, Folder, Operation, SimDisk};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -356,6 +356,6 @@ fn a_shard_made_again_outlives_its_drop() {
         block(d.flush()).unwrap();
     }
     let r = block(d.open_shard(write_id(1), 3)).expect("it was staged after it was dropped");
-    assert_eq!(block(r.read(0)).unwrap(), b"new".as_slice());
+    assert_eq!(block(r.read(0, Check::Drive)).unwrap(), b"new".as_slice());
     block(d.close());
 }

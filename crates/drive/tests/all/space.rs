@@ -1,7 +1,7 @@
 //! Space comes back: from the journal, from extents, from the index; never under a reader.
 
 use crate::common::*;
-use ashlar_drive::{Drive, Options, Role, ShardReader, Tally};
+use ashlar_drive::{Check, Drive, Options, Role, ShardReader, Tally};
 use ashlar_machine::{Fault, Faults, Operation};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn deleted_data_gives_its_space_back() {
             d.tidy().unwrap();
             assert!(d.shards(None, 10).await.unwrap().is_empty());
             for n in 0..16 {
-                keep.read(n).await.unwrap();
+                keep.read(n, Check::Drive).await.unwrap();
             }
             drop(keep);
         });
@@ -160,7 +160,7 @@ fn put(d: &Drive, o: &Options, id: u64) {
 }
 
 fn holds(r: &ShardReader, id: u64) -> bool {
-    let read = |n| block(r.read(n)).map(|f| f.to_vec());
+    let read = |n| block(r.read(n, Check::Drive)).map(|f| f.to_vec());
     let all: Result<Vec<_>, _> = (0..r.frames()).map(read).collect();
     all.unwrap_or_else(|e| panic!("{id}: {e}")).concat() == Rng(id).bytes(300_000)
 }

@@ -1,0 +1,435 @@
+//! Reading a shard, frame by frame.
+//!
+//! Invariants: a frame is checked against its hash before it is handed out, unless whoever asked said that
+//! it makes sure of the bytes itself ([`Check::Reader`]), and then it can still be checked afterwards
+//! ([`ShardReader::verify`]); what cannot be read or checked is an error; the `_now` functions never wait
+//! for a device.
+//!
+//! Must never know: what a reader goes by when it makes sure of bytes itself.
+
+use crate::core::Shared;
+use crate::entry::{Region, ShardName, layout};
+use crate::index::must;
+use crate::run::{Halt, Look, Mode};
+use crate::{Error, Result};
+use ashlar_format::frame::{self, Layout, PAGE, ShardId};
+use ashlar_machine::{Buf, DiskFile};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Frames from here on bypass the page cache.
+const DIRECT_FRAME: usize = 64 << 10;
+
+/// Who makes sure that bytes are those that were written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// The drive, by the frame's hash.
+    Drive,
+    /// Whoever reads: the bytes come as they lie there. An inline shard is checked by the drive even so.
+    Reader,
+}
+
+/// Reads one shard, frame by frame. A discarded shard stays readable until its last reader is dropped.
+pub struct ShardReader {
+    len: u64,
+    body: Body,
+}
+
+enum Body {
+    Inline(Bytes),
+    Extent(Box<InExtent>),
+}
+
+struct InExtent {
+    shared: Arc<Shared>,
+    file: Arc<DiskFile>,
+    region: Region,
+    layout: Layout,
+    id: ShardId,
+    /// The checked hashes, once read.
+    table: Mutex<Option<Arc<[u8]>>>,
+}
+
+/// Frames that were read together.
+pub type Frames = SmallVec<[Bytes; 2]>;
+
+/// Frames that are read together; `table`: they are the last ones, and the table behind them too.
+#[derive(Clone, Copy)]
+struct Run {
+    first: u32,
+    count: u32,
+    table: bool,
+}
+
+impl Drop for InExtent {
+    fn drop(&mut self) {
+        let id = (self.region.segment, self.region.offset);
+        let mut core = self.shared.core.lock();
+        if let Some(n) = core.pins.get_mut(&id) {
+            *n -= 1;
+            if *n == 0 {
+                core.pins.remove(&id);
+                if let Some(bytes) = core.held.remove(&id) {
+                    core.freed.push(crate::core::Freed { region: self.region, bytes });
+                }
+            }
+        }
+    }
+}
+
+impl ShardReader {
+    /// Of a shard that lay in the journal.
+    pub(crate) fn inline(data: Bytes) -> ShardReader {
+        ShardReader { len: data.len() as u64, body: Body::Inline(data) }
+    }
+
+    /// Of a shard of `len` bytes in a region, which is pinned.
+    pub(crate) fn in_extent(
+        shared: Arc<Shared>,
+        file: Arc<DiskFile>,
+        (name, len): (ShardName, u64),
+        region: Region,
+    ) -> ShardReader {
+        let id = ShardId { deployment: shared.label.deployment, write_id: name.0, index: name.1 };
+        let layout = layout(len, region.frame);
+        let extent = InExtent { shared, file, region, layout, id, table: Mutex::new(None) };
+        ShardReader { len, body: Body::Extent(Box::new(extent)) }
+    }
+
+    /// Bytes of the shard.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // a shard is never empty
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of a frame but the last (of an inline shard: the whole shard).
+    #[must_use]
+    pub fn frame(&self) -> u32 {
+        match &self.body {
+            Body::Inline(b) => b.len() as u32,
+            Body::Extent(e) => e.layout.frame,
+        }
+    }
+
+    /// Number of frames.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        match &self.body {
+            Body::Inline(_) => 1,
+            Body::Extent(e) => e.layout.frames() as u32,
+        }
+    }
+
+    /// Whether frames come from the device, past the page cache: then several at a time are cheaper.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        match &self.body {
+            Body::Inline(_) => false,
+            Body::Extent(e) => e.is_direct(0),
+        }
+    }
+
+    /// Frame `n`. Waits for memory from the pool and for the device.
+    ///
+    /// # Errors
+    /// `Corrupt` when it does not verify, `Io` when it cannot be read, `Malformed` past the end.
+    pub async fn read(&self, n: u32, check: Check) -> Result<Bytes> {
+        match self.read_now(n, check) {
+            Some(r) => r,
+            None => Ok(self.read_run(n, 1, check).await?.swap_remove(0)),
+        }
+    }
+
+    /// The `count` frames from `n` on, with one call to the device; they share one buffer.
+    ///
+    /// # Errors
+    /// As [`ShardReader::read`]; of the whole run if one frame fails.
+    pub async fn read_run(&self, n: u32, count: u32, check: Check) -> Result<Frames> {
+        self.within(n, count)?;
+        let e = match &self.body {
+            Body::Inline(b) => return Ok([b.clone()].into_iter().collect()),
+            Body::Extent(e) => e,
+        };
+        let table = e.table.lock().clone();
+        let at_end = n + count == self.frames();
+        let run = Run { first: n, count, table: check == Check::Drive && table.is_none() && at_end };
+        let buf = e.shared.options.pool.get(run.bytes(e.layout)).await;
+        let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
+        let (frames, table) = e
+            .shared
+            .on_io(move |s| {
+                s.readable()?;
+                s.read_run(&file, region, layout, id, run, table, check, buf).map_err(must)
+            })
+            .await?;
+        if table.is_some() {
+            *e.table.lock() = table;
+        }
+        Ok(frames)
+    }
+
+    /// Checks frames, from `n` on, that were read with [`Check::Reader`]. Waits for the device, unless their
+    /// hashes are known already.
+    ///
+    /// # Errors
+    /// `Corrupt` when one does not verify, `Io` when the hashes cannot be read, `Malformed` past the end.
+    pub async fn verify(&self, n: u32, frames: Frames) -> Result<()> {
+        self.within(n, frames.len() as u32)?;
+        let Body::Extent(e) = &self.body else { return Ok(()) };
+        let table = e.table.lock().clone();
+        let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
+        let look = move |s: &Arc<Shared>| {
+            s.readable()?;
+            let table = match table {
+                Some(t) => t,
+                None => s.read_table(&file, region, layout, id, Mode::Wait).map_err(must)?,
+            };
+            let bytes: SmallVec<[&[u8]; 2]> = frames.iter().map(|b| &b[..]).collect();
+            s.check_frames(id, layout, n, &bytes, &table).map_err(must)?;
+            Ok(table)
+        };
+        *e.table.lock() = Some(e.shared.on_io(look).await?);
+        Ok(())
+    }
+
+    fn within(&self, n: u32, count: u32) -> Result<()> {
+        match n.checked_add(count) {
+            Some(end) if count > 0 && end <= self.frames() => Ok(()),
+            _ => Err(Error::Malformed("frame number")),
+        }
+    }
+
+    /// As [`ShardReader::read`] when neither memory nor a device has to be waited for.
+    #[must_use]
+    pub fn read_now(&self, n: u32, check: Check) -> Option<Result<Bytes>> {
+        if n >= self.frames() {
+            return Some(Err(Error::Malformed("frame number")));
+        }
+        let e = match &self.body {
+            Body::Inline(b) => return Some(Ok(b.clone())),
+            Body::Extent(e) => e,
+        };
+        if let Err(err) = e.shared.readable() {
+            return Some(Err(err));
+        }
+        match e.read_now(n, check) {
+            Ok(b) => Some(Ok(b)),
+            Err(Halt::WouldBlock) => None,
+            Err(Halt::Failed(err)) => Some(Err(err)),
+        }
+    }
+}
+
+impl Run {
+    /// What is read at once: frames with the padding between them, and the table.
+    fn bytes(&self, layout: Layout) -> usize {
+        let last = u64::from(self.first + self.count - 1);
+        let end = layout.frame_at(last) + (layout.frame_len(last) as u64).next_multiple_of(PAGE);
+        let table = if self.table { layout.table_len() } else { 0 };
+        (end - layout.frame_at(u64::from(self.first)) + table) as usize
+    }
+}
+
+impl InExtent {
+    fn is_direct(&self, n: u32) -> bool {
+        self.file.is_direct() && self.layout.frame_len(u64::from(n)) >= DIRECT_FRAME
+    }
+
+    fn padded(&self, n: u32) -> usize {
+        self.layout.frame_len(u64::from(n)).next_multiple_of(ashlar_machine::ALIGN)
+    }
+
+    fn read_now(&self, n: u32, check: Check) -> Look<Bytes> {
+        let s = &self.shared;
+        if self.is_direct(n) {
+            // Its bytes were written past the page cache and are read past it: looking there would
+            // start a read-ahead of pages that nobody reads.
+            return Err(Halt::WouldBlock);
+        }
+        let table = match check {
+            Check::Drive => Some(self.table_now()?),
+            Check::Reader => None,
+        };
+        let buf = s.options.pool.try_get(self.padded(n)).ok_or(Halt::WouldBlock)?;
+        let table = table.as_deref();
+        s.read_frame(&self.file, self.region, self.layout, self.id, n, table, buf, Mode::Now)
+    }
+
+    fn table_now(&self) -> Look<Arc<[u8]>> {
+        if let Some(t) = self.table.lock().clone() {
+            return Ok(t);
+        }
+        let t = self.shared.read_table(&self.file, self.region, self.layout, self.id, Mode::Now)?;
+        *self.table.lock() = Some(t.clone());
+        Ok(t)
+    }
+}
+
+impl Shared {
+    fn read_table(
+        &self,
+        file: &DiskFile,
+        region: Region,
+        layout: Layout,
+        id: ShardId,
+        mode: Mode,
+    ) -> Look<Arc<[u8]>> {
+        let len = layout.table_len() as usize;
+        let mut buf = self.options.pool.get_reserved(len);
+        self.read_region(file, region, layout.table_at(), &mut buf, mode, len >= DIRECT_FRAME)?;
+        self.check_table(id, layout, &buf)
+    }
+
+    fn check_table(&self, id: ShardId, layout: Layout, bytes: &[u8]) -> Look<Arc<[u8]>> {
+        match id.check_table(bytes, layout.frames()) {
+            Ok(t) => Ok(t.into()),
+            Err(e) => Err(self.corrupt(format!("{e} of shard {:?}.{}", id.write_id, id.index))),
+        }
+    }
+
+    /// Reads a run of frames and checks them, if that is asked for; `table`: the hashes, if they are known.
+    #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
+    fn read_run(
+        &self,
+        file: &DiskFile,
+        region: Region,
+        layout: Layout,
+        id: ShardId,
+        run: Run,
+        table: Option<Arc<[u8]>>,
+        check: Check,
+        mut buf: Buf,
+    ) -> Look<(Frames, Option<Arc<[u8]>>)> {
+        let first = layout.frame_at(u64::from(run.first));
+        let direct = layout.frame_len(u64::from(run.first)) >= DIRECT_FRAME;
+        self.read_region(file, region, first, &mut buf, Mode::Wait, direct)?;
+        let place = |n: u32| -> Range<usize> {
+            let at = (layout.frame_at(u64::from(n)) - first) as usize;
+            at..at + layout.frame_len(u64::from(n))
+        };
+        let frames = run.first..run.first + run.count;
+        let table = match (check, table) {
+            (Check::Reader, table) => table,
+            (Check::Drive, table) => {
+                let table = match table {
+                    Some(t) => t,
+                    None if run.table => {
+                        self.check_table(id, layout, &buf[(layout.table_at() - first) as usize..])?
+                    }
+                    None => self.read_table(file, region, layout, id, Mode::Wait)?,
+                };
+                let bytes: SmallVec<[&[u8]; 2]> = frames.clone().map(|n| &buf[place(n)]).collect();
+                self.check_frames(id, layout, run.first, &bytes, &table)?;
+                Some(table)
+            }
+        };
+        let all = buf.freeze();
+        Ok((frames.map(|n| all.slice(place(n))).collect(), table))
+    }
+
+    /// Checks frames from `first` on against the shard's hashes.
+    fn check_frames(
+        &self,
+        id: ShardId,
+        layout: Layout,
+        first: u32,
+        frames: &[&[u8]],
+        table: &[u8],
+    ) -> Look<()> {
+        let mut hashes: SmallVec<[[u8; 32]; 2]> = SmallVec::from_elem([0; 32], frames.len());
+        {
+            let place = |n: u32| id.frame_place(n, layout.frame_len(u64::from(n)));
+            let items: SmallVec<[([u8; 32], &[u8]); 2]> =
+                (first..).zip(frames).map(|(n, bytes)| (place(n), *bytes)).collect();
+            ashlar_checksum::frame_hashes(&id.key(), &items, &mut hashes);
+        }
+        for (n, hash) in (first..).zip(&hashes) {
+            let at = n as usize * 32;
+            if hash[..] != table[at..at + 32] {
+                return Err(self.corrupt(format!("frame {n} of shard {:?}.{}", id.write_id, id.index)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a frame; with `table`, the shard's hashes, it is checked.
+
+    #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
+    fn read_frame(
+        &self,
+        file: &DiskFile,
+        region: Region,
+        layout: Layout,
+        id: ShardId,
+        n: u32,
+        table: Option<&[u8]>,
+        mut buf: Buf,
+        mode: Mode,
+    ) -> Look<Bytes> {
+        let len = layout.frame_len(u64::from(n));
+        let direct = len >= DIRECT_FRAME && mode == Mode::Wait;
+        if !direct {
+            buf.set_len(len);
+        }
+        self.read_region(file, region, layout.frame_at(u64::from(n)), &mut buf, mode, direct)?;
+        if let Some(table) = table {
+            self.check_frames(id, layout, n, &[&buf[..len]], table)?;
+        }
+        Ok(buf.freeze().slice(..len))
+    }
+
+    fn read_region(
+        &self,
+        file: &DiskFile,
+        region: Region,
+        at: u64,
+        buf: &mut [u8],
+        mode: Mode,
+        direct: bool,
+    ) -> Look<()> {
+        self.counters.reads.fetch_add(1, Ordering::Relaxed);
+        let at = region.offset + at;
+        let r = match mode {
+            Mode::Now => file.read_at_now(buf, at),
+            Mode::Wait if direct => file.read_at_direct(buf, at).map(|()| true),
+            Mode::Wait => file.read_at(buf, at).map(|()| true),
+        };
+        match r {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Halt::WouldBlock),
+            Err(e) => Err(self.read_failed(region.segment, &e)),
+        }
+    }
+
+    /// Reads a whole shard from the device and checks everything about it.
+    pub fn verify_shard(self: &Arc<Self>, name: ShardName) -> Result<()> {
+        let reader = self.open_shard(name, Mode::Wait).map_err(must)?;
+        let Body::Extent(e) = &reader.body else { return Ok(()) };
+        let Some(shard) = self.shard_now(name, Mode::Wait).map_err(must)? else {
+            return Err(Error::Missing);
+        };
+        let mut page = self.options.pool.get_reserved(ashlar_machine::ALIGN);
+        self.read_region(&e.file, e.region, 0, &mut page, Mode::Wait, true).map_err(must)?;
+        let same = frame::decode_header(&page, &self.key).is_ok_and(|h| {
+            (h.write_id, h.index) == name
+                && h.owner == shard.owner.as_bytes()
+                && (h.len, h.frame) == (shard.len, e.region.frame)
+                && (h.segment, h.offset) == (e.region.segment, e.region.offset)
+        });
+        if !same {
+            return Err(must(self.corrupt(format!("header of shard {:?}.{}", name.0, name.1))));
+        }
+        let (l, r, id) = (e.layout, e.region, e.id);
+        let table = self.read_table(&e.file, r, l, id, Mode::Wait).map_err(must)?;
+        for n in 0..reader.frames() {
+            let buf = self.options.pool.get_reserved(e.padded(n));
+            self.read_frame(&e.file, r, l, id, n, Some(&table), buf, Mode::Wait).map_err(must)?;
+        }
+        Ok(())
+    }
+}
