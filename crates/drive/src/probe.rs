@@ -6,6 +6,7 @@
 use crate::core::{EXTENTS, INDEX, JOURNAL, Shared};
 use crate::files::{segment_name, segment_number};
 use crate::index::{MANIFEST, Manifest, RunSet};
+use crate::journal::Writer;
 use crate::op::{Op, StateChange};
 use crate::run::{Run, file_name};
 use crate::segment::create_segment;
@@ -346,18 +347,23 @@ impl Shared {
         Ok(())
     }
 
-    /// While running: an index file did not verify. Commits and lookups stand still meanwhile.
+    /// While running: an index file did not verify. Commits and lookups stand still meanwhile. If it cannot be
+    /// made again the drive is fenced: half an index must neither answer nor be stored.
     pub fn rebuild_index(self: &Arc<Self>) -> Result<()> {
         tracing::warn!(drive = %self.label.drive, "index is rebuilt");
         let mut w = self.writer.lock();
         self.core.lock().rebuilding = true;
+        self.index_from_journal(&mut w)
+            .inspect_err(|e| self.fence(&format!("the index cannot be rebuilt: {e}")))
+    }
+
+    fn index_from_journal(self: &Arc<Self>, w: &mut Writer) -> Result<()> {
         self.forget_index()?;
         self.counters.index_broken.store(false, Ordering::SeqCst);
         self.counters.index_rebuilt.fetch_add(1, Ordering::Relaxed);
         let found = self.replay_journal()?;
         if found.damage > 0 {
-            self.fence("the journal does not verify while the index is rebuilt");
-            return Err(Error::Corrupt("journal".into()));
+            return Err(Error::Corrupt("the journal does not verify".into()));
         }
         assert!(found.position == w.position, "a rebuild ends where the journal does");
         w.buf = None;

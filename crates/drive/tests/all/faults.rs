@@ -246,6 +246,46 @@ fn failed_and_corrupt_reads_are_errors() {
     assert_eq!(d.state(), State::Online);
 }
 
+/// An index file cannot be read, and the journal neither when the index is to be made again from it: whatever
+/// is done with the drive then, and after it was opened again, it has forgotten nothing.
+#[test]
+fn an_index_that_cannot_be_made_again_forgets_nothing() {
+    for reads in 1..30 {
+        let (o, f) = with_faults();
+        let (_, folder, d) = sim_drive(&o);
+        for k in 0..50 {
+            assert_eq!(one(&d, |d, c| d.accept(accept_of(k, ballot(1), b"record"), c)).0.ok, 1);
+        }
+        d.tidy().unwrap();
+        f.set_after(Operation::Read, Fault::Error(EIO), 0, reads);
+        let asked = read_record(&d, 7);
+        assert!(asked.is_err(), "{reads}: {asked:?}");
+        let tidied = d.tidy();
+        f.clear();
+        // Work goes on, if the drive takes it.
+        for id in 0..40 {
+            one(&d, |d, c| d.stage(stage_of(100 + id, id, &[1; 3000]), c));
+        }
+        let again = d.tidy();
+        let what = format!("{reads} failed reads: {tidied:?}, then {again:?}, {:?}", d.state());
+        let told = |d: &Drive, may_fail: bool| {
+            for k in 0..50 {
+                match read_record(d, k) {
+                    Ok(Some(r)) => assert_eq!(r.1, b"record", "{what}"),
+                    Ok(None) => panic!("{what}: register {k} is absent"),
+                    Err(e) => assert!(may_fail, "{what}: {e}"),
+                }
+            }
+        };
+        told(&d, d.state() != State::Online);
+        run(&d, d.close());
+        drop(d);
+        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        d.pump();
+        told(&d, false);
+    }
+}
+
 #[test]
 fn a_lost_write_is_noticed() {
     let (o, f) = with_faults();
