@@ -2,13 +2,13 @@
 //!
 //! Invariants: no more shards are asked than the stripe needs unless one is gone or late; a shard
 //! that failed once is not asked again by this reader; whoever lets us wait longer than twice its
-//! usual time is late, and others are asked beside it.
+//! usual time is late, and others are asked beside it; no row is made from rows that were not checked.
 
 use crate::read::{ObjectReader, Shard};
 use crate::sets::READ_UNIT;
 use crate::table::Member;
 use crate::{Error, Result};
-use ashlar_drive::{Error as DriveError, Frames, ShardReader};
+use ashlar_drive::{Check, Error as DriveError, Frames, ShardReader};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use smallvec::SmallVec;
@@ -32,6 +32,7 @@ pub(crate) struct Row {
     shard: u8,
     reader: Option<Arc<ShardReader>>,
     bytes: Result<Frames, DriveError>,
+    check: Check,
     took: Duration,
 }
 
@@ -42,9 +43,11 @@ pub(crate) struct Fetch {
     pub(crate) count: u64,
     /// Data rows wanted of each.
     pub(crate) want: u64,
-    /// Shards asked, those that answered with bytes, and those that let us wait.
+    /// Shards asked, those that answered with bytes, those of them that were checked, and those that let
+    /// us wait.
     pub(crate) asked: u64,
     pub(crate) have: u64,
+    pub(crate) checked: u64,
     pub(crate) rows: SmallVec<[(u8, Frames); 4]>,
     /// `None` until something has to be waited for.
     pub(crate) waiting: Option<FuturesUnordered<RowFuture>>,
@@ -78,6 +81,7 @@ impl ObjectReader {
             want,
             asked: 0,
             have: 0,
+            checked: 0,
             rows: SmallVec::new(),
             waiting: None,
             late: 0,
@@ -151,12 +155,12 @@ impl ObjectReader {
             Shard::Closed => None,
             Shard::Away | Shard::Bad => return,
         };
-        let (frame, count) = (fetch.stripe as u32, fetch.count as u32);
+        let (frame, count, check) = (fetch.stripe as u32, fetch.count as u32, self.check);
         if let Some(r) = &open
             && count == 1
-            && let Some(bytes) = r.read_now(frame)
+            && let Some(bytes) = r.read_now(frame, check)
         {
-            return self.took(fetch, shard, bytes.map(|b| [b].into_iter().collect()));
+            return self.took(fetch, shard, check, bytes.map(|b| [b].into_iter().collect()));
         }
         let began = Instant::now();
         let future: RowFuture = Box::pin(async move {
@@ -171,8 +175,8 @@ impl ObjectReader {
                     }
                 };
                 match count {
-                    1 => r.read(frame).await.map(|b| [b].into_iter().collect()),
-                    _ => r.read_run(frame, count).await,
+                    1 => r.read(frame, check).await.map(|b| [b].into_iter().collect()),
+                    _ => r.read_run(frame, count, check).await,
                 }
             }
             .await;
@@ -180,7 +184,7 @@ impl ObjectReader {
             if bytes.is_ok() {
                 member.pulse.note_read(took);
             }
-            Row { shard, reader, bytes, took }
+            Row { shard, reader, bytes, check, took }
         });
         fetch.waiting.get_or_insert_with(FuturesUnordered::new).push(future);
     }
@@ -210,7 +214,7 @@ impl ObjectReader {
         Ok(r)
     }
 
-    fn took(&mut self, fetch: &mut Fetch, shard: u8, bytes: Result<Frames, DriveError>) {
+    fn took(&mut self, fetch: &mut Fetch, shard: u8, check: Check, bytes: Result<Frames, DriveError>) {
         let fits = |b: &Frames| {
             b.len() as u64 == fetch.count
                 && (fetch.stripe..).zip(b.iter()).all(|(s, b)| b.len() == self.row(s))
@@ -219,6 +223,7 @@ impl ObjectReader {
             Ok(b) if fits(&b) => {
                 if fetch.have >> shard & 1 == 0 {
                     fetch.have |= 1 << shard;
+                    fetch.checked |= u64::from(check == Check::Drive) << shard;
                     fetch.rows.push((shard, b));
                 }
             }
@@ -247,8 +252,10 @@ impl ObjectReader {
     }
 
     /// Asks so many further shards that `k` rows can be had from those that are neither gone nor
-    /// late: quick drives before late ones, data before parity.
+    /// late: quick drives before late ones, data before parity. Rows will be made from others, so from now on
+    /// the drives check what this reader reads.
     fn ask_more(&mut self, fetch: &mut Fetch) {
+        self.check = Check::Drive;
         let n = self.view.n();
         let k = u32::from(self.data.k);
         for late_too in [false, true] {
@@ -271,10 +278,15 @@ impl ObjectReader {
     /// Waits until the stripe's wanted rows are there or can be made.
     pub(crate) async fn complete(&mut self, fetch: &mut Fetch) -> Result<()> {
         loop {
-            let enough =
-                fetch.have & fetch.want == fetch.want || fetch.have.count_ones() >= u32::from(self.data.k);
-            if enough {
+            if fetch.have & fetch.want == fetch.want {
                 return Ok(());
+            }
+            if fetch.have.count_ones() >= u32::from(self.data.k) {
+                match self.unchecked(fetch) {
+                    None => return Ok(()),
+                    Some(shard) => self.verify(fetch, shard).await,
+                }
+                continue;
             }
             // A wanted row will not come, or not soon: k others must.
             if (0..self.data.k).any(|i| fetch.want >> i & 1 == 1 && self.is_doubtful(fetch, i)) {
@@ -297,6 +309,33 @@ impl ObjectReader {
                 }
             }
             self.await_row(fetch).await?;
+        }
+    }
+
+    /// A row that is there and was not checked.
+    fn unchecked(&self, fetch: &Fetch) -> Option<u8> {
+        (0..self.view.n()).find(|s| (fetch.have & !fetch.checked) >> s & 1 == 1)
+    }
+
+    /// Checks the rows of a shard before others are made from them; if they do not stand, they are not there.
+    async fn verify(&mut self, fetch: &mut Fetch, shard: u8) {
+        let frames = fetch.rows.iter().find(|r| r.0 == shard).map(|r| r.1.clone());
+        let done = match (&self.shards[usize::from(shard)], self.member(shard), frames) {
+            (Shard::Open(r), Some(member), Some(frames)) => {
+                member.in_time(r.verify(fetch.stripe as u32, frames)).await
+            }
+            _ => Err(DriveError::Offline("its shard was given up meanwhile")),
+        };
+        match done {
+            Ok(()) => fetch.checked |= 1 << shard,
+            Err(e) => {
+                fetch.have &= !(1 << shard);
+                fetch.rows.retain(|r| r.0 != shard);
+                // One that was given up already stays what it is.
+                if !self.is_gone(shard) {
+                    self.fail(shard, &e);
+                }
+            }
         }
     }
 
@@ -348,7 +387,7 @@ impl ObjectReader {
             self.shards[usize::from(row.shard)] = Shard::Open(r);
         }
         tracing::trace!(shard = row.shard, took = ?row.took, "row");
-        self.took(fetch, row.shard, row.bytes);
+        self.took(fetch, row.shard, row.check, row.bytes);
     }
 }
 

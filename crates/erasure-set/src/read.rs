@@ -4,7 +4,8 @@
 //! came from the drives. A row that is missing, damaged or late is made from `k` others.
 //!
 //! Invariants: every byte that leaves was verified by its drive against its identity, or computed
-//! from rows that were; a shortage is an error before wrong bytes; memory is bounded by the readers'
+//! from rows that were, unless whoever reads makes sure of the bytes itself ([`Sets::read_unchecked`]); a
+//! shortage is an error before wrong bytes; memory is bounded by the readers'
 //! budget, of which a reader whose client is slow holds one run of stripes; damage is reported and queued,
 //! never waited for.
 
@@ -13,7 +14,7 @@ use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Frames, ShardReader};
+use ashlar_drive::{Check, Frames, ShardReader};
 use ashlar_format::{Data, RegisterKey, WriteId};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -42,6 +43,8 @@ pub struct ObjectReader {
     pub(crate) damage: u64,
     /// For heal, which knows already.
     pub(crate) quiet: bool,
+    /// Who makes sure of what is read from now on.
+    pub(crate) check: Check,
     pub(crate) over: bool,
     /// Memory of the rows in `ready`.
     pub(crate) held: Option<OwnedSemaphorePermit>,
@@ -70,6 +73,24 @@ impl Sets {
         range: Range<u64>,
     ) -> Result<ObjectReader> {
         self.inner.open(owner, data, size, range, None).await
+    }
+
+    /// As [`Sets::read`] for whoever notices on its own that a byte is another one, whatever the change:
+    /// what lies whole on drives that answer in time comes as it lies there. Rows that are made from others
+    /// are made from checked ones. Damage is not found; whoever finds it reads again with [`Sets::read`].
+    ///
+    /// # Errors
+    /// As [`Sets::read`].
+    pub async fn read_unchecked(
+        &self,
+        owner: &RegisterKey,
+        data: &Data,
+        size: u64,
+        range: Range<u64>,
+    ) -> Result<ObjectReader> {
+        let mut reader = self.inner.open(owner, data, size, range, None).await?;
+        reader.check = Check::Reader;
+        Ok(reader)
     }
 }
 
@@ -112,6 +133,7 @@ impl Inner {
             ready: VecDeque::new(),
             damage: 0,
             quiet: false,
+            check: Check::Drive,
             over: false,
             held: None,
         };

@@ -73,7 +73,7 @@ async fn full_drives_are_told_before_the_body() {
 }
 
 /// Flips one byte of a shard where it lies: finds the row's bytes in the drive's files.
-fn damage(rig: &Rig, slot: u8, needle: &[u8]) -> bool {
+pub(super) fn damage(rig: &Rig, slot: u8, needle: &[u8]) -> bool {
     fn walk(dir: &std::path::Path, needle: &[u8]) -> bool {
         use std::os::unix::fs::FileExt;
         for e in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {

@@ -12,6 +12,7 @@ mod matrix;
 mod race;
 mod singles;
 mod torn;
+mod unchecked;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
@@ -54,6 +55,8 @@ pub(crate) struct Rig {
     options: Options,
     /// Extents and journal segments.
     sizes: (u64, u64),
+    /// Large frames are read past the page cache, where the file system can.
+    direct: bool,
     pub(crate) sets: Sets,
 }
 
@@ -74,11 +77,19 @@ impl Rig {
     }
 
     pub(crate) async fn with(k: u8, m: u8, groups: u16, tune: impl FnOnce(&mut Options)) -> Rig {
+        Rig::made(Code { k, m }, groups, false, tune).await
+    }
+
+    /// On the file system of temporary files rather than in memory, read past the page cache.
+    pub(crate) async fn direct(k: u8, m: u8) -> Rig {
+        Rig::made(Code { k, m }, 1, true, |_| {}).await
+    }
+
+    async fn made(code: Code, groups: u16, direct: bool, tune: impl FnOnce(&mut Options)) -> Rig {
         let shm = PathBuf::from("/dev/shm");
         let mut builder = tempfile::Builder::new();
         builder.prefix("ashlar-set-");
-        let dir = if shm.is_dir() { builder.tempdir_in(shm) } else { builder.tempdir() }.unwrap();
-        let code = Code { k, m };
+        let dir = if shm.is_dir() && !direct { builder.tempdir_in(shm) } else { builder.tempdir() }.unwrap();
         let pool = BufferPool::new(64 << 20);
         let slots: Vec<DriveId> = (0..code.n()).map(|s| drive_id(s, 0)).collect();
         let n = slots.len();
@@ -95,7 +106,7 @@ impl Rig {
         tune(&mut options);
         let faults: Vec<_> = (0..n).map(|_| Arc::new(Faults::new())).collect();
         let sets = Sets::new(layout.clone(), Vec::new(), options.clone()).unwrap();
-        let rig = Rig { dir, code, layout, faults, pool, options, sizes: (4 << 20, 1 << 20), sets };
+        let rig = Rig { dir, code, layout, faults, pool, options, sizes: (4 << 20, 1 << 20), direct, sets };
         for slot in 0..code.n() {
             rig.format(slot, 0, Role::Voter);
             rig.plug(slot, 0).await;
@@ -120,7 +131,7 @@ impl Rig {
         o.reserve_bytes = 1 << 20;
         o.cache_bytes = 1 << 20;
         o.io_threads = 2;
-        o.direct = false;
+        o.direct = self.direct;
         o.tick = Duration::from_millis(50);
         o.faults = Some(self.faults[usize::from(slot)].clone());
         o
