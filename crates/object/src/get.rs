@@ -49,6 +49,8 @@ struct Unseal {
     key: ContentKey,
     sealed: Sealed,
     part: Option<Unsealing>,
+    /// The drives have checked what the open part's packages are opened from.
+    checked: bool,
 }
 
 impl Store {
@@ -195,9 +197,12 @@ impl Object {
         let unseal = match (self.sealed.as_deref(), key) {
             (None, _) => None,
             (Some(_), None) => return Err(Error::KeyNeeded),
-            (Some(sealed), Some(key)) => {
-                Some(Box::new(Unseal { key: key.clone(), sealed: sealed.clone(), part: None }))
-            }
+            (Some(sealed), Some(key)) => Some(Box::new(Unseal {
+                key: key.clone(),
+                sealed: sealed.clone(),
+                part: None,
+                checked: false,
+            })),
         };
         let v = self.version();
         assert!(range.start <= range.end && range.end <= v.size, "{range:?} of {} bytes", v.size);
@@ -237,17 +242,30 @@ impl ObjectBody {
             return Err(Error::Corrupt("the parts are shorter than the object".to_owned()));
         };
         let mut range = from..size.min(from + self.remaining);
-        if let Some(Unseal { key, sealed, part }) = self.unseal.as_deref_mut() {
+        let backend = &self.inner.backend;
+        self.reader = Some(if let Some(Unseal { key, sealed, part, checked }) = self.unseal.as_deref_mut() {
             let nonce = seal::split(checksum.as_ref()).0;
             let nonce = nonce.ok_or_else(|| Error::Corrupt("an encrypted part has no nonce".to_owned()))?;
             let plain = seal::plain_len(size);
             range.end = plain.min(from + self.remaining);
             *part = Some(Unsealing::new(key, sealed, &nonce, number, plain, &range));
-            range = stored_range(&range, plain);
-        }
-        self.reader = Some(self.inner.backend.read(&self.key, &data, size, range).await?);
+            *checked = false;
+            backend.read_unchecked(&self.key, &data, size, stored_range(&range, plain)).await?
+        } else {
+            backend.read(&self.key, &data, size, range).await?
+        });
         self.part += 1;
         Ok(())
+    }
+
+    /// Reads what is left of the open part once more, checked by the drives, since a package did not open:
+    /// damage comes to light there, and is made good. `None`: that was so already.
+    async fn again(&mut self) -> Option<Result<Reader>> {
+        let unseal = self.unseal.as_deref_mut().filter(|u| !u.checked)?;
+        unseal.checked = true;
+        let left = unseal.part.as_ref()?.left();
+        let part = stored_version(&self.record, self.index).parts.get(self.part.checked_sub(1)?)?;
+        Some(self.inner.backend.read(&self.key, &part.data, part.size, left).await)
     }
 
     /// The next piece; `None` after the last. After an error there are no more.
@@ -267,6 +285,14 @@ impl ObjectBody {
                         };
                         return Some(Ok(piece));
                     }
+                    Some(Err(Error::Corrupt(what))) => match self.again().await {
+                        Some(Ok(reader)) => {
+                            self.reader = Some(reader);
+                            continue;
+                        }
+                        Some(Err(e)) => return Some(self.fail(e)),
+                        None => return Some(self.fail(Error::Corrupt(what))),
+                    },
                     Some(Err(e)) => return Some(self.fail(e)),
                     None => self.reader = None,
                 }

@@ -6,6 +6,9 @@
 //! crosses the end of a row is put together there first. So either way costs one pass of the cipher, and a
 //! copy of those packages.
 //!
+//! The drives need not check what is opened here, so its rows are read unchecked first. Where a package does
+//! not open, the body's owner reads them again, checked and so mended, from [`Unsealing::left`] on.
+//!
 //! Invariants: nothing leaves that was not authenticated; memory is one package per body in, and
 //! [`BATCH`] bytes per body out, one package while the pool has no more.
 
@@ -120,7 +123,15 @@ impl Unsealing {
         }
     }
 
-    /// The next plain bytes; `None` after the last of the range.
+    /// Stored bytes of the part from the next package on to the range's last. After an error the next
+    /// package is the first whose bytes have not left.
+    pub(crate) fn left(&self) -> Range<u64> {
+        let from = self.index * PACKAGE as u64;
+        stored_range(&(from..from + self.skip as u64 + self.remaining), self.packages.plain)
+    }
+
+    /// The next plain bytes; `None` after the last of the range. An error is not the end: another reader may
+    /// go on from [`Unsealing::left`].
     pub(crate) async fn next(
         &mut self,
         reader: &mut Reader,
@@ -129,7 +140,13 @@ impl Unsealing {
         if self.remaining == 0 {
             return None;
         }
-        Some(self.batch(reader, pool).await)
+        let from = self.index;
+        let batch = self.batch(reader, pool).await;
+        if batch.is_err() {
+            self.index = from;
+            self.piece = Bytes::new();
+        }
+        Some(batch)
     }
 
     async fn batch(&mut self, reader: &mut Reader, pool: Option<&BufferPool>) -> Result<Bytes> {
