@@ -4,7 +4,7 @@
 
 Needs botocore. Starts a server on folders in memory and sends it, over two connections, requests that were
 signed once (UNSIGNED-PAYLOAD: what is measured is the store, not SHA-256). The kinds take turns, in an order
-that changes from round to round; printed are the medians of the server's CPU time (user and system, all
+that changes from round to round (ASHLAR_SPEED_ONLY=GET: those alone); printed are the medians of the server's CPU time (user and system, all
 threads) per GiB, and the differences of the kinds within each round. By hand only: it is no test.
 """
 
@@ -53,6 +53,8 @@ def main():
                  "GET SSE-S3": (wire(base, "GET", "/speed/sse"), b"")}
         for head, sent in kinds.values():
             server.send(head, sent, 4)
+        only = os.environ.get("ASHLAR_SPEED_ONLY", "")
+        kinds = {name: kind for name, kind in kinds.items() if name.startswith(only)}
         found = {name: [] for name in kinds}
         for _ in range(rounds):
             for name in random.sample(list(kinds), len(kinds)):

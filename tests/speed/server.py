@@ -1,4 +1,5 @@
-"""A server that is measured: on folders in memory, on a free port, with the CPU time that it takes."""
+"""A server that is measured: on folders in memory (or under ASHLAR_SPEED_DIR, for drives that are read past
+the page cache), on a free port, with the CPU time that it takes."""
 
 import multiprocessing
 import os
@@ -14,16 +15,17 @@ ROOT = ("speed-root", "speed-root-secret-key")
 
 
 class Server:
-    """Started by `with`; ended and removed behind it."""
+    """Started by `with`; ended and removed behind it. `core`: the only core that it runs on."""
 
-    def __init__(self, program, **env):
-        self.home = Path(tempfile.mkdtemp(prefix="ashlar-speed-", dir="/dev/shm"))
+    def __init__(self, program, core=None, **env):
+        self.home = Path(tempfile.mkdtemp(prefix="ashlar-speed-", dir=os.environ.get("ASHLAR_SPEED_DIR", "/dev/shm")))
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
         self.base = f"http://127.0.0.1:{self.port}"
         env = dict(os.environ, ASHLAR_ROOT_USER=ROOT[0], ASHLAR_ROOT_PASSWORD=ROOT[1], **env)
-        command = [program, "server", f"{self.home}/drive{{1...4}}", "--address", f"127.0.0.1:{self.port}"]
+        pin = [] if core is None else ["taskset", "-c", str(core)]
+        command = [*pin, program, "server", f"{self.home}/drive{{1...4}}", "--address", f"127.0.0.1:{self.port}"]
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):

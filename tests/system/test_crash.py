@@ -3,6 +3,7 @@
 `ASHLAR_KILL_CYCLES` sets the number of kills (20 unless told otherwise), `ASHLAR_SEED` the times.
 """
 
+import base64
 import os
 import random
 import shutil
@@ -29,8 +30,8 @@ def own():
     home = Path(tempfile.mkdtemp(prefix="ashlar-crash-", dir=base))
     servers = []
 
-    def start(drives=4):
-        servers.append(Server(home, drives))
+    def start(drives=4, **more):
+        servers.append(Server(home, drives, **more))
         return servers[-1]
 
     yield start
@@ -144,13 +145,15 @@ def healed(server):
 
 
 def test_damage_is_never_served_and_is_repaired(own):
-    """Random bytes of two of four drives are flipped while the server is down."""
-    server = own()
+    """Random bytes of two of four drives are flipped while the server is down, under objects in clear and
+    under encrypted ones, whose rows are read before they are checked."""
+    server = own(env={"ASHLAR_KMS_ROOT_KEY": base64.b64encode(bytes(range(1, 33))).decode()})
     s3 = client(server)
     s3.create_bucket(Bucket="bkt")
-    keys = {f"k{i}": (i, SIZES[i % len(SIZES)]) for i in range(40)}
-    for key, v in keys.items():
-        s3.put_object(Bucket="bkt", Key=key, Body=content(key, *v))
+    keys = {f"k{i}": (i, SIZES[i // 2 % len(SIZES)]) for i in range(40)}
+    for i, (key, v) in enumerate(keys.items()):
+        sse = {"ServerSideEncryption": "AES256"} if i % 2 else {}
+        s3.put_object(Bucket="bkt", Key=key, Body=content(key, *v), **sse)
     assert server.stop() == 0
     rng = random.Random("damage")
     for d in (1, 3):

@@ -358,7 +358,6 @@ impl Shared {
     }
 
     /// Reads a frame; with `table`, the shard's hashes, it is checked.
-
     #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
     fn read_frame(
         &self,

@@ -291,6 +291,33 @@ async fn an_object_without_md5_keeps_random_tags() {
     assert_eq!(read_sealed(&o, 3..12, 6).await.unwrap(), b" samethe ");
 }
 
+#[tokio::test]
+async fn an_encrypted_object_is_continued_under_another_name() {
+    let (store, ..) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let mut rng = Rng(31);
+    let mut all = Vec::new();
+    let mut name = "k".to_owned();
+    for n in 0..4 {
+        let body = rng.body(70_000 + n);
+        let done = append_sealed(&store, &name, 5, all.len() as u64, &body, true).await.unwrap();
+        all.extend_from_slice(&body);
+        let whole = sum(Algorithm::Crc64Nvme, &all);
+        assert_eq!(done.checksum.as_ref().and_then(digest_of), Some(whole), "{n}");
+        let to = format!("k{n}");
+        let spec = RenameSpec { envelope: Some(format!("under {to}")), ..RenameSpec::default() };
+        let source = store.get("bucket", &name, None).await.unwrap();
+        store.rename(&source, &to, &spec).await.unwrap();
+        let mut o = store.get("bucket", &to, None).await.unwrap();
+        o.unlock(&key(5));
+        assert_eq!((o.sealed().unwrap().envelope.as_str(), o.etag()), (&*format!("under {to}"), done.etag));
+        assert_eq!(o.version().checksum.as_ref().and_then(digest_of), Some(whole), "{n}");
+        assert!(read_sealed(&o, 0..o.size(), 5).await.unwrap() == all);
+        assert!(store.get("bucket", &name, None).await.is_err());
+        name = to;
+    }
+}
+
 /// What was sealed for one version, or one place in it, becomes no part of another.
 #[tokio::test]
 async fn a_version_that_changed_meanwhile_is_not_continued() {
