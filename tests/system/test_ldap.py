@@ -452,8 +452,10 @@ def test_nobody_learns_which_names_exist(own, ldap, cli, tmp_path, team):
     # Too many wrong ones: the right one has to wait as well.
     # Each answer takes a second, so that the first wait, of one second, is over with it.
     with ThreadPoolExecutor(7) as pool:
-        assert list(pool.map(lambda _: ask(own, "guessed", "wrong")[0], range(7))) == [403] * 7
-    assert ask(own, "guessed", "wrong")[0] == 503
+        told = list(pool.map(lambda _: ask(own, "guessed", "wrong")[0], range(7)))
+    # One that arrives behind the others' answers, on a busy machine, has to wait already.
+    assert set(told) <= {403, 503} and told.count(403) >= 5, told
+    assert 503 in told or ask(own, "guessed", "wrong")[0] == 503
     login(own, "carol", CAROL)
 
 
