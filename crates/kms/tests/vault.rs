@@ -1,5 +1,5 @@
 //! The Vault driver against a small server that answers as the documentation of Vault's transit engine
-//! says. It is not Vault: the program could not be installed here. What it checks: paths, methods, headers,
+//! says. It is not Vault (that is tests/system/test_vault.py, by hand). What it checks: paths, methods, headers,
 //! and that every answer is understood; that it keeps keys by version and refuses what Vault refuses.
 
 #[path = "common/contract.rs"]
