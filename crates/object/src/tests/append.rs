@@ -265,6 +265,14 @@ async fn an_object_without_md5_keeps_random_tags() {
     let md5 = ashlar_checksum::md5_once(&body);
     assert!(o.stored().parts.iter().all(|p| p.md5 != md5));
     assert_eq!(read_sealed(&o, 0..24, 5).await.unwrap(), b"the samethe samethe same");
+    // What is appended to an empty one is all of it, and its tag is no MD5 either.
+    let spec = PutSpec { checksum: Some(Algorithm::Crc64Nvme), want_md5: false, ..PutSpec::new(0) };
+    let empty =
+        Seal { key: key(5), cipher: Cipher::Aes256Gcm, envelope: "of nothing".to_owned(), md5: false };
+    let p = store.put_sealed("bucket", "empty", spec, Some(empty)).await.unwrap();
+    p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
+    let done = append_sealed(&store, "empty", 5, 0, &body, false).await.unwrap();
+    assert!(done.etag.parts == 1 && done.etag.md5 != md5, "{:?}", done.etag);
     // Of an upload: its checksums stay in clear, and go on.
     let spec = UploadSpec {
         checksum: Some((Algorithm::Crc32c, false)),
