@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 
 from conftest import Server, free_port, noise
+from key_server import home  # noqa: F401: a fixture
 from test_encryption import ROOT_KEY, client, environment, holds, refused, run
 
 KES = f"{os.environ['CLIENT_BIN']}/kes"
@@ -81,23 +81,6 @@ keystore: {{ fs: {{ path: {home}/keys }} }}
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait(timeout=20)
-
-
-@pytest.fixture
-def home():
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    path = Path(tempfile.mkdtemp(prefix="ashlar-kes-", dir=base))
-    (path / "kms").mkdir()
-    (path / "store").mkdir()
-    started = []
-    yield path, started
-    for one in started:
-        if isinstance(one, Kes):
-            one.stop()
-        elif one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def by_api_key(kes, *more):

@@ -10,10 +10,8 @@ again.
 import hashlib
 import json
 import os
-import shutil
 import ssl
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +21,7 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 
 from conftest import Server, free_port, noise
+from key_server import home  # noqa: F401: a fixture
 from test_encryption import certificate, client, environment, holds, refused, run
 
 VAULT = f"{os.environ['CLIENT_BIN']}/vault"
@@ -121,25 +120,19 @@ api_addr = "{self.endpoint}"
         return {"ASHLAR_KMS_VAULT": self.endpoint, "ASHLAR_KMS_VAULT_CA": str(self.ca)}
 
 
-@pytest.fixture
-def home():
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    path = Path(tempfile.mkdtemp(prefix="ashlar-vault-", dir=base))
-    (path / "kms").mkdir()
-    (path / "store").mkdir()
-    started = []
-    yield path, started
-    for one in started:
-        if isinstance(one, Vault):
-            one.stop()
-        elif one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-    shutil.rmtree(path, ignore_errors=True)
-
-
 def kms(*more):
     return [os.environ["ASHLAR_BIN"], "--json", "admin", "kms", *more]
+
+
+def begun(home, tmp_path, **more):
+    """Vault, our server with its default key made, a client and a bucket."""
+    path, started = home
+    started.append(vault := Vault(path / "kms", **more))
+    started.append(server := Server(path / "store", env=vault.by_role()))
+    run(environment(server, tmp_path), *kms("key", "create", "it", "ashlar"))
+    s3 = client(server)
+    s3.create_bucket(Bucket="bkt")
+    return vault, server, s3
 
 
 @pytest.mark.parametrize("how", [Vault.by_token, Vault.by_role])
@@ -221,12 +214,7 @@ def test_objects_are_sealed_by_vault(home, tmp_path, how):
 
 
 def test_a_token_that_ran_out_is_asked_for_again(home, tmp_path):
-    path, started = home
-    started.append(vault := Vault(path / "kms", ttl="1s"))
-    started.append(server := Server(path / "store", env=vault.by_role()))
-    run(environment(server, tmp_path), *kms("key", "create", "it", "ashlar"))
-    s3 = client(server)
-    s3.create_bucket(Bucket="bkt")
+    vault, server, s3 = begun(home, tmp_path, ttl="1s")
     for turn in range(3):
         s3.put_object(Bucket="bkt", Key=f"k{turn}", Body=noise(50, turn), **SSE[0])
         time.sleep(1.5)
@@ -244,12 +232,8 @@ def test_a_token_that_ran_out_is_asked_for_again(home, tmp_path):
 
 
 def test_vault_is_sealed_or_away(home, tmp_path):
-    path, started = home
-    started.append(vault := Vault(path / "kms"))
-    started.append(server := Server(path / "store", env=vault.by_role()))
-    run(environment(server, tmp_path), *kms("key", "create", "it", "ashlar"))
-    s3 = client(server)
-    s3.create_bucket(Bucket="bkt")
+    path, _ = home
+    vault, server, s3 = begun(home, tmp_path)
     mark = hashlib.sha256(b"down").hexdigest().encode()
     s3.put_object(Bucket="bkt", Key="sealed", Body=noise(70_000), **SSE[0])
     s3.put_object(Bucket="bkt", Key="plain", Body=b"plain")
@@ -297,11 +281,7 @@ def test_what_a_policy_of_vault_does_not_allow(home, tmp_path):
 def test_what_lies_on_the_drives_is_no_use_without_vault(home, tmp_path):
     """Under a Vault that has another key of the same name."""
     path, started = home
-    started.append(vault := Vault(path / "kms"))
-    started.append(server := Server(path / "store", env=vault.by_role()))
-    run(environment(server, tmp_path), *kms("key", "create", "it", "ashlar"))
-    s3 = client(server)
-    s3.create_bucket(Bucket="bkt")
+    vault, server, s3 = begun(home, tmp_path)
     s3.put_object(Bucket="bkt", Key="k", Body=noise(5000), **SSE[0])
     assert server.stop() == 0
     (path / "other").mkdir()

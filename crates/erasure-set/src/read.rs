@@ -4,7 +4,7 @@
 //! came from the drives. A row that is missing, damaged or late is made from `k` others.
 //!
 //! Invariants: every byte that leaves was verified by its drive against its identity, or computed
-//! from rows that were, unless whoever reads makes sure of the bytes itself ([`Sets::read_unchecked`]); a
+//! from rows that were, unless whoever reads makes sure of the bytes itself ([`ObjectReader::uncheck`]); a
 //! shortage is an error before wrong bytes; memory is bounded by the readers'
 //! budget, of which a reader whose client is slow holds one run of stripes; damage is reported and queued,
 //! never waited for.
@@ -73,24 +73,6 @@ impl Sets {
         range: Range<u64>,
     ) -> Result<ObjectReader> {
         self.inner.open(owner, data, size, range, None).await
-    }
-
-    /// As [`Sets::read`] for whoever notices on its own that a byte is another one, whatever the change:
-    /// what lies whole on drives that answer in time comes as it lies there. Rows that are made from others
-    /// are made from checked ones. Damage is not found; whoever finds it reads again with [`Sets::read`].
-    ///
-    /// # Errors
-    /// As [`Sets::read`].
-    pub async fn read_unchecked(
-        &self,
-        owner: &RegisterKey,
-        data: &Data,
-        size: u64,
-        range: Range<u64>,
-    ) -> Result<ObjectReader> {
-        let mut reader = self.inner.open(owner, data, size, range, None).await?;
-        reader.check = Check::Reader;
-        Ok(reader)
     }
 }
 
@@ -162,6 +144,13 @@ impl ObjectReader {
             return Err(self.shortage(0, self.next).await);
         }
         Ok(())
+    }
+
+    /// For whoever notices on its own that a byte is another one, whatever the change: from now on what lies
+    /// whole on drives that answer in time comes as it lies there. Rows that are made from others are made
+    /// from checked ones. Damage is not found; whoever finds it reads again without this.
+    pub fn uncheck(&mut self) {
+        self.check = Check::Reader;
     }
 
     /// The next bytes, in order; `None` at the end of the range. After an error there is no more.

@@ -170,22 +170,6 @@ impl Backend {
         }
     }
 
-    /// As [`Sets::read_unchecked`]: for what is authenticated before it leaves.
-    pub(crate) async fn read_unchecked(
-        &self,
-        owner: &RegisterKey,
-        data: &Data,
-        size: u64,
-        range: Range<u64>,
-    ) -> Result<Reader> {
-        match self {
-            Backend::Sets(s) => {
-                Ok(Reader::Sets(s.read_unchecked(owner, data, size, range).await.map_err(translate)?))
-            }
-            Backend::Memory(_) => self.read(owner, data, size, range).await,
-        }
-    }
-
     pub(crate) async fn list(
         &self,
         space: Space,
@@ -267,6 +251,13 @@ impl Writer {
 }
 
 impl Reader {
+    /// As [`ObjectReader::uncheck`]: for what is authenticated before it leaves.
+    pub(crate) fn uncheck(&mut self) {
+        if let Reader::Sets(r) = self {
+            r.uncheck();
+        }
+    }
+
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes>> {
         match self {
             Reader::Sets(r) => r.next().await.map(|r| r.map_err(translate)),

@@ -242,18 +242,20 @@ impl ObjectBody {
             return Err(Error::Corrupt("the parts are shorter than the object".to_owned()));
         };
         let mut range = from..size.min(from + self.remaining);
-        let backend = &self.inner.backend;
-        self.reader = Some(if let Some(Unseal { key, sealed, part, checked }) = self.unseal.as_deref_mut() {
+        if let Some(Unseal { key, sealed, part, checked }) = self.unseal.as_deref_mut() {
             let nonce = seal::split(checksum.as_ref()).0;
             let nonce = nonce.ok_or_else(|| Error::Corrupt("an encrypted part has no nonce".to_owned()))?;
             let plain = seal::plain_len(size);
             range.end = plain.min(from + self.remaining);
             *part = Some(Unsealing::new(key, sealed, &nonce, number, plain, &range));
             *checked = false;
-            backend.read_unchecked(&self.key, &data, size, stored_range(&range, plain)).await?
-        } else {
-            backend.read(&self.key, &data, size, range).await?
-        });
+            range = stored_range(&range, plain);
+        }
+        let mut reader = self.inner.backend.read(&self.key, &data, size, range).await?;
+        if self.unseal.is_some() {
+            reader.uncheck();
+        }
+        self.reader = Some(reader);
         self.part += 1;
         Ok(())
     }

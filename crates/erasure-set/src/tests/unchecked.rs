@@ -19,7 +19,8 @@ async fn read(rig: &Rig, name: &str, part: &Part, from: u64) -> Result<Got> {
 /// `befall` happens when the data shards are open.
 async fn read_while(rig: &Rig, name: &str, part: &Part, from: u64, befall: impl FnOnce()) -> Result<Got> {
     let key = rig.key(name);
-    let mut r = rig.sets.read_unchecked(&key, &part.data, part.size, from..part.size).await?;
+    let mut r = rig.sets.read(&key, &part.data, part.size, from..part.size).await?;
+    r.uncheck();
     befall();
     let mut bytes = Vec::new();
     while let Some(b) = r.next().await {
