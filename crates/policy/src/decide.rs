@@ -121,9 +121,11 @@ pub fn decide(request: &Request, who: &Authority) -> Decision {
             allow = Some(By::Root);
         } else if allow.is_none() && who.own {
             allow = Some(By::Own);
-        } else if allow.is_none() && who.bucket.acl {
-            allow = Some(By::Acl);
         }
+    }
+    // Where a public policy is blocked, a public list beside it opens nothing either.
+    if allow.is_none() && who.bucket.acl && !blocked {
+        allow = Some(By::Acl);
     }
     let mut refused = None;
     for (i, policy) in who.sessions.iter().enumerate() {

@@ -6,8 +6,8 @@
 //!
 //! The deployment is one account: its owner has the canonical id of [`Context::owner_id`], every user its
 //! name. Invariants: with `BucketOwnerEnforced`, which is the default, lists are refused and grant
-//! nothing; a list that cannot be read grants nothing; nobody without identity gains by a list, only by
-//! policy.
+//! nothing; a list that cannot be read grants nothing; a request without identity gains what is granted to
+//! `AllUsers` and nothing else.
 //!
 //! Must never know: how decisions are made.
 

@@ -29,7 +29,7 @@ pub(crate) struct Head {
 
 impl Service {
     /// What can be said about the head before knowing who asks.
-    pub(crate) fn head(&self, parts: &Parts, framing: Framing) -> Outcome<Head> {
+    pub(crate) fn head(&self, parts: &mut Parts, framing: Framing) -> Outcome<Head> {
         match framing {
             Framing::Both => {
                 return Err(Fault::with(
@@ -53,7 +53,7 @@ impl Service {
                 .element("MaxSizeAllowed", MAX_HEADERS.to_string())
                 .closing());
         }
-        auth::refuse_duplicates(&parts.headers)?;
+        auth::join_repeated(&mut parts.headers)?;
         let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok()).filter(|h| !h.is_empty());
         let host =
             host.ok_or_else(|| Fault::with(Code::INVALID_REQUEST, "The request has no Host header."))?;

@@ -1,7 +1,7 @@
 //! A bucket's own rules for requests from browsers: which rule a request meets, and what is answered.
 //!
 //! Semantics: Amazon S3 User Guide, "Using cross-origin resource sharing": the first rule counts whose
-//! origins, methods and headers all fit. Invariants: no answer allows credentials; nothing is reflected but
+//! origins, methods and headers all fit. Invariants: credentials are allowed to origins that a rule names, never to `*`; nothing is reflected but
 //! an origin that a rule names and header names made of token characters; no value holds CR or LF.
 //!
 //! Must never know: how rules are stored.
@@ -56,6 +56,10 @@ impl Rule {
         let all = self.origins.iter().any(|o| o == "*");
         let allowed = if all { HeaderValue::from_static("*") } else { origin.clone() };
         out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        if !all {
+            // As AWS: for origins that the rule names. Requests are signed, so it opens nothing by itself.
+            out.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+        }
         list(out, header::ACCESS_CONTROL_ALLOW_METHODS, &self.methods);
         list(out, header::ACCESS_CONTROL_EXPOSE_HEADERS, &self.expose);
         if let Some(seconds) = self.max_age {
@@ -175,7 +179,10 @@ mod tests {
         let mut answer = HeaderMap::new();
         rules.decorate(&HeaderValue::from_static("https://c.a.example"), "PUT", &mut answer);
         assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_ORIGIN], "https://c.a.example");
-        assert!(!answer.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
+        assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
+        let got = ask(&rules, "https://other.example", "GET", "").unwrap();
+        assert_eq!(got[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+        assert!(!got.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
         let mut answer = HeaderMap::new();
         rules.decorate(&HeaderValue::from_static("https://evil.example"), "PUT", &mut answer);
         assert!(

@@ -51,6 +51,7 @@ codes! {
     INCOMPLETE_BODY 400 "IncompleteBody" "You did not provide the number of bytes specified by the Content-Length HTTP header.";
     INTERNAL 500 "InternalError" "We encountered an internal error. Please try again.";
     INVALID_ACCESS_KEY 403 "InvalidAccessKeyId" "The AWS Access Key Id you provided does not exist in our records.";
+    INVALID_ACCESS_KEY_ID 403 "InvalidAccessKeyId" "The AWS Access Key Id you provided does not exist in our records.";
     INVALID_ARGUMENT 400 "InvalidArgument" "Invalid Argument";
     INVALID_BUCKET_ACL 400 "InvalidBucketAclWithObjectOwnership" "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
     INVALID_BUCKET_NAME 400 "InvalidBucketName" "The specified bucket is not valid. Use 3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit.";

@@ -180,13 +180,14 @@ pub fn metadata(headers: &HeaderMap) -> Outcome<Pairs> {
     Ok(meta)
 }
 
+/// A `Content-Encoding` as it is kept: without what only says how the body travelled, else as it came.
 fn without_aws_chunked(value: &str) -> String {
-    let rest: Vec<&str> = value
-        .split(',')
-        .map(str::trim)
-        .filter(|e| !e.is_empty() && !e.eq_ignore_ascii_case("aws-chunked"))
-        .collect();
-    rest.join(",")
+    let travels = |e: &str| e.trim().eq_ignore_ascii_case("aws-chunked");
+    if !value.split(',').any(travels) {
+        return value.to_owned();
+    }
+    let rest: Vec<&str> = value.split(',').filter(|e| !travels(e) && !e.trim().is_empty()).collect();
+    rest.join(",").trim().to_owned()
 }
 
 /// Refuses headers whose meaning this server does not have, and checks those it has.

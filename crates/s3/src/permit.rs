@@ -1,6 +1,6 @@
 //! May they? From a request whose sender is known to a decision of the policy language.
 //!
-//! Invariants: every operation has its actions in [`needs`], which names each operation, so that a new
+//! Invariants: every operation has its action in the table of operations (`operation::table`), so that a new
 //! one does not compile without; nothing about buckets or keys is answered before the decision, nor are
 //! conditions looked at; what cannot be read (a bucket's policy) denies; facts that a policy may ask for
 //! come from the connection and the verified request, a header never passes for one.
@@ -213,10 +213,10 @@ impl Asker<'_> {
     ) -> bool {
         let who = self.verified.identity();
         let Some((of, _)) = ashlar_policy::needs(need.action) else { return false };
-        if who.kind == Kind::Anonymous {
-            return false;
-        }
-        let requester = Requester::Id(acl::canonical_id(cx, who));
+        let requester = match who.kind {
+            Kind::Anonymous => Requester::Anonymous,
+            _ => Requester::Id(acl::canonical_id(cx, who)),
+        };
         let mut check =
             Check { action: need.action, requester, ownership, block, bucket: None, object: None };
         let list;
@@ -391,93 +391,9 @@ impl Call {
     }
 }
 
-/// The action of an operation on its own bucket and key; with `versionId` another one. `None`: none, or
-/// decided by the operation itself.
-fn action(op: Operation, versioned: bool) -> Option<Action> {
-    use Action as A;
-    use Operation as Op;
-    Some(match op {
-        // Decided bucket by bucket, key by key, or when the form has been read.
-        Op::ListBuckets | Op::DeleteObjects | Op::PostObject => return None,
-        // Decided when the document has been read: conditions are about what it asks for.
-        Op::PutObjectRetention | Op::PutObjectLegalHold => return None,
-        Op::Preflight | Op::Unknown | Op::WebsiteRequest => return None,
-        // Not S3: decided where they are answered.
-        Op::AssumeRole | Op::GetCallerIdentity | Op::AssumeRoleWithWebIdentity => return None,
-        Op::AssumeRoleWithLDAPIdentity | Op::AssumeRoleWithCertificate => return None,
-        Op::CreateBucket => A::CreateBucket,
-        Op::HeadBucket | Op::ListObjects | Op::ListObjectsV2 => A::ListBucket,
-        Op::DeleteBucket => A::DeleteBucket,
-        Op::GetBucketLocation => A::GetBucketLocation,
-        Op::GetBucketVersioning => A::GetBucketVersioning,
-        Op::PutBucketVersioning => A::PutBucketVersioning,
-        Op::GetBucketTagging => A::GetBucketTagging,
-        Op::PutBucketTagging | Op::DeleteBucketTagging => A::PutBucketTagging,
-        Op::GetBucketAcl => A::GetBucketAcl,
-        Op::PutBucketAcl => A::PutBucketAcl,
-        Op::GetBucketPolicy => A::GetBucketPolicy,
-        Op::PutBucketPolicy => A::PutBucketPolicy,
-        Op::DeleteBucketPolicy => A::DeleteBucketPolicy,
-        Op::GetBucketEncryption => A::GetEncryptionConfiguration,
-        Op::PutBucketEncryption | Op::DeleteBucketEncryption => A::PutEncryptionConfiguration,
-        Op::GetBucketPolicyStatus => A::GetBucketPolicyStatus,
-        Op::GetPublicAccessBlock => A::GetBucketPublicAccessBlock,
-        Op::PutPublicAccessBlock | Op::DeletePublicAccessBlock => A::PutBucketPublicAccessBlock,
-        Op::GetObjectLockConfiguration => A::GetBucketObjectLockConfiguration,
-        Op::PutObjectLockConfiguration => A::PutBucketObjectLockConfiguration,
-        Op::GetObjectRetention => A::GetObjectRetention,
-        Op::GetObjectLegalHold => A::GetObjectLegalHold,
-        Op::GetBucketNotificationConfiguration => A::GetBucketNotification,
-        Op::PutBucketNotificationConfiguration => A::PutBucketNotification,
-        Op::ListenNotification => A::ListenNotification,
-        Op::ListenBucketNotification => A::ListenBucketNotification,
-        Op::GetBucketOwnershipControls => A::GetBucketOwnershipControls,
-        Op::PutBucketOwnershipControls | Op::DeleteBucketOwnershipControls => A::PutBucketOwnershipControls,
-        Op::ListObjectVersions => A::ListBucketVersions,
-        Op::ListMultipartUploads => A::ListBucketMultipartUploads,
-        Op::GetBucketLifecycleConfiguration => A::GetLifecycleConfiguration,
-        Op::PutBucketLifecycleConfiguration | Op::DeleteBucketLifecycle => A::PutLifecycleConfiguration,
-        Op::GetBucketCors => A::GetBucketCors,
-        Op::PutBucketCors | Op::DeleteBucketCors => A::PutBucketCors,
-        Op::GetBucketWebsite => A::GetBucketWebsite,
-        Op::PutBucketWebsite => A::PutBucketWebsite,
-        Op::DeleteBucketWebsite => A::DeleteBucketWebsite,
-        Op::GetBucketLogging => A::GetBucketLogging,
-        Op::PutBucketLogging => A::PutBucketLogging,
-        Op::GetBucketAccelerateConfiguration => A::GetAccelerateConfiguration,
-        Op::GetBucketRequestPayment => A::GetBucketRequestPayment,
-        Op::GetBucketReplication => A::GetReplicationConfiguration,
-        Op::ListBucketAnalyticsConfigurations => A::GetAnalyticsConfiguration,
-        Op::ListBucketInventoryConfigurations => A::GetInventoryConfiguration,
-        Op::ListBucketMetricsConfigurations => A::GetMetricsConfiguration,
-        Op::ListBucketIntelligentTieringConfigurations => A::GetIntelligentTieringConfiguration,
-        Op::GetObject | Op::HeadObject if versioned => A::GetObjectVersion,
-        Op::GetObject | Op::HeadObject => A::GetObject,
-        Op::GetObjectAttributes if versioned => A::GetObjectVersionAttributes,
-        Op::GetObjectAttributes => A::GetObjectAttributes,
-        Op::PutObject | Op::CopyObject | Op::RenameObject => A::PutObject,
-        Op::CreateMultipartUpload | Op::UploadPart => A::PutObject,
-        Op::UploadPartCopy | Op::CompleteMultipartUpload => A::PutObject,
-        Op::DeleteObject if versioned => A::DeleteObjectVersion,
-        Op::DeleteObject => A::DeleteObject,
-        Op::GetObjectTagging if versioned => A::GetObjectVersionTagging,
-        Op::GetObjectTagging => A::GetObjectTagging,
-        Op::PutObjectTagging if versioned => A::PutObjectVersionTagging,
-        Op::PutObjectTagging => A::PutObjectTagging,
-        Op::DeleteObjectTagging if versioned => A::DeleteObjectVersionTagging,
-        Op::DeleteObjectTagging => A::DeleteObjectTagging,
-        Op::GetObjectAcl if versioned => A::GetObjectVersionAcl,
-        Op::GetObjectAcl => A::GetObjectAcl,
-        Op::PutObjectAcl if versioned => A::PutObjectVersionAcl,
-        Op::PutObjectAcl => A::PutObjectAcl,
-        Op::AbortMultipartUpload => A::AbortMultipartUpload,
-        Op::ListParts => A::ListMultipartUploadParts,
-    })
-}
-
 /// What an operation needs on its own bucket and key: its own action, and those of what it carries.
 fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
-    let Some(first) = action(op, versioned) else { return smallvec![] };
+    let Some(first) = op.action(versioned) else { return smallvec![] };
     let mut all = smallvec![first];
     if op == Operation::GetObjectAttributes {
         all.push(reading(versioned));
@@ -530,49 +446,4 @@ pub(crate) fn locks(request: &HeaderMap) -> SmallVec<[Action; 2]> {
 /// Reading an object, or one version of it.
 fn reading(versioned: bool) -> Action {
     if versioned { Action::GetObjectVersion } else { Action::GetObject }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_operation_has_an_action_or_decides_itself() {
-        let decides = [
-            "ListBuckets",
-            "DeleteObjects",
-            "PostObject",
-            "PutObjectRetention",
-            "PutObjectLegalHold",
-            "Preflight",
-            "Unknown",
-            "WebsiteRequest",
-        ];
-        for op in Operation::ALL {
-            let sts = op.name().starts_with("AssumeRole") || op.name() == "GetCallerIdentity";
-            for versioned in [false, true] {
-                let decides = sts || decides.contains(&op.name());
-                assert_eq!(action(*op, versioned).is_none(), decides, "{}", op.name());
-            }
-            // A version is never read, changed or removed under the action for the latest.
-            if let Some(a) = action(*op, true)
-                && a.level() == Level::Object
-            {
-                let versions = a.name().contains("Version");
-                let cannot = [
-                    "PutObject",
-                    "CopyObject",
-                    "RenameObject",
-                    "UploadPart",
-                    "CreateMultipart",
-                    "Complete",
-                    "Abort",
-                    "ListParts",
-                    "GetObjectRetention",
-                    "GetObjectLegalHold",
-                ];
-                assert!(versions || cannot.iter().any(|c| op.name().starts_with(c)), "{}", op.name());
-            }
-        }
-    }
 }

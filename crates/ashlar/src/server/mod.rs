@@ -43,6 +43,7 @@ mod places;
 mod providers;
 mod quotas;
 mod reach;
+mod region;
 mod routes;
 mod settings;
 mod surroundings;
@@ -70,6 +71,7 @@ use crate::size;
 use admin::End;
 use banner::Banner;
 use house::{House, Plan, Started};
+use region::Region;
 
 /// How long a stop waits for requests in flight.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -117,9 +119,13 @@ pub struct Args {
     /// Memory for buffers and caches.
     #[arg(long, value_name = "SIZE", default_value = "384MiB", env = "ASHLAR_MEMORY")]
     memory: String,
-    /// Region that clients must sign for.
-    #[arg(long, default_value = "us-east-1", env = "ASHLAR_REGION")]
-    region: String,
+    /// Region of this server, the only one that clients may sign for (MINIO_SITE_REGION too). Left out: it is
+    /// us-east-1, and clients may sign for any.
+    #[arg(long, env = "ASHLAR_REGION")]
+    region: Option<String>,
+    /// Refuse Signature Version 2, which covers no body and uses SHA-1.
+    #[arg(long, env = "ASHLAR_NO_SIGNATURE_V2")]
+    no_signature_v2: bool,
     /// Form of the log on standard error; ASHLAR_LOG=debug logs every request.
     #[arg(long, value_enum, default_value = "text")]
     log: logs::Form,
@@ -171,6 +177,7 @@ fn fail(why: &str) -> ExitCode {
 }
 
 async fn serve(args: Args, json: bool) -> Result<End, String> {
+    let region = Region::choose(args.region.as_deref(), |name| std::env::var(name).ok())?;
     let paths = expand::expand(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
@@ -200,22 +207,22 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
     let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
-    announce(&house, &started, &listener, &args.region, json);
+    announce(&house, &started, &listener, &region.name, json);
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
     let encryption = kms::open(&args.kms, keys, &house).await?;
     let idp = Idp::new(surroundings::around(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
-    let parsed = Arc::new(Parsed::new(&args.region));
-    let hub = targets(&house, &args, parsed.clone())?;
+    let parsed = Arc::new(Parsed::new(&region.name));
+    let hub = targets(&house, &args, &region.name, parsed.clone())?;
     let notices = Notices::new(hub.clone(), parsed, stopping.clone());
     let service = Arc::new(service(
         &house,
         iam.clone(),
         idp.clone(),
         audit.clone(),
-        &args,
+        (&args, &region),
         encryption.clone(),
         notices,
     ));
@@ -366,11 +373,11 @@ async fn remember_uses(iam: Arc<Iam>) {
 }
 
 /// Where events are sent, once it is configured.
-fn targets(house: &House, args: &Args, parsed: Arc<Parsed>) -> Result<Arc<Hub>, String> {
+fn targets(house: &House, args: &Args, region: &str, parsed: Arc<Parsed>) -> Result<Arc<Hub>, String> {
     let deployment = house.map.load().deployment.to_hex();
-    let site = Site { region: args.region.clone(), host_id: deployment.clone(), deployment };
+    let site = Site { region: region.to_owned(), host_id: deployment.clone(), deployment };
     let source = Arc::new(Feeds::new(house.store.clone(), parsed));
-    let shelf = Arc::new(Letters::new(house.store.clone(), &args.dead_letters, &args.region));
+    let shelf = Arc::new(Letters::new(house.store.clone(), &args.dead_letters, region));
     let authorities = surroundings::authorities(args.certs.as_deref())?;
     Ok(Hub::new(source, shelf, site, authorities, clock::now_ms))
 }
@@ -380,7 +387,7 @@ fn service(
     iam: Arc<Iam>,
     idp: Arc<Idp>,
     audit: Arc<Audit>,
-    args: &Args,
+    (args, region): (&Args, &Region),
     encryption: ashlar_s3::sse::Encryption,
     notices: Notices,
 ) -> Service {
@@ -391,13 +398,19 @@ fn service(
         context: Context {
             store: house.store.clone(),
             encryption,
-            region: args.region.clone(),
+            region: region.name.clone(),
+            any_region: !region.configured,
             owner_id: hex(hash(b"owner")),
             owner_name: "root".to_owned(),
             clock: clock::now_ms,
             notices,
         },
-        verifier: Verifier { keys: Keys::over(iam), region: args.region.clone() },
+        verifier: Verifier {
+            keys: Keys::over(iam),
+            region: region.name.clone(),
+            any_region: !region.configured,
+            v2: !args.no_signature_v2,
+        },
         vouch: Some(idp),
         domains: args.domain.clone(),
         websites: args.website_domain.clone(),

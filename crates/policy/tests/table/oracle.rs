@@ -71,7 +71,11 @@ pub fn allowed(attached: &Attached, facts: &Facts) -> bool {
         .as_ref()
         .is_some_and(|p| says(p, "Allow") && !(anonymous && attached.restrict_public && is_public(p)));
     let by_identity = !anonymous && attached.identity.iter().any(|p| says(p, "Allow"));
-    by_bucket || by_identity || root || (!anonymous && (facts.own || facts.acl))
+    // A list counts for everybody; but not where the bucket's policy is public and that is blocked.
+    let blocked = anonymous
+        && attached.restrict_public
+        && attached.bucket.as_ref().is_some_and(|p| says(p, "Allow") && is_public(p));
+    by_bucket || by_identity || root || (!anonymous && facts.own) || (facts.acl && !blocked)
 }
 
 fn texts(value: &Value) -> Vec<String> {

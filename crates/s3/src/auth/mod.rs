@@ -4,7 +4,7 @@
 //! Invariants (PROOF.md 2.1): the credentials that are looked up and the signature that is checked
 //! come from one source (two sources: 400); nothing but this module can make a [`Verified`], and
 //! operations take nothing else; every `x-amz-*` header that is present is signed; an unknown key
-//! and a wrong signature give the same answer after the same work.
+//! costs the work of a known one.
 //! Must never know buckets, objects, or what the request is for.
 
 mod keys;
@@ -14,7 +14,7 @@ mod v4;
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, HeaderMap};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 
 pub use ashlar_iam::{Identity, Root as Credential, Secret};
@@ -46,8 +46,12 @@ pub struct Request<'a> {
 pub struct Verifier {
     /// The keys.
     pub keys: Keys,
-    /// The region that must stand in the credential scope.
+    /// The region of this endpoint.
     pub region: String,
+    /// Any region may stand in the credential scope; otherwise only `region`.
+    pub any_region: bool,
+    /// Signature V2 is taken too. It covers no body, and its hash is SHA-1.
+    pub v2: bool,
 }
 
 /// How the proof came.
@@ -116,11 +120,15 @@ impl Verifier {
         let verified = match source(request)? {
             None => self.anonymous(request)?,
             Some(Source::QueryV4) => v4::query(self, request, now)?,
-            Some(Source::QueryV2) => v2::query(self, request, now)?,
+            Some(Source::QueryV2) => {
+                self.allow_v2()?;
+                v2::query(self, request, now)?
+            }
             Some(Source::Header(value)) if value.starts_with(v4::ALGORITHM) => {
                 v4::header(self, request, value, now)?
             }
             Some(Source::Header(value)) if value.starts_with("AWS ") => {
+                self.allow_v2()?;
                 v2::header(self, request, value, now)?
             }
             Some(Source::Header(value)) if value.starts_with("AWS4-ECDSA-P256-SHA256") => {
@@ -154,7 +162,10 @@ impl Verifier {
         match (fields.get("x-amz-signature"), fields.get("signature")) {
             (Some(_), Some(_)) => Err(only_one()),
             (Some(signature), None) => v4::form(self, fields, signature, now),
-            (None, Some(signature)) => v2::form(self, fields, signature),
+            (None, Some(signature)) => {
+                self.allow_v2()?;
+                v2::form(self, fields, signature)
+            }
             (None, None) => Ok(Verified {
                 identity: self.keys.nobody(),
                 scheme: Scheme::Anonymous,
@@ -162,6 +173,17 @@ impl Verifier {
                 chain: None,
             }),
         }
+    }
+
+    /// As AWS answers in regions that never had V2.
+    fn allow_v2(&self) -> Outcome<()> {
+        if self.v2 {
+            return Ok(());
+        }
+        Err(Fault::with(
+            Code::INVALID_REQUEST,
+            "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.",
+        ))
     }
 
     /// The identity behind `id`, or a decoy so that an unknown id costs the same; the flag says which.
@@ -223,39 +245,82 @@ fn source<'a>(request: &Request<'a>) -> Outcome<Option<Source<'a>>> {
     })
 }
 
-/// Refuses headers that occur twice and mean something to us.
+/// Headers that say one thing and are refused when they come twice: who asks, where the request ends, what
+/// it is about.
+const SINGLE: [&str; 15] = [
+    "authorization",
+    "content-length",
+    "content-md5",
+    "date",
+    "expect",
+    "expires",
+    "host",
+    "range",
+    "transfer-encoding",
+    "x-amz-content-sha256",
+    "x-amz-copy-source",
+    "x-amz-date",
+    "x-amz-decoded-content-length",
+    "x-amz-security-token",
+    "x-amz-tagging",
+];
+
+/// Refuses headers that came in several lines and mean something to us: for APIs without lists in headers.
+///
+/// # Errors
+/// `InvalidRequest` or `InvalidArgument`.
 pub fn refuse_duplicates(headers: &HeaderMap) -> Outcome<()> {
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
     for name in headers.keys() {
         let n = name.as_str();
-        let ours = n.starts_with("x-amz-")
-            || n.starts_with("content-")
-            || n.starts_with("if-")
-            || matches!(
-                n,
-                "host"
-                    | "date"
-                    | "authorization"
-                    | "range"
-                    | "expect"
-                    | "transfer-encoding"
-                    | "expires"
-                    | "cache-control"
-                    | "origin"
-            );
+        let ours = SINGLE.contains(&n) || n.starts_with("x-amz-") || n.starts_with("content-");
         if ours && headers.get_all(name).iter().nth(1).is_some() {
-            if n == "authorization" {
-                return Err(only_one());
-            }
-            return Err(Fault::with(
-                Code::INVALID_REQUEST,
-                format!("The header {n} was sent more than once. Send it once."),
-            ));
+            return Err(sent_twice(n));
         }
     }
     Ok(())
+}
+
+fn sent_twice(name: &str) -> Fault {
+    if name == "authorization" {
+        return only_one();
+    }
+    Fault::with(Code::INVALID_REQUEST, format!("The header {name} was sent more than once. Send it once."))
+}
+
+/// Makes one header of those that came in several lines: their values in order, joined with commas, as RFC
+/// 9110 says and as both signature versions sign them. Cookies and the like stay as they came.
+///
+/// # Errors
+/// `InvalidRequest` or `InvalidArgument` for a header that must come once.
+pub fn join_repeated(headers: &mut HeaderMap) -> Outcome<()> {
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
+    let repeated: Vec<HeaderName> =
+        headers.keys().filter(|name| headers.get_all(*name).iter().nth(1).is_some()).cloned().collect();
+    for name in repeated {
+        let n = name.as_str();
+        if SINGLE.contains(&n) {
+            return Err(sent_twice(n));
+        }
+        let ours = ["x-amz-", "content-", "if-", "cache-control", "x-minio-"].iter().any(|p| n.starts_with(p));
+        if ours {
+            let values: Vec<&[u8]> = headers.get_all(&name).iter().map(|v| v.as_bytes().trim_ascii()).collect();
+            // Made of valid values and commas.
+            let Ok(joined) = HeaderValue::from_bytes(&values.join(&b","[..])) else { continue };
+            headers.insert(name, joined);
+        }
+    }
+    Ok(())
+}
+
+/// As AWS says it; the work was that of a known key.
+fn unknown_key(access_key: &str) -> Fault {
+    Fault::new(Code::INVALID_ACCESS_KEY_ID)
+        .element("AWSAccessKeyId", access_key.chars().take(128).collect::<String>())
 }
 
 fn wrong_signature(

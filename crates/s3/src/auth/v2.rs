@@ -1,6 +1,8 @@
 //! AWS Signature Version 2: header, query and form, for the old tools that still use it.
 //!
-//! It signs every `x-amz-*` header and a list of subresources; it never covers the body.
+//! It signs every `x-amz-*` header and the sub-resources in the table of operations ([`SIGNED`]); it never
+//! covers the body. Invariant: a query parameter that names an operation is covered, so that none can be
+//! added to a URL that somebody signed for another one.
 //! Reference: AWS, "Signing and authenticating REST requests (AWS signature version 2)".
 
 use std::sync::Arc;
@@ -10,50 +12,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::HeaderMap;
 
-use super::{Identity, MAX_SKEW, Payload, Request, Scheme, Verified, Verifier, wrong_signature};
+use super::{Identity, MAX_SKEW, Payload, Request, Scheme, Verified, Verifier, unknown_key, wrong_signature};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-
-/// Query parameters that are part of the signed resource, in order.
-const SUBRESOURCES: [&str; 37] = [
-    "accelerate",
-    "acl",
-    "analytics",
-    "attributes",
-    "cors",
-    "delete",
-    "encryption",
-    "intelligent-tiering",
-    "inventory",
-    "legal-hold",
-    "lifecycle",
-    "location",
-    "logging",
-    "metrics",
-    "notification",
-    "object-lock",
-    "partNumber",
-    "policy",
-    "publicAccessBlock",
-    "replication",
-    "requestPayment",
-    "response-cache-control",
-    "response-content-disposition",
-    "response-content-encoding",
-    "response-content-language",
-    "response-content-type",
-    "response-expires",
-    "restore",
-    "retention",
-    "tagging",
-    "torrent",
-    "uploadId",
-    "uploads",
-    "versionId",
-    "versioning",
-    "versions",
-    "website",
-];
+use crate::operation::SIGNED;
 
 pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, now: i64) -> Outcome<Verified> {
     let bad = || {
@@ -76,8 +38,8 @@ pub(super) fn header(verifier: &Verifier, request: &Request<'_>, value: &str, no
             .element("MaxAllowedSkewMilliseconds", (MAX_SKEW * 1000).to_string()));
     }
     let when = if request.headers.contains_key("x-amz-date") { "" } else { stamp.unwrap_or_default() };
-    let to_sign = string_to_sign(request, when);
-    let identity = check(verifier, id, text("x-amz-security-token"), signature, &to_sign)?;
+    let token = text("x-amz-security-token");
+    let identity = check_request(verifier, request, (id, token), signature, when)?;
     Ok(verified(identity, Scheme::HeaderV2))
 }
 
@@ -100,8 +62,7 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
             .element("Expires", date::format_iso_secs(until.max(0)))
             .element("ServerTime", date::format_iso_secs(now)));
     }
-    let to_sign = string_to_sign(request, expires);
-    let identity = check(verifier, id, None, signature, &to_sign)?;
+    let identity = check_request(verifier, request, (id, None), signature, expires)?;
     Ok(verified(identity, Scheme::QueryV2))
 }
 
@@ -118,6 +79,28 @@ fn verified(identity: Arc<Identity>, scheme: Scheme) -> Verified {
     Verified { identity, scheme, payload: Payload::Unsigned, chain: None }
 }
 
+/// Checks the signature of a request. Of a bucket, `/bucket` may be signed and `/bucket/` (botocore): they are
+/// the same resource.
+fn check_request(
+    verifier: &Verifier,
+    request: &Request<'_>,
+    (id, token): (&str, Option<&str>),
+    signature: &str,
+    date: &str,
+) -> Outcome<Arc<Identity>> {
+    let path = request.uri.path();
+    let bucket = !request.target.virtual_host && request.target.key.is_none() && path.len() > 1;
+    let refused = match check(verifier, id, token, signature, &string_to_sign(request, path, date)) {
+        Err(refused) if bucket && refused.code() == Code::SIGNATURE_MISMATCH => refused,
+        checked => return checked,
+    };
+    let other = match path.strip_suffix('/') {
+        Some(without) => without.to_owned(),
+        None => format!("{path}/"),
+    };
+    check(verifier, id, token, signature, &string_to_sign(request, &other, date)).map_err(|_| refused)
+}
+
 fn check(
     verifier: &Verifier,
     id: &str,
@@ -128,7 +111,10 @@ fn check(
     let (identity, known) = verifier.identity_of(id, token)?;
     let given = STANDARD.decode(signature).unwrap_or_default();
     let good = hmac::verify(&key(&identity), to_sign.as_bytes(), &given).is_ok();
-    if good && known {
+    if !known {
+        return Err(unknown_key(id));
+    }
+    if good {
         return Ok(identity);
     }
     Err(wrong_signature(id, signature, to_sign, None))
@@ -138,7 +124,7 @@ fn key(identity: &Identity) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, identity.secret.expose().as_bytes())
 }
 
-fn string_to_sign(request: &Request<'_>, date: &str) -> String {
+fn string_to_sign(request: &Request<'_>, path: &str, date: &str) -> String {
     let header = |name: &str| lossy(request.headers, name);
     let mut out =
         format!("{}\n{}\n{}\n{date}\n", request.method, header("content-md5"), header("content-type"));
@@ -155,9 +141,9 @@ fn string_to_sign(request: &Request<'_>, date: &str) -> String {
         out.push('/');
         out.push_str(request.target.bucket.as_deref().unwrap_or_default());
     }
-    out.push_str(request.uri.path());
+    out.push_str(path);
     let mut separator = '?';
-    for name in SUBRESOURCES {
+    for &name in SIGNED.iter() {
         if let Some(value) = request.target.query.get(name) {
             out.push(separator);
             out.push_str(name);

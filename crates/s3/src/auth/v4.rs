@@ -9,7 +9,9 @@ use aws_lc_rs::hmac;
 use http::header::{HeaderMap, HeaderName};
 
 use super::payload::{self, Payload};
-use super::{MAX_EXPIRY, MAX_SKEW, Request, Scheme, SigningKey, Verified, Verifier, wrong_signature};
+use super::{
+    MAX_EXPIRY, MAX_SKEW, Request, Scheme, SigningKey, Verified, Verifier, unknown_key, wrong_signature,
+};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::target::canonical_encode;
@@ -311,7 +313,10 @@ pub(super) fn form(
     let mut given = [0; 32];
     let parsed = hex::decode_to_slice(signature, &mut given).is_ok();
     let good = hmac::verify(&key, policy.as_bytes(), &given).is_ok();
-    if !(good && parsed && known) {
+    if !known {
+        return Err(unknown_key(scope.access_key));
+    }
+    if !(good && parsed) {
         return Err(wrong_signature(scope.access_key, signature, policy, None));
     }
     Ok(Verified { identity, scheme: Scheme::Form, payload: Payload::Unsigned, chain: None })
@@ -348,7 +353,7 @@ fn check_scope(verifier: &Verifier, scope: &Scope<'_>, service: &str) -> Result<
             false,
         ));
     }
-    if scope.region != verifier.region {
+    if !verifier.any_region && scope.region != verifier.region {
         return Err((
             format!("the region '{}' is wrong; expecting '{}'", scope.region, verifier.region),
             true,
@@ -397,7 +402,9 @@ fn check(verifier: &Verifier, request: &Request<'_>, claim: &Claim<'_>) -> Outco
         text.push_str(&stamp);
         text.extend(hash.iter().map(|b| *b as char));
         let good = hmac::verify(&key, text.as_bytes(), &given).is_ok();
-        if good && parsed && known {
+        if !known {
+            Err(unknown_key(claim.scope.access_key))
+        } else if good && parsed {
             Ok(())
         } else {
             Err(wrong_signature(claim.scope.access_key, claim.signature, &text, Some(buffer)))

@@ -109,7 +109,7 @@ pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let body = call.document(limit::CONFIGURATION).await?;
     if !body.iter().all(u8::is_ascii_whitespace) {
         let location = parse_location(&body)?;
-        if !location.is_empty() && location != cx.region {
+        if !cx.any_region && !location.is_empty() && location != cx.region {
             return Err(Fault::new(Code::INVALID_LOCATION).element("LocationConstraint", location));
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! Invariants: what is stored compiles for its bucket; the text is kept as it was given.
 
+use ashlar_object::Bucket;
 use ashlar_policy::{Policy, PublicAccessBlock, check_put_policy};
 use http::header::{self, HeaderValue};
 
 use super::document::{set, stored};
 use super::{Answer, Call, Context, limit};
+use crate::acl;
 use crate::body::Body;
 use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};
@@ -16,9 +18,11 @@ pub const POLICY: &str = "policy";
 /// The bucket's document that holds its public access block.
 pub const BLOCK: &str = "public-access-block";
 
-/// Whether a bucket exists and has a policy: only then may nobody be told anything about it.
+/// Whether a bucket exists and has a policy, or lets access control lists count: only then may a request
+/// without identity be told anything about it.
 pub fn exists(cx: &Context, bucket: &str) -> bool {
-    cx.store.bucket(bucket).is_ok_and(|b| b.documents.contains_key(POLICY))
+    let may_open = |b: &Bucket| b.documents.contains_key(POLICY) || b.documents.contains_key(acl::OWNERSHIP);
+    cx.store.bucket(bucket).is_ok_and(|b| may_open(&b))
 }
 
 fn no_policy(call: &Call) -> Fault {

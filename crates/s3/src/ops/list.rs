@@ -215,10 +215,10 @@ pub async fn list_versions(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     names.leaf(&mut xml, "Prefix", prefix);
     names.leaf(&mut xml, "KeyMarker", key_marker);
     xml.leaf("VersionIdMarker", marker.unwrap_or_default());
-    if let Some(next) = &page.next_key {
+    if let Some(next) = page.next_key.as_ref().filter(|_| page.truncated) {
         names.leaf(&mut xml, "NextKeyMarker", next);
     }
-    if let Some(next) = page.next_version {
+    if let Some(next) = page.next_version.filter(|_| page.truncated) {
         xml.leaf("NextVersionIdMarker", &version_text(next));
     }
     xml.plain("MaxKeys", most.min(PAGE));
@@ -274,7 +274,7 @@ pub async fn list_uploads(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     xml.root("ListMultipartUploadsResult").leaf("Bucket", &call.bucket);
     names.leaf(&mut xml, "KeyMarker", key_marker);
     xml.leaf("UploadIdMarker", marker.unwrap_or_default());
-    if let Some(next) = &page.next_key {
+    if let Some(next) = page.next_key.as_ref().filter(|_| page.truncated) {
         names.leaf(&mut xml, "NextKeyMarker", next);
         let upload = page.next_upload.map(|id| id.to_string()).unwrap_or_default();
         xml.leaf("NextUploadIdMarker", &upload);

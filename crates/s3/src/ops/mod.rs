@@ -57,6 +57,8 @@ pub struct Context {
     pub encryption: crate::sse::Encryption,
     /// The region of this endpoint.
     pub region: String,
+    /// Buckets may be asked for in any region: they are made here.
+    pub any_region: bool,
     /// Canonical id of the owner of everything, 64 hexadecimal digits.
     pub owner_id: String,
     /// Name of the owner.

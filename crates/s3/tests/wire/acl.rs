@@ -91,10 +91,20 @@ fn the_writer_owns_and_grants() {
     assert_eq!([read("alice"), read("bobby"), read("carol")], [403, 200, 403], "grants replace the default");
     put(("x-amz-acl", "authenticated-read"));
     assert_eq!([read("alice"), read("bobby"), read("carol")], [200, 200, 200]);
-    // Everybody, without identity: by policy only.
+    // Everybody, without identity too, and reading alone.
     put(("x-amz-acl", "public-read"));
     assert_eq!([read("bobby"), read("carol")], [200, 200]);
-    w.root("GET", "/b-1/k").anonymous().send().refused(403, "AccessDenied");
+    let nobody = |method: &str, path: &str| w.root(method, path).anonymous().send();
+    assert_eq!(nobody("GET", "/b-1/k").expect(200).body, b"x");
+    nobody("HEAD", "/b-1/k").expect(200);
+    nobody("PUT", "/b-1/k").refused(403, "AccessDenied");
+    nobody("DELETE", "/b-1/k").refused(403, "AccessDenied");
+    nobody("GET", "/b-1").refused(403, "AccessDenied");
+    nobody("GET", "/b-1/nothing").refused(403, "AccessDenied");
+    w.root("GET", "/b-1/k").q("acl", "").anonymous().send().refused(403, "AccessDenied");
+    put(("x-amz-acl", "authenticated-read"));
+    nobody("GET", "/b-1/k").refused(403, "AccessDenied");
+    put(("x-amz-acl", "public-read"));
     // The list itself: its owner reads and changes it, others do not.
     w.by("alice", "GET", "/b-1/k").q("acl", "").send().expect(200);
     w.by("bobby", "GET", "/b-1/k").q("acl", "").send().refused(403, "AccessDenied");

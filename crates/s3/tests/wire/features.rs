@@ -135,7 +135,7 @@ fn a_buckets_own_cors_rules_count() {
     let r = s.req("GET", "/b-1/k").header("origin", "https://a.example").send().expect(200);
     assert_eq!(r.header("access-control-allow-origin"), Some("https://a.example"));
     assert_eq!(r.header("access-control-expose-headers"), Some("ETag"));
-    assert_eq!(r.header("access-control-allow-credentials"), None);
+    assert_eq!(r.header("access-control-allow-credentials"), Some("true"));
     let r = s.req("GET", "/b-1/k").header("origin", "http://evil.test").send().expect(200);
     assert_eq!(r.header("access-control-allow-origin"), None);
     assert!(r.header("vary").is_some());

@@ -6,6 +6,7 @@ mod common;
 
 mod acl;
 mod append;
+mod conformance;
 mod encryption;
 mod features;
 mod forms;

@@ -7,7 +7,7 @@ use ashlar_s3::operation::Operation;
 #[test]
 fn a_user_may_what_its_policies_say() {
     let w = World::new();
-    w.by("alice", "GET", "/b-1/k").send().refused(403, "SignatureDoesNotMatch");
+    w.by("alice", "GET", "/b-1/k").send().refused(403, "InvalidAccessKeyId");
     w.user("alice", "");
     w.by("alice", "GET", "/b-1/k").send().refused(403, "AccessDenied");
     w.user("alice", &allow("\"s3:GetObject\"", "arn:aws:s3:::b-1/*"));
@@ -41,7 +41,7 @@ fn a_user_may_what_its_policies_say() {
     assert_eq!(w.by("alice", "GET", "/b-1/k").q("versionId", &red).send().expect(200).body, b"red");
     // A disabled user is unknown from the next request on.
     w.runtime.block_on(w.iam.enable_user("alice", false)).unwrap();
-    w.by("alice", "GET", "/b-1/k").send().refused(403, "SignatureDoesNotMatch");
+    w.by("alice", "GET", "/b-1/k").send().refused(403, "InvalidAccessKeyId");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn access_keys_and_sessions_are_bounded() {
     token(with("PUT", "/b-1/k", &s.access_key, &s.secret).body("x"), &s.token)
         .send()
         .refused(403, "AccessDenied");
-    get().send().refused(403, "SignatureDoesNotMatch");
+    get().send().refused(403, "InvalidAccessKeyId");
     token(get(), &t.token).send().refused(400, "InvalidToken");
     token(get(), "nonsense").send().refused(400, "InvalidToken");
     token(w.root("GET", "/b-1/k"), &s.token).send().refused(400, "InvalidToken");

@@ -64,6 +64,7 @@ impl Server {
                         store,
                         encryption: ashlar_s3::sse::Encryption::default(),
                         region: REGION.into(),
+                        any_region: false,
                         owner_id: "0".repeat(64),
                         owner_name: "root".into(),
                         clock: now_ms,
@@ -72,6 +73,8 @@ impl Server {
                     verifier: Verifier {
                         keys: Keys::new(Credential { access_key: KEY.into(), secret: Secret::new(SECRET) }),
                         region: REGION.into(),
+                        any_region: false,
+                        v2: true,
                     },
                     vouch: None,
                     domains: vec!["s3.test".into()],
