@@ -25,6 +25,25 @@ pub struct GroupHealth {
     pub spare: u8,
 }
 
+/// How many drives of a placement group may be missing before something stops, for a code k+m.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tolerance {
+    /// Objects that are complete can still be read: half of the slots vote and k shards are there.
+    pub reads: u8,
+    /// New writes are still taken: a majority of the slots votes and enough drives take shards.
+    pub writes: u8,
+}
+
+/// What a placement group with the code k+m tolerates.
+#[must_use]
+pub fn tolerance(k: u8, m: u8) -> Tolerance {
+    let n = k + m;
+    let majority = n / 2 + 1;
+    let reads = m.min(majority - 1);
+    let writes = (0..=n - majority).rev().find(|missing| lower_k(k, m, n - missing).is_some());
+    Tolerance { reads, writes: writes.unwrap_or(0) }
+}
+
 impl Sets {
     /// The state of every group.
     #[must_use]
@@ -55,5 +74,25 @@ impl Sets {
     #[must_use]
     pub fn heal_backlog(&self) -> usize {
         self.inner.heals.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_and_reads_tolerate_different_numbers_of_missing_drives() {
+        let of = |k, m| {
+            let t = tolerance(k, m);
+            (t.reads, t.writes)
+        };
+        assert_eq!(of(1, 0), (0, 0));
+        assert_eq!(of(1, 1), (1, 0));
+        assert_eq!(of(2, 2), (2, 1));
+        assert_eq!(of(4, 2), (2, 2));
+        assert_eq!(of(4, 4), (4, 3));
+        assert_eq!(of(12, 4), (4, 7));
+        assert_eq!(of(14, 4), (4, 8));
     }
 }

@@ -53,7 +53,7 @@ mod write;
 
 pub use error::{Error, Result};
 pub use heal::{HealStats, Healed};
-pub use health::GroupHealth;
+pub use health::{GroupHealth, Tolerance, tolerance};
 pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
 pub use list::{Listed, MAX_PAGE, Page};
 pub use read::ObjectReader;

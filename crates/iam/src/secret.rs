@@ -45,7 +45,13 @@ pub fn new_access_key() -> String {
 #[must_use]
 pub fn new_secret() -> Secret {
     use base64::Engine as _;
-    Secret(base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random::<30>()))
+    loop {
+        let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random::<30>());
+        // A secret that begins with `-` would be taken for an option by command lines.
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return Secret(text);
+        }
+    }
 }
 
 /// Refuses what cannot stand in a signature or a policy.

@@ -84,7 +84,8 @@ struct Info {
     version: String,
     uptime_s: u64,
     code: String,
-    parity_shards: u32,
+    reads_tolerate: u32,
+    writes_tolerate: u32,
     groups: Vec<Group>,
     drives: Vec<Drive>,
     heal: Heal,
@@ -225,7 +226,10 @@ fn info_text(output: &Output, alias: &str, info: &Info) -> String {
             info.version,
             span_text(info.uptime_s)
         ),
-        format!("Code     {} (any {} drives of a group may fail)", info.code, info.parity_shards),
+        format!(
+            "Code     {}: of each placement group, reads survive any {} missing drives, writes any {}",
+            info.code, info.reads_tolerate, info.writes_tolerate
+        ),
         format!("Groups   {} readable, {} writable", state(&|g| g.readable), state(&|g| g.writable)),
         format!(
             "Space    {} free of {}",
@@ -388,7 +392,7 @@ pub async fn drive(command: DriveCommand, context: &Context) -> Outcome {
         || object(answer),
         || match verb {
             "offline" => format!("`{}` is out of service.", options.drive),
-            "online" => format!("`{}` is back in service.", options.drive),
+            "online" => format!("`{}` is in service.", options.drive),
             _ => format!(
                 "`{}` joins and is rebuilt; `ashlar heal status --watch {}` shows how it goes.",
                 options.drive, options.alias
@@ -425,7 +429,7 @@ mod tests {
     #[test]
     fn an_answer_is_shown() {
         let answer = json!({
-            "version": "0.1.0", "uptime_s": 3700, "code": "2+2", "data_shards": 2, "parity_shards": 2,
+            "version": "0.1.0", "uptime_s": 3700, "code": "2+2", "data_shards": 2, "parity_shards": 2, "reads_tolerate": 2, "writes_tolerate": 1,
             "groups": [{"group": 0, "slots": 4, "voters": 4, "readable": true, "writable": true}],
             "drives": [
                 {"id": "abcdef0123", "path": "/d/1", "state": "joining", "problem": null,
@@ -440,7 +444,7 @@ mod tests {
         let info: Info = understand(&answer).unwrap();
         let text = info_text(&Output::new(&Globals::default()), "it", &info);
         for part in [
-            "2+2",
+            "2+2: of each placement group, reads survive any 2 missing drives, writes any 1",
             "1 of 1",
             "shards 25 %",
             "ETA 1m 5s",

@@ -76,7 +76,8 @@ impl TransferOptions {
         Ok(Engine::new(progress.clone(), part_size, usize::from(self.parallel), resume, put))
     }
 
-    fn put_options(&self) -> Outcome<PutOptions> {
+    /// What is stored with the data.
+    pub fn put_options(&self) -> Outcome<PutOptions> {
         let mut put = PutOptions::default();
         let mut header = |name: &'static str, value: &str| {
             let value =
@@ -141,6 +142,39 @@ pub struct Tally {
 
 /// Copies.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
+    transfer(options, context, false).await
+}
+
+/// Copies, and removes each source after its copy is acknowledged.
+pub async fn move_all(options: &Options, context: &Context) -> Outcome {
+    if options.version_id.is_some() {
+        return Err(Failure::usage("a version cannot be moved: copy it"));
+    }
+    transfer(options, context, true).await
+}
+
+/// Copies one job; a move removes the source when the copy is acknowledged.
+async fn carry(engine: &Engine, job: &Job) -> Outcome {
+    if !engine.moving {
+        return engine.copy(&job.source, &job.target).await;
+    }
+    if let (Place::Remote(from), Place::Remote(to)) = (&job.source.place, &job.target) {
+        let same_server = from.client.config().endpoint == to.client.config().endpoint;
+        if same_server && (&from.bucket, &from.key) == (&to.bucket, &to.key) {
+            return Err(Failure::usage(format!("`{from}` cannot be moved onto itself")));
+        }
+    }
+    engine.copy(&job.source, &job.target).await?;
+    let removed = match &job.source.place {
+        Place::Local(path) => fs::remove_file(path).map_err(Failure::from),
+        Place::Remote(from) => {
+            from.client.delete_object(&from.bucket, &from.key, None).await.map(drop).map_err(Failure::from)
+        }
+    };
+    removed.when(|| format!("`{}` is copied but cannot be removed", job.source.place))
+}
+
+async fn transfer(options: &Options, context: &Context, moving: bool) -> Outcome {
     let (target_text, sources) = options.paths.split_last().ok_or_else(|| Failure::usage("no paths"))?;
     let target = Place::parse(target_text, &context.aliases)?;
     if let Place::Remote(remote) = &target {
@@ -148,7 +182,8 @@ pub async fn run(options: &Options, context: &Context) -> Outcome {
     }
     let into = sources.len() > 1 || options.recursive;
     let progress = Progress::bytes(&context.output);
-    let engine = options.transfer.engine(&progress, options.resume)?;
+    let mut engine = options.transfer.engine(&progress, options.resume)?;
+    engine.moving = moving;
     let mut jobs: Vec<BoxStream<'static, Outcome<Job>>> = Vec::new();
     for text in sources {
         let source = Place::parse(text, &context.aliases)?;
@@ -179,7 +214,7 @@ async fn one(engine: &Engine, options: &Options, context: &Context, job: Job) ->
         tally.skipped = 1;
     } else {
         engine.progress.found(job.source.item.size);
-        engine.copy(&job.source, &job.target).await?;
+        carry(engine, &job).await?;
         tally = Tally { copied: 1, bytes: job.source.item.size, ..Tally::default() };
         copied(context, &job);
     }
@@ -216,7 +251,7 @@ pub async fn copy_all<'j, F: Future<Output = bool> + Send>(
             return Outcome::Ok((job, false));
         }
         progress.found(job.source.item.size);
-        engine.copy(&job.source, &job.target).await?;
+        carry(engine, &job).await?;
         Ok((job, true))
     });
     let mut running = running.buffer_unordered(engine.parallel);

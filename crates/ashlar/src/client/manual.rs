@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use super::{
     Globals,
     failure::{EXIT_CODES, Outcome, While},
+    output::Output,
 };
 
 /// Which shell.
@@ -41,7 +42,10 @@ fn root(globals: &Globals) -> clap::Command {
 
 /// Prints a shell's completions.
 pub fn completion(options: &CompletionOptions, globals: &Globals) -> Outcome {
-    clap_complete::generate(options.shell, &mut root(globals), "ashlar", &mut std::io::stdout());
+    // Rendered first: `clap_complete` panics where its reader goes away (`ashlar completion bash | head`).
+    let mut text = Vec::new();
+    clap_complete::generate(options.shell, &mut root(globals), "ashlar", &mut text);
+    Output::new(globals).bytes(&text);
     Ok(())
 }
 
@@ -49,7 +53,12 @@ pub fn completion(options: &CompletionOptions, globals: &Globals) -> Outcome {
 pub fn man(options: &ManOptions, globals: &Globals) -> Outcome {
     let root = root(globals);
     match &options.folder {
-        None => Ok(clap_mangen::Man::new(root).render(&mut std::io::stdout())?),
+        None => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(root).render(&mut text)?;
+            Output::new(globals).bytes(&text);
+            Ok(())
+        }
         Some(folder) => {
             std::fs::create_dir_all(folder).when(|| format!("cannot make {}", folder.display()))?;
             clap_mangen::generate_to(root, folder).when(|| format!("cannot write to {}", folder.display()))

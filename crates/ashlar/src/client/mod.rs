@@ -12,10 +12,12 @@ pub mod aliases;
 mod audit;
 mod bucket;
 mod cat;
+mod change;
 mod cluster;
 mod cp;
 mod event;
 pub mod failure;
+mod find;
 mod globals;
 mod iam;
 mod idp;
@@ -31,7 +33,9 @@ mod place;
 mod plan;
 mod progress;
 mod quota;
+mod reach;
 mod rm;
+mod settings;
 mod stat;
 mod transfer;
 mod tree;
@@ -57,19 +61,50 @@ pub enum Command {
     Cp(cp::Options),
     /// Print objects
     Cat(cat::Options),
+    /// Print the first lines of objects
+    Head(find::HeadOptions),
+    /// Write the standard input to an object
+    Pipe(change::PipeOptions),
+    /// Move files and objects: copy, then remove the source
+    Mv(cp::Options),
     /// Remove objects
     Rm(rm::Options),
+    /// Find objects by name, size and age
+    Find(find::FindOptions),
+    /// Show folders as a tree
+    Tree(find::TreeOptions),
+    /// Show how much is in folders
+    Du(find::DuOptions),
+    /// Show what differs between two trees
+    Diff(change::DiffOptions),
+    /// Take back the newest changes, where versions are kept
+    Undo(change::UndoOptions),
+    /// Make links that work without credentials for some time
+    #[command(subcommand)]
+    Share(reach::ShareCommand),
     /// Show what is known of objects and buckets
     Stat(stat::Options),
     /// Make buckets
     Mb(bucket::MakeOptions),
     /// Remove buckets
     Rb(bucket::RemoveOptions),
-    /// Make one tree like another, copying only what differs
+    /// Synchronize a tree, copying only what differs
     Mirror(mirror::Options),
     /// Versioning and tags of buckets
     #[command(subcommand)]
     Bucket(bucket::Command),
+    /// Tags of buckets and objects
+    #[command(subcommand)]
+    Tag(settings::TagCommand),
+    /// What everybody may do in a bucket, without credentials
+    #[command(subcommand)]
+    Anonymous(settings::AnonymousCommand),
+    /// Which web pages may ask for a bucket's objects
+    #[command(subcommand)]
+    Cors(settings::CorsCommand),
+    /// How new objects of a bucket are encrypted
+    #[command(subcommand)]
+    Encrypt(settings::EncryptCommand),
     /// How much a bucket may hold
     #[command(subcommand)]
     Quota(quota::Command),
@@ -87,6 +122,10 @@ pub enum Command {
     Event(event::Command),
     /// Print what happens in a bucket, as it happens
     Watch(event::WatchOptions),
+    /// Ask a server for signs of life and show how long its answers take
+    Ping(reach::PingOptions),
+    /// Say whether a server takes requests, or wait until it does
+    Ready(reach::ReadyOptions),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Watch and start the repair of damaged data
@@ -137,6 +176,21 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Cp(options) => cp::run(&options, context).await,
         Command::Cat(options) => cat::run(&options, context).await,
         Command::Rm(options) => rm::run(&options, context).await,
+        Command::Head(options) => find::head(&options, context).await,
+        Command::Pipe(options) => change::pipe(&options, context).await,
+        Command::Mv(options) => change::mv(&options, context).await,
+        Command::Find(options) => find::find(&options, context).await,
+        Command::Tree(options) => find::tree(&options, context).await,
+        Command::Du(options) => find::du(&options, context).await,
+        Command::Diff(options) => change::diff(&options, context).await,
+        Command::Undo(options) => change::undo(&options, context).await,
+        Command::Share(command) => reach::share(command, context).await,
+        Command::Tag(command) => settings::tag(command, context).await,
+        Command::Anonymous(command) => settings::anonymous(command, context).await,
+        Command::Cors(command) => settings::cors(command, context).await,
+        Command::Encrypt(command) => settings::encrypt(command, context).await,
+        Command::Ping(options) => reach::ping(&options, context).await,
+        Command::Ready(options) => reach::ready(&options, context).await,
         Command::Stat(options) => stat::run(&options, context).await,
         Command::Mb(options) => bucket::make(&options, context).await,
         Command::Rb(options) => bucket::remove(&options, context).await,

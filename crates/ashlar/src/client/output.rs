@@ -131,6 +131,18 @@ impl Output {
         );
     }
 
+    /// A name from a server as it is safe to print: on a terminal, control characters would move the cursor or
+    /// change what is shown, so they are escaped there (`\u{1b}`).
+    pub fn printable(&self, name: &str) -> String {
+        if self.terminal && name.chars().any(char::is_control) {
+            name.chars()
+                .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+                .collect()
+        } else {
+            name.to_owned()
+        }
+    }
+
     /// Text in its colour, or as it is.
     pub fn paint(&self, tone: Tone, text: impl std::fmt::Display) -> String {
         if !self.color {

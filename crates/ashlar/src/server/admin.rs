@@ -553,6 +553,7 @@ pub fn info(house: &House) -> Value {
         writable: g.writable,
         spare: g.spare.into(),
     });
+    let tolerance = ashlar_erasure_set::tolerance(map.code.k, map.code.m);
     api::value(shape::Info {
         version: env!("CARGO_PKG_VERSION"),
         deployment: map.deployment.to_hex(),
@@ -560,6 +561,8 @@ pub fn info(house: &House) -> Value {
         code: map.code.to_string(),
         data_shards: map.code.k.into(),
         parity_shards: map.code.m.into(),
+        reads_tolerate: tolerance.reads.into(),
+        writes_tolerate: tolerance.writes.into(),
         epoch: map.epoch.into(),
         readable: health.iter().all(|g| g.readable),
         writable: health.iter().all(|g| g.writable),

@@ -22,6 +22,8 @@ pub struct Banner<'a> {
     pub drives: (usize, usize),
     /// `K+M`.
     pub code: String,
+    /// Drives of a placement group that may be missing for reads, and for writes.
+    pub tolerance: (u8, u8),
     /// Folders formatted by this start.
     pub formatted: usize,
 }
@@ -55,6 +57,11 @@ impl Banner<'_> {
             self.drives.0,
             self.drives.1,
             self.code
+        );
+        let _ = writeln!(
+            out,
+            "reads survive any {} missing drives of a placement group, writes any {}",
+            self.tolerance.0, self.tolerance.1
         );
         if self.formatted > 0 {
             let _ = writeln!(out, "formatted {} blank folders", self.formatted);
@@ -105,6 +112,8 @@ boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\
             "drives": self.drives.0,
             "drives_of_map": self.drives.1,
             "code": self.code,
+            "reads_tolerate": self.tolerance.0,
+            "writes_tolerate": self.tolerance.1,
             "formatted": self.formatted,
         })
         .to_string()
@@ -131,6 +140,7 @@ mod tests {
                 origin,
                 drives: (4, 4),
                 code: "2+2".into(),
+                tolerance: (2, 1),
                 formatted: 0,
             };
             assert_eq!(banner.text().contains("very-secret-indeed"), shown);

@@ -61,7 +61,7 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<C
     for (user, password) in
         [("ASHLAR_ROOT_USER", "ASHLAR_ROOT_PASSWORD"), ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD")]
     {
-        match (get(user), get(password)) {
+        match (value(&get, user)?, value(&get, password)?) {
             (None, None) => {}
             (Some(access_key), Some(secret)) => {
                 check(&access_key, &secret).map_err(|why| format!("{user}, {password}: {why}"))?;
@@ -71,6 +71,20 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<C
         }
     }
     Ok(None)
+}
+
+/// A variable, or the first line of the file that the variable with `_FILE` names (secrets of containers).
+fn value(get: &impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<String>, String> {
+    let file_name = format!("{name}_FILE");
+    match (get(name), get(&file_name)) {
+        (Some(_), Some(_)) => Err(format!("{name} and {file_name} are both set; keep one")),
+        (Some(value), None) => Ok(Some(value)),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{file_name}: {path}: {e}"))?;
+            Ok(Some(text.lines().next().unwrap_or_default().trim().to_owned()))
+        }
+        (None, None) => Ok(None),
+    }
 }
 
 fn check(access_key: &str, secret: &str) -> Result<(), &'static str> {
@@ -99,7 +113,9 @@ pub fn is_weak(credential: &Credential) -> bool {
 pub fn generate() -> Credential {
     let mut access_key = String::from("AK");
     fill(&mut access_key, 20, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567");
+    // Begins with a letter: a secret that begins with `-` would be taken for an option by command lines.
     let mut secret = String::new();
+    fill(&mut secret, 1, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef");
     fill(&mut secret, 40, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
     Credential { access_key, secret: Secret::new(secret) }
 }
@@ -278,6 +294,9 @@ mod tests {
             (pair.access_key.clone(), pair.secret.expose())
         );
         assert_ne!(generate().access_key, pair.access_key);
+        for _ in 0..1000 {
+            assert!(generate().secret.expose().starts_with(|c: char| c.is_ascii_alphabetic()));
+        }
         let key = |n| Some(Key::new([n; 32]));
         let plain = Keeper::default();
         let first = Keeper { key: key(1), ..Keeper::default() };
@@ -312,6 +331,25 @@ mod tests {
             let why = keeper.decode(bytes).await.err().unwrap();
             assert!(why.contains("ASHLAR_ROOT_PASSWORD") && !why.contains(pair.secret.expose()), "{why}");
         }
+    }
+
+    #[test]
+    fn credentials_are_read_from_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("user"), "someone\n").unwrap();
+        std::fs::write(path("password"), "long-enough-secret\n").unwrap();
+        let get = |name: &str| match name {
+            "MINIO_ROOT_USER_FILE" => Some(path("user")),
+            "MINIO_ROOT_PASSWORD_FILE" => Some(path("password")),
+            _ => None,
+        };
+        let pair = from_environment(get).unwrap().unwrap();
+        assert_eq!((pair.access_key.as_str(), pair.secret.expose()), ("someone", "long-enough-secret"));
+        let twice = |name: &str| (name == "MINIO_ROOT_USER").then(|| "x".to_owned()).or_else(|| get(name));
+        assert!(from_environment(twice).err().unwrap().contains("both set"));
+        let missing = |name: &str| (name == "ASHLAR_ROOT_PASSWORD_FILE").then(|| path("none"));
+        assert!(from_environment(missing).err().unwrap().contains("ASHLAR_ROOT_PASSWORD_FILE"));
     }
 
     #[test]

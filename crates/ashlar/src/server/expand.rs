@@ -6,6 +6,20 @@
 /// Most drives that arguments may stand for.
 pub const MAX: usize = 1024;
 
+/// Expands the arguments that name drives.
+///
+/// # Errors
+/// In words for the operator; addresses of other machines are refused by name, so that they are not taken for
+/// relative paths.
+pub fn drives(arguments: &[String]) -> Result<Vec<String>, String> {
+    if let Some(address) = arguments.iter().find(|a| a.contains("://")) {
+        return Err(format!(
+            "{address}: a drive is a folder on this machine; addresses of other machines are not supported yet, and nothing was formatted"
+        ));
+    }
+    expand(arguments)
+}
+
 /// Expands every argument; an argument without a range stands for itself.
 ///
 /// # Errors
@@ -87,5 +101,7 @@ mod tests {
             assert!(of(&[bad]).is_err(), "{bad}");
         }
         assert!(of(&["a", "a"]).unwrap_err().contains("twice"));
+        let error = drives(&["http://node{1...4}/disk{1...4}".to_owned()]).unwrap_err();
+        assert!(error.contains("http://node{1...4}/disk{1...4}") && error.contains("machines"), "{error}");
     }
 }

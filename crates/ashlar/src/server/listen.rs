@@ -73,11 +73,9 @@ impl Listener {
                 // A machine without IPv6: every address means IPv4 then.
                 Err(_) if address.ip().is_unspecified() && address.is_ipv6() => {
                     let any = SocketAddr::new(IpAddr::from([0u8; 4]), address.port());
-                    sockets.push(bind(any).map_err(|e| format!("cannot listen on {any}: {e}"))?);
+                    sockets.push(bind(any).map_err(|e| cannot_listen(any, &e))?);
                 }
-                Err(e) => {
-                    return Err(format!("cannot listen on {address}: {e}. Is another server running there?"));
-                }
+                Err(e) => return Err(cannot_listen(*address, &e)),
             }
         }
         Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from), admin: false })
@@ -126,6 +124,20 @@ impl Listener {
             tracing::warn!("connections that did not end in time were cut");
         }
     }
+}
+
+/// Why an address cannot be used, and what to do.
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let advice = match error.kind() {
+        ErrorKind::AddrInUse => "another program listens there; stop it or choose another --address",
+        ErrorKind::AddrNotAvailable => "no network interface of this machine has this address",
+        ErrorKind::PermissionDenied if address.port() < 1024 => {
+            "ports below 1024 need root or the capability CAP_NET_BIND_SERVICE"
+        }
+        _ => return format!("cannot listen on {address}: {error}"),
+    };
+    format!("cannot listen on {address}: {error}: {advice}")
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {

@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `expand`, `credentials`, `places` | the configuration, parsed once |
+//! | `expand`, `credentials`, `places`, `env_file`, `minio_environment` | the configuration, parsed once |
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
@@ -26,6 +26,7 @@ mod banner;
 mod clock;
 mod connection;
 mod credentials;
+mod env_file;
 mod events;
 pub mod expand;
 mod house;
@@ -38,6 +39,7 @@ mod listen;
 mod logs;
 mod metrics;
 mod minio;
+mod minio_environment;
 mod notify;
 mod places;
 mod providers;
@@ -90,65 +92,96 @@ const MIN_MEMORY: u64 = 64 << 20;
 
 /// Serve S3 from drives.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Folders, one per drive; `data/drive{1...4}` names four. Blank folders are formatted.
-    #[arg(required = true, value_name = "DRIVES")]
+    /// Folders, one per drive; `data/drive{1...4}` names four. Blank folders are formatted. Without any,
+    /// ASHLAR_DRIVES or MINIO_VOLUMES names them, separated by spaces.
+    #[arg(value_name = "DRIVES")]
     drives: Vec<String>,
-    /// Where to listen: HOST:PORT, or :PORT for every address of this machine.
-    #[arg(long, default_value = "127.0.0.1:9000", env = "ASHLAR_ADDRESS")]
-    address: String,
-    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
-    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',')]
-    website_domain: Vec<String>,
-    /// How often access logs of buckets are delivered, in seconds.
-    #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400))]
-    access_log_interval: u64,
-    /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
-    #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS")]
-    admin_address: Option<String>,
     /// Erasure code, data plus parity shards, for instance 12+4. Chosen by the number of drives if
     /// left out; fixed for life at the first start.
-    #[arg(long, value_name = "K+M")]
+    #[arg(long, value_name = "K+M", env = "ASHLAR_CODE")]
     code: Option<String>,
-    /// Domain for virtual-host style requests (BUCKET.DOMAIN); may be given several times.
-    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_DOMAIN", value_delimiter = ',')]
-    domain: Vec<String>,
+    /// File with NAME=VALUE lines that are taken as environment variables, unless they are set already.
+    /// MINIO_CONFIG_ENV_FILE names one too.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_ENV_FILE")]
+    env_file: Option<PathBuf>,
+    /// Where to listen: HOST:PORT, or :PORT for every address of this machine [default: 127.0.0.1:9000].
+    #[arg(long, env = "ASHLAR_ADDRESS", help_heading = NETWORK)]
+    address: Option<String>,
+    /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
+    #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS", help_heading = NETWORK)]
+    admin_address: Option<String>,
+    /// Taken for compatibility with MinIO; has no effect, because there is no web console yet.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    console_address: Option<String>,
     /// Folder with public.crt and private.key; the server speaks TLS then.
-    #[arg(long, value_name = "DIR", env = "ASHLAR_CERTS")]
+    #[arg(long, visible_alias = "certs-dir", value_name = "DIR", env = "ASHLAR_CERTS", help_heading = NETWORK)]
     certs: Option<PathBuf>,
-    /// Memory for buffers and caches.
-    #[arg(long, value_name = "SIZE", default_value = "384MiB", env = "ASHLAR_MEMORY")]
-    memory: String,
+    /// Domain for virtual-host style requests (BUCKET.DOMAIN); may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_DOMAIN", value_delimiter = ',', help_heading = NETWORK)]
+    domain: Vec<String>,
+    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',', help_heading = NETWORK)]
+    website_domain: Vec<String>,
+    /// Origins that browsers may ask from; all, unless given.
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',', env = "ASHLAR_CORS_ORIGIN", help_heading = NETWORK)]
+    cors_origin: Vec<String>,
     /// Region of this server, the only one that clients may sign for (MINIO_SITE_REGION too). Left out: it is
     /// us-east-1, and clients may sign for any.
-    #[arg(long, env = "ASHLAR_REGION")]
+    #[arg(long, env = "ASHLAR_REGION", help_heading = NETWORK)]
     region: Option<String>,
     /// Refuse Signature Version 2, which covers no body and uses SHA-1.
-    #[arg(long, env = "ASHLAR_NO_SIGNATURE_V2")]
+    #[arg(long, env = "ASHLAR_NO_SIGNATURE_V2", help_heading = NETWORK)]
     no_signature_v2: bool,
+    /// Memory for buffers and caches.
+    #[arg(long, value_name = "SIZE", default_value = "384MiB", env = "ASHLAR_MEMORY", help_heading = RESOURCES)]
+    memory: String,
+    /// Worker threads; one per processor if left out.
+    #[arg(long, value_name = "N", env = "ASHLAR_THREADS", help_heading = RESOURCES)]
+    threads: Option<usize>,
     /// Form of the log on standard error; ASHLAR_LOG=debug logs every request.
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "text", env = "ASHLAR_LOG_FORMAT", help_heading = LOGS)]
     log: logs::Form,
     /// Serve metrics to everybody, without a token.
-    #[arg(long, env = "ASHLAR_PUBLIC_METRICS")]
+    #[arg(long, env = "ASHLAR_PUBLIC_METRICS", help_heading = LOGS)]
     public_metrics: bool,
-    /// Origins that browsers may ask from; all, unless given.
-    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
-    cors_origin: Vec<String>,
+    /// How often access logs of buckets are delivered, in seconds.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400), help_heading = LOGS)]
+    access_log_interval: u64,
     /// Bucket of events that could not be delivered; it is made when there is one.
-    #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS")]
+    #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS", help_heading = LOGS)]
     dead_letters: String,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Audit log")]
     audit: audit::Args,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Encryption keys")]
     kms: kms::Args,
-    /// Worker threads; one per processor if left out.
-    #[arg(long, value_name = "N", env = "ASHLAR_THREADS")]
-    threads: Option<usize>,
 }
+
+const NETWORK: &str = "Network";
+const RESOURCES: &str = "Resources";
+const LOGS: &str = "Logs, metrics and events";
+/// Where the server listens if nothing says otherwise.
+const ADDRESS: &str = "127.0.0.1:9000";
+
+const EXAMPLES: &str = "\
+Examples:
+  Four folders on this machine, for trying out:
+    ashlar server data/drive{1...4}
+  Sixteen drives, any four of which may be lost, for everybody on the network over TLS:
+    ashlar server /mnt/disk{1...16} --code 12+4 --address :9000 --certs /etc/ashlar/certs
+  Settings of a MinIO installation:
+    ashlar server --env-file /etc/default/minio
+
+Root's credentials are read from ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD (or MINIO_ROOT_USER and
+MINIO_ROOT_PASSWORD, or files named by these names with _FILE). Without them the first start makes a pair and prints it.";
 
 /// Runs the server until a signal ends it.
 pub fn run(args: Args, globals: &crate::Globals) -> ExitCode {
+    let file = args.env_file.clone().or_else(|| std::env::var_os("MINIO_CONFIG_ENV_FILE").map(PathBuf::from));
+    if let Err(why) = env_file::enter(file.as_deref()) {
+        return fail(&why);
+    }
     let colour = !globals.no_color
         && std::env::var_os("NO_COLOR").is_none()
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
@@ -165,7 +198,7 @@ pub fn run(args: Args, globals: &crate::Globals) -> ExitCode {
     // Whatever still runs has had its time.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
-        Ok(End::Restart) => fail(&again()),
+        Ok(End::Restart) => fail(&env_file::restart()),
         Ok(End::Not | End::Stop) => ExitCode::SUCCESS,
         Err(why) => fail(&why),
     }
@@ -176,16 +209,22 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+<<<<<<< HEAD
 async fn serve(args: Args, json: bool) -> Result<End, String> {
     let region = Region::choose(args.region.as_deref(), |name| std::env::var(name).ok())?;
     let paths = expand::expand(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
+=======
+async fn serve(mut args: Args, json: bool) -> Result<End, String> {
+    configure(&mut args)?;
+    let paths = expand::drives(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
+>>>>>>> 3cabc62 (ashlar: settings of MinIO, everyday commands, and what drives may be missing)
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
         return Err(format!("--memory {}: at least {}", args.memory, size::show(MIN_MEMORY)));
     }
     let code = args.code.as_deref().map(CodeSpec::parse).transpose().map_err(|e| format!("--code: {e}"))?;
     let environment = credentials::from_environment(|name| std::env::var(name).ok())?;
-    let addresses = listen::resolve(&args.address).await?;
+    let addresses = listen::resolve(args.address.as_deref().unwrap_or(ADDRESS)).await?;
     let own = match &args.admin_address {
         None => Vec::new(),
         Some(text) => {
@@ -207,7 +246,38 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
     let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
+<<<<<<< HEAD
     announce(&house, &started, &listener, &region.name, json);
+=======
+    let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
+    let opened = Opened { house, started, listener, administration, keys, certificates, heard };
+    let outcome = run_node(args, opened, json).await;
+    if let (Err(_), Some(root)) = (&outcome, made) {
+        // The banner was not printed, and this pair is shown at no later start.
+        print(&format!(
+            "the server did not start, but its drives are formatted and root's credentials are made:\naccess key  {}\nsecret key  {}\n            shown this once: keep it",
+            root.access_key,
+            root.secret.expose()
+        ));
+    }
+    outcome
+}
+
+/// What a start has opened before it serves.
+struct Opened {
+    house: Arc<House>,
+    started: Started,
+    listener: listen::Listener,
+    administration: listen::Listener,
+    keys: kms::Configured,
+    certificates: Option<Arc<tls::Certificates>>,
+    heard: (Signal, Signal),
+}
+
+/// Assembles the services over the opened store and serves until the end. Errors come before the banner.
+async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String> {
+    let Opened { house, started, listener, administration, keys, certificates, heard } = opened;
+>>>>>>> 3cabc62 (ashlar: settings of MinIO, everyday commands, and what drives may be missing)
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
@@ -257,6 +327,7 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
+    announce(&house, &started, &listener, &args.region, json);
     let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
     hub.stop().await;
@@ -275,22 +346,27 @@ async fn serve(args: Args, json: bool) -> Result<End, String> {
     Ok(*ending.borrow())
 }
 
-/// Starts the same program, with the same arguments, in place of this process. Returns only if that fails.
-fn again() -> String {
-    use std::os::unix::process::CommandExt as _;
-    // The file may have been replaced: then it is the new one that is meant.
-    let program =
-        std::env::current_exe().map(|p| match p.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
-            Some(path) => PathBuf::from(path),
-            None => p,
-        });
-    match program {
-        Ok(program) => {
-            let error = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
-            format!("{} cannot be started again: {error}", program.display())
-        }
-        Err(error) => format!("cannot be started again: {error}"),
+/// Fills what the command line left open from the environment, MinIO's settings included.
+fn configure(args: &mut Args) -> Result<(), String> {
+    if args.drives.is_empty()
+        && let Ok(drives) = std::env::var("ASHLAR_DRIVES")
+    {
+        args.drives = drives.split_whitespace().map(str::to_owned).collect();
     }
+    let environment: Vec<(String, String)> = std::env::vars().collect();
+    for ignored in minio_environment::apply(args, &environment)? {
+        tracing::warn!(
+            setting = ignored.name,
+            instead = ignored.instead,
+            "this setting of MinIO has no effect here"
+        );
+    }
+    if args.drives.is_empty() {
+        return Err(
+            "no drive is named: give folders, for instance data/drive{1...4}, or set ASHLAR_DRIVES".into()
+        );
+    }
+    Ok(())
 }
 
 /// MinIO's way to say that metrics are public.
@@ -323,6 +399,7 @@ fn announce(house: &House, started: &Started, listener: &listen::Listener, regio
         }
     }
     let addresses = listener.addresses();
+    let tolerance = ashlar_erasure_set::tolerance(map.code.k, map.code.m);
     let banner = Banner {
         addresses: &addresses,
         tls: listener.is_tls(),
@@ -331,15 +408,17 @@ fn announce(house: &House, started: &Started, listener: &listen::Listener, regio
         origin: started.origin,
         drives: (serving, map.members().len()),
         code: map.code.to_string(),
+        tolerance: (tolerance.reads, tolerance.writes),
         formatted: started.formatted,
     };
-    if json {
-        println!("{}", banner.json());
-    } else {
-        println!("{}", banner.text());
-    }
+    print(&if json { banner.json() } else { banner.text() });
+}
+
+/// Prints for whoever started the server. Nobody may read it (`ashlar server ... | true`): the server goes on.
+fn print(text: &str) {
     use std::io::Write as _;
-    let _ = std::io::stdout().flush();
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// Users and keys, from the control store.

@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod bucket;
+pub mod document;
 pub mod lifecycle;
 pub mod list;
 pub mod lock;

@@ -31,6 +31,8 @@ pub struct Engine {
     pub parallel: usize,
     /// Whether parts of an interrupted upload are looked for.
     pub resume: bool,
+    /// Whether each source is removed after its copy is acknowledged (`mv`).
+    pub moving: bool,
     /// Metadata, storage class, tags given on the command line.
     pub options: PutOptions,
     permits: Semaphore,
@@ -59,6 +61,7 @@ impl Engine {
             part_size: part_size.clamp(limits::MIN_PART, 5 << 30),
             parallel: parallel.max(1),
             resume,
+            moving: false,
             options,
             permits: Semaphore::new(parallel.max(1)),
         }

@@ -17,6 +17,10 @@ pub struct Info {
     pub code: String,
     pub data_shards: u64,
     pub parity_shards: u64,
+    /// Drives of a placement group that may be missing while complete objects are still read.
+    pub reads_tolerate: u64,
+    /// Drives of a placement group that may be missing while writes are still taken.
+    pub writes_tolerate: u64,
     pub epoch: u64,
     /// Every placement group can be read.
     pub readable: bool,

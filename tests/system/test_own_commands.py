@@ -1,0 +1,188 @@
+"""Ashlar's own command line, in the verbs that users of mc know, and start-up settings of MinIO."""
+
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from conftest import ACCESS, SECRET, free_port, make_tree, noise
+
+ASHLAR = os.environ["ASHLAR_BIN"]
+
+
+@pytest.fixture
+def ashlar(server, tmp_path):
+    env = dict(
+        os.environ,
+        ASHLAR_HOST_it=server.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"),
+        ASHLAR_CONFIG=str(tmp_path / "config.toml"),
+    )
+
+    def call(*arguments, check=True, data=None):
+        done = subprocess.run(
+            [ASHLAR, *map(str, arguments)], env=env, input=data, capture_output=True, timeout=120
+        )
+        assert not check or done.returncode == 0, done.stderr.decode()
+        return done
+
+    return call
+
+
+def lines(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_find_du_tree_diff(ashlar, bucket, tmp_path):
+    folder = make_tree(tmp_path / "tree", 60)
+    files = [p for p in folder.rglob("*") if p.is_file()]
+    total = sum(p.stat().st_size for p in files)
+    ashlar("mirror", folder, f"it/{bucket}/tree")
+    found = lines(ashlar("--json", "find", f"it/{bucket}", "--name", "*.bin"))
+    assert len(found) == len(files)
+    assert not lines(ashlar("--json", "find", f"it/{bucket}", "--older-than", "1d"))
+    assert len(lines(ashlar("--json", "find", f"it/{bucket}", "--newer-than", "1d"))) == len(files)
+    sums = lines(ashlar("--json", "du", "--depth", "3", f"it/{bucket}"))
+    assert (sums[-1]["size"], sums[-1]["objects"]) == (total, len(files))
+    below = [s for s in sums if s["prefix"].startswith(f"it/{bucket}/tree/")]
+    assert below and all(s["size"] <= total for s in below)
+    drawn = lines(ashlar("--json", "tree", "--files", f"it/{bucket}"))
+    assert len([d for d in drawn if d["type"] == "file"]) == len(files)
+    assert not lines(ashlar("--json", "diff", folder, f"it/{bucket}/tree"))
+    files[0].write_bytes(b"something else entirely")
+    (folder / "new").write_text("new")
+    kinds = sorted(d["diff"] for d in lines(ashlar("--json", "diff", folder, f"it/{bucket}/tree")))
+    assert kinds == ["differ", "only-in-first"]
+
+
+@pytest.mark.parametrize("size", [0, 100, 5 << 20, (11 << 20) + 7])
+def test_pipe_and_head(ashlar, bucket, size):
+    data = noise(size, 9)
+    ashlar("pipe", "--part-size", "5", f"it/{bucket}/piped", data=data)
+    assert ashlar("cat", f"it/{bucket}/piped").stdout == data
+    ashlar("pipe", f"it/{bucket}/lines", data=b"".join(b"line %d\n" % i for i in range(100)))
+    assert ashlar("head", "-n", "3", f"it/{bucket}/lines").stdout == b"line 0\nline 1\nline 2\n"
+
+
+def test_mv_removes_the_source_after_the_copy(ashlar, bucket, tmp_path):
+    source = tmp_path / "file"
+    source.write_text("moved")
+    ashlar("mv", source, f"it/{bucket}/a")
+    assert not source.exists()
+    ashlar("mv", f"it/{bucket}/a", f"it/{bucket}/b")
+    assert ashlar("cat", f"it/{bucket}/b").stdout == b"moved"
+    assert ashlar("stat", f"it/{bucket}/a", check=False).returncode == 3
+    assert ashlar("mv", f"it/{bucket}/b", f"it/{bucket}/b", check=False).returncode == 2
+    assert ashlar("cat", f"it/{bucket}/b").stdout == b"moved"
+    failed = ashlar("mv", f"it/{bucket}/b", "it/no-such-bucket-here/b", check=False)
+    assert failed.returncode != 0 and ashlar("cat", f"it/{bucket}/b").stdout == b"moved"
+
+
+def test_undo(ashlar, bucket):
+    ashlar("bucket", "versioning", "enable", f"it/{bucket}")
+    for text in (b"one", b"two"):
+        ashlar("pipe", f"it/{bucket}/k", data=text)
+    ashlar("rm", f"it/{bucket}/k")
+    ashlar("undo", f"it/{bucket}/k")
+    assert ashlar("cat", f"it/{bucket}/k").stdout == b"two"
+    ashlar("undo", f"it/{bucket}/k")
+    assert ashlar("cat", f"it/{bucket}/k").stdout == b"one"
+    assert ashlar("undo", "-r", f"it/{bucket}", check=False).returncode == 2, "needs --force"
+
+
+def test_share_anonymous_cors_encrypt_tag(ashlar, bucket, server, tmp_path):
+    ashlar("pipe", f"it/{bucket}/shared/k", data=b"shared")
+    link = lines(ashlar("--json", "share", "download", "--expire", "1h", f"it/{bucket}/shared/k"))[0]["share"]
+    assert urllib.request.urlopen(link).read() == b"shared"
+    link = lines(ashlar("--json", "share", "upload", f"it/{bucket}/put"))[0]["share"]
+    urllib.request.urlopen(urllib.request.Request(link, data=b"by link", method="PUT")).read()
+    assert ashlar("cat", f"it/{bucket}/put").stdout == b"by link"
+
+    url = f"{server.endpoint}/{bucket}/shared/k"
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(url)
+    ashlar("anonymous", "set", "download", f"it/{bucket}/shared/")
+    assert urllib.request.urlopen(url).read() == b"shared"
+    got = lines(ashlar("--json", "anonymous", "get", f"it/{bucket}/shared/"))[0]
+    assert got["permission"] == "download"
+    ashlar("anonymous", "set", "none", f"it/{bucket}/shared/")
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(url)
+    assert lines(ashlar("--json", "anonymous", "get", f"it/{bucket}"))[0]["permission"] == "none"
+
+    rules = tmp_path / "cors.xml"
+    rules.write_text(
+        "<CORSConfiguration><CORSRule><AllowedOrigin>https://a.example</AllowedOrigin>"
+        "<AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>"
+    )
+    ashlar("cors", "set", f"it/{bucket}", rules)
+    assert b"a.example" in ashlar("cors", "get", f"it/{bucket}").stdout
+    ashlar("cors", "remove", f"it/{bucket}")
+    assert ashlar("cors", "get", f"it/{bucket}", check=False).returncode == 3
+
+    ashlar("tag", "set", f"it/{bucket}/put", "colour=red&shape=round")
+    assert lines(ashlar("--json", "tag", "list", f"it/{bucket}/put"))[0]["tagset"]["shape"] == "round"
+    ashlar("tag", "remove", f"it/{bucket}/put")
+    assert ashlar("tag", "list", f"it/{bucket}/put", check=False).returncode == 3
+    assert ashlar("encrypt", "info", f"it/{bucket}", check=False).returncode in (0, 3)
+
+
+def test_ping_and_ready(ashlar, tmp_path):
+    ashlar("ready", "it")
+    ashlar("ready", "--cluster-write", "it")
+    answers = lines(ashlar("--json", "ping", "--count", "2", "--interval", "0", "it"))
+    assert [a["count"] for a in answers] == [1, 2]
+    ashlar("alias", "set", "--no-check", "gone", f"http://127.0.0.1:{free_port()}", "someaccess", "somesecret")
+    assert ashlar("ready", "gone", check=False).returncode == 5
+    assert ashlar("ping", "--count", "1", "gone", check=False).returncode == 5
+
+
+def test_a_reader_that_goes_away_is_no_panic(server):
+    for command in (["completion", "bash"], ["man"]):
+        done = subprocess.run(
+            ["bash", "-c", f"{ASHLAR} {' '.join(command)} | head -1"], capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "panic" not in done.stderr, done.stderr
+
+
+def test_settings_of_minio_are_taken(tmp_path):
+    port = free_port()
+    (tmp_path / "secret").write_text("a-password-in-a-file\n")
+    settings = tmp_path / "minio.env"
+    settings.write_text(
+        f'MINIO_VOLUMES="{tmp_path}/disk{{1...4}}"\n'
+        f'MINIO_OPTS="--address 127.0.0.1:{port} --console-address :9001"\n'
+        "MINIO_ROOT_USER=fromfile\n"
+        f"MINIO_ROOT_PASSWORD_FILE={tmp_path}/secret\n"
+        "MINIO_STORAGE_CLASS_STANDARD=EC:2\n"
+    )
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MINIO_", "ASHLAR_ROOT"))}
+    log = (tmp_path / "log").open("wb")
+    # Nobody reads what it prints: it must serve all the same.
+    read, write = os.pipe()
+    os.close(read)
+    server = subprocess.Popen(
+        [ASHLAR, "server", "--env-file", str(settings)], env=clean, stdout=write, stderr=log
+    )
+    os.close(write)
+    try:
+        env = dict(clean, ASHLAR_HOST_it=f"http://fromfile:a-password-in-a-file@127.0.0.1:{port}")
+        subprocess.run([ASHLAR, "ready", "--wait", "30", "it"], env=env, check=True, timeout=60)
+        subprocess.run([ASHLAR, "mb", "it/made"], env=env, check=True, timeout=60)
+        assert (tmp_path / "disk4").is_dir()
+        said = (tmp_path / "log").read_text()
+        assert "MINIO_STORAGE_CLASS_STANDARD" in said and "--console-address" in said
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+
+
+def test_addresses_are_no_folders(tmp_path):
+    done = subprocess.run(
+        [ASHLAR, "server", "http://node{1...4}/disk{1...4}"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode != 0 and "http://node{1...4}/disk{1...4}" in done.stderr
+    assert not list(Path(tmp_path).iterdir()), "nothing is formatted"
