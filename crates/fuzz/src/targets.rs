@@ -406,7 +406,12 @@ fn signature(b: &[u8]) {
     let headers = header_map(head);
     let Ok(target) = target::Target::parse(uri.path(), uri.query(), None) else { return };
     let root = auth::Credential { access_key: "AK".into(), secret: auth::Secret::new("SK") };
-    let verifier = auth::Verifier { keys: auth::Keys::new(root), region: "us-east-1".into(), any_region: false, v2: true };
+    let verifier = auth::Verifier {
+        keys: auth::Keys::new(root),
+        region: "us-east-1".into(),
+        any_region: false,
+        v2: true,
+    };
     let request = auth::Request { method: &Method::PUT, uri: &uri, target: &target, headers: &headers };
     let verified = verifier.verify(&request, 1_795_219_200);
     let nobody = |v: auth::Verified| v.scheme() == auth::Scheme::Anonymous && v.access_key().is_empty();

@@ -209,15 +209,10 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-<<<<<<< HEAD
-async fn serve(args: Args, json: bool) -> Result<End, String> {
-    let region = Region::choose(args.region.as_deref(), |name| std::env::var(name).ok())?;
-    let paths = expand::expand(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
-=======
 async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     configure(&mut args)?;
+    let region = Region::choose(args.region.as_deref(), |name| std::env::var(name).ok())?;
     let paths = expand::drives(&args.drives)?.iter().map(|p| places::absolute(p)).collect();
->>>>>>> 3cabc62 (ashlar: settings of MinIO, everyday commands, and what drives may be missing)
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
         return Err(format!("--memory {}: at least {}", args.memory, size::show(MIN_MEMORY)));
@@ -246,11 +241,8 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
     let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
-<<<<<<< HEAD
-    announce(&house, &started, &listener, &region.name, json);
-=======
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
-    let opened = Opened { house, started, listener, administration, keys, certificates, heard };
+    let opened = Opened { house, started, region, listener, administration, keys, certificates, heard };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
         // The banner was not printed, and this pair is shown at no later start.
@@ -267,6 +259,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
 struct Opened {
     house: Arc<House>,
     started: Started,
+    region: Region,
     listener: listen::Listener,
     administration: listen::Listener,
     keys: kms::Configured,
@@ -276,8 +269,7 @@ struct Opened {
 
 /// Assembles the services over the opened store and serves until the end. Errors come before the banner.
 async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String> {
-    let Opened { house, started, listener, administration, keys, certificates, heard } = opened;
->>>>>>> 3cabc62 (ashlar: settings of MinIO, everyday commands, and what drives may be missing)
+    let Opened { house, started, region, listener, administration, keys, certificates, heard } = opened;
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
@@ -327,7 +319,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
-    announce(&house, &started, &listener, &args.region, json);
+    announce(&house, &started, &listener, &region.name, json);
     let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
     hub.stop().await;

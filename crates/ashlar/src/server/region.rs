@@ -36,9 +36,8 @@ mod tests {
 
     #[test]
     fn the_option_wins_over_minios_variables() {
-        let set = |name: &'static str, value: &'static str| {
-            move |n: &str| (n == name).then(|| value.to_owned())
-        };
+        let set =
+            |name: &'static str, value: &'static str| move |n: &str| (n == name).then(|| value.to_owned());
         let is = |name: &str, configured| Ok(Region { name: name.to_owned(), configured });
         assert_eq!(Region::choose(None, |_| None), is("us-east-1", false));
         assert_eq!(Region::choose(Some(" "), |_| None), is("us-east-1", false));

@@ -306,9 +306,11 @@ pub fn join_repeated(headers: &mut HeaderMap) -> Outcome<()> {
         if SINGLE.contains(&n) {
             return Err(sent_twice(n));
         }
-        let ours = ["x-amz-", "content-", "if-", "cache-control", "x-minio-"].iter().any(|p| n.starts_with(p));
+        let ours =
+            ["x-amz-", "content-", "if-", "cache-control", "x-minio-"].iter().any(|p| n.starts_with(p));
         if ours {
-            let values: Vec<&[u8]> = headers.get_all(&name).iter().map(|v| v.as_bytes().trim_ascii()).collect();
+            let values: Vec<&[u8]> =
+                headers.get_all(&name).iter().map(|v| v.as_bytes().trim_ascii()).collect();
             // Made of valid values and commas.
             let Ok(joined) = HeaderValue::from_bytes(&values.join(&b","[..])) else { continue };
             headers.insert(name, joined);

@@ -42,12 +42,8 @@ fn render() -> String {
                     format!("`{}`, with `versionId` `{}`", action.name(), versioned.name())
                 }
             };
-            let _ = writeln!(
-                out,
-                "| {} | `{} {path}{sub}`{when} | {action} |",
-                row.operation.name(),
-                row.method
-            );
+            let _ =
+                writeln!(out, "| {} | `{} {path}{sub}`{when} | {action} |", row.operation.name(), row.method);
         }
         out.push('\n');
     }

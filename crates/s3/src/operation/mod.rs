@@ -11,7 +11,9 @@ mod table;
 
 use http::Method;
 
-pub use table::{Known, MISSING, Operation, Permission, ROWS, Resource, Row, SIGNED, When, known, subresources};
+pub use table::{
+    Known, MISSING, Operation, Permission, ROWS, Resource, Row, SIGNED, When, known, subresources,
+};
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::target::Target;
@@ -35,9 +37,8 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
         When::ListType2 => target.query.get("list-type") == Some("2"),
         When::Form => form,
     };
-    let here = |row: &&Row| {
-        row.resource == resource && row.method == *method && row.sub == sub && holds(row.when)
-    };
+    let here =
+        |row: &&Row| row.resource == resource && row.method == *method && row.sub == sub && holds(row.when);
     // The more special one first: it stands after the usual one.
     let Some(row) = ROWS.iter().rfind(here) else {
         return Err(no_such(method, resource, sub));
@@ -223,9 +224,8 @@ mod tests {
         for (resource, name, what) in MISSING {
             let path = PATHS.iter().find(|(r, _)| r == resource).unwrap().1;
             for method in METHODS {
-                let served = ROWS.iter().any(|r| {
-                    r.resource == *resource && r.sub == *name && r.method == method
-                });
+                let served =
+                    ROWS.iter().any(|r| r.resource == *resource && r.sub == *name && r.method == method);
                 if served {
                     continue;
                 }
@@ -270,7 +270,9 @@ mod tests {
         for row in ROWS.iter().filter(|row| row.parameters.contains(&"versionId")) {
             let name = row.operation.name();
             match row.permission {
-                Permission::Versioned(_, versioned) => assert!(versioned.name().contains("Version"), "{name}"),
+                Permission::Versioned(_, versioned) => {
+                    assert!(versioned.name().contains("Version"), "{name}")
+                }
                 // AWS has one action for both here.
                 Permission::One(_) | Permission::Own => {
                     assert!(name.ends_with("Retention") || name.ends_with("LegalHold"), "{name}");

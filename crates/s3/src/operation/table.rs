@@ -83,9 +83,15 @@ pub struct Row {
 }
 
 macro_rules! permission {
-    (Own) => { Permission::Own };
-    ($one:ident) => { Permission::One(Action::$one) };
-    ($one:ident / $versioned:ident) => { Permission::Versioned(Action::$one, Action::$versioned) };
+    (Own) => {
+        Permission::Own
+    };
+    ($one:ident) => {
+        Permission::One(Action::$one)
+    };
+    ($one:ident / $versioned:ident) => {
+        Permission::Versioned(Action::$one, Action::$versioned)
+    };
 }
 
 macro_rules! operations {

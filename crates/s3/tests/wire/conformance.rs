@@ -114,7 +114,8 @@ fn presigned_v2(s: &Server, method: &str, target: &str, signed: &str, body: &str
 #[test]
 fn signature_v2_covers_subresources_and_can_be_switched_off() {
     let s = server();
-    let body = "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
+    let body =
+        "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
     for sub in ["ownershipControls", "policyStatus", "events", "renameObject", "abac", "encryption"] {
         // Signed for the bucket alone: the sub-resource was added by somebody else.
         presigned_v2(&s, "PUT", &format!("/b-1?{sub}"), "/b-1", body).refused(403, "SignatureDoesNotMatch");
@@ -151,7 +152,10 @@ fn any_region_unless_one_is_configured() {
     there(s.req("PUT", "/b-1/k")).body("x").send().expect(200);
     there(s.req("GET", "/b-1/k")).send_presigned("60").expect(200);
     s.get("/b-1/k").expect(200);
-    there(s.req("GET", "/b-1/k")).set(|r| r.secret = "0".repeat(40)).send().refused(403, "SignatureDoesNotMatch");
+    there(s.req("GET", "/b-1/k"))
+        .set(|r| r.secret = "0".repeat(40))
+        .send()
+        .refused(403, "SignatureDoesNotMatch");
     let configured = server();
     there(configured.req("GET", "/b-1")).send().refused(400, "AuthorizationHeaderMalformed");
     configured.req("PUT", "/b-2").body(location).send().refused(400, "InvalidLocationConstraint");
