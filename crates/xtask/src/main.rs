@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | bench | loopdrives | fuzz | sim | model`.
+//! The repository's own tool: `cargo xtask ci | tidy | package | bench | loopdrives | fuzz | sim | model`.
 //!
 //! Invariants: it builds with the same profile as everything else, so that nothing is built twice;
 //! it ends only processes that it started; it removes only what it made.
@@ -6,12 +6,10 @@
 //! Must never know: the insides of any room. It drives programs and reads files.
 #![forbid(unsafe_code)]
 
-mod bench;
 mod ci;
-mod loopdrives;
+mod package;
 mod shell;
 mod sim;
-mod size;
 mod tidy;
 
 use std::process::ExitCode;
@@ -32,9 +30,11 @@ enum Task {
     /// The house rules alone: which room may use which, file lengths, unsafe code, links, licences
     Tidy(tidy::Options),
     /// Loads any S3 server and prints what each operation costs it
-    Bench(Box<bench::Options>),
+    Bench(PassedOn),
     /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
-    Loopdrives(loopdrives::Options),
+    Loopdrives(PassedOn),
+    /// Builds what is released: a static binary, a Debian package, an archive
+    Package(package::Options),
     /// Fuzzes every decoder: `--seconds N --seed S TARGET...` are passed on
     Fuzz(PassedOn),
     /// The random tests at a multiple of their usual size
@@ -51,9 +51,9 @@ struct PassedOn {
 }
 
 impl PassedOn {
-    fn to(&self, package: &str) -> Outcome {
+    fn to(&self, package: &str, task: Option<&str>) -> Outcome {
         let mut command = shell::cargo();
-        command.args(["run", "--release", "--package", package, "--"]).args(&self.arguments);
+        command.args(["run", "--release", "--package", package, "--"]).args(task).args(&self.arguments);
         shell::show(&mut command)
     }
 }
@@ -62,11 +62,12 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Ci(options) => ci::run(&options),
         Task::Tidy(options) => tidy::run(&options),
-        Task::Bench(options) => bench::run(&options),
-        Task::Loopdrives(options) => loopdrives::run(&options),
-        Task::Fuzz(rest) => rest.to("ashlar-fuzz"),
+        Task::Bench(rest) => rest.to("ashlar-server-cost", Some("bench")),
+        Task::Loopdrives(rest) => rest.to("ashlar-server-cost", Some("loopdrives")),
+        Task::Package(options) => package::run(&options),
+        Task::Fuzz(rest) => rest.to("ashlar-fuzz", None),
         Task::Sim(options) => sim::run(&options),
-        Task::Model(rest) => rest.to("ashlar-model"),
+        Task::Model(rest) => rest.to("ashlar-model", None),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -47,10 +47,3 @@ pub fn line(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
 }
-
-/// Whether this process runs as root.
-pub fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let uid = status.lines().find_map(|l| l.strip_prefix("Uid:"));
-    uid.and_then(|l| l.split_whitespace().nth(1)) == Some("0")
-}

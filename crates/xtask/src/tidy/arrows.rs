@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("stores", &["object", "export"]),
     ("services", &["iam", "idp", "audit", "kms", "events", "lifecycle", "replication"]),
     ("doors", &["s3", "admin", "console", "client"]),
-    ("guests", &["bench"]),
+    ("guests", &["bench", "server-cost"]),
     ("programs", &["ashlar", "xtask"]),
 ];
 
