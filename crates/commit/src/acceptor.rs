@@ -284,13 +284,15 @@ impl<P: Promises> Acceptor<P> {
         }
     }
 
-    /// Every range was resynced and the role "voter" is durable.
+    /// Every range was resynced and the role "voter" is durable, and with it a purge horizon of at least
+    /// the fence of its epoch: whatever was chosen below it and not deleted was copied.
     ///
     /// # Panics
     /// If the drive was not joining.
     pub fn joined(&mut self) {
         assert!(self.role == Role::Joining, "joined twice");
         self.role = Role::Voter;
+        self.horizon = self.horizon.max(Ballot::fence(self.epoch));
     }
 
     /// The stored purge horizon, at the start.

@@ -10,6 +10,13 @@
 //!   record on it is fine (that chooses it too). *Answering* from it (412, 404, a read) is not:
 //!   first complete it by an identity round, `propose(0)` with the base itself as the record, and
 //!   answer after `Chosen`.
+//! * **Nothing to change.** An update that finds nothing to change and answers success is held to
+//!   more: no record of an earlier operation may appear afterwards. It may answer without a round only
+//!   if [`Proposer::idle_known`], else after an identity round. (Mutant `IdleDelete`.)
+//! * **Absence has a horizon.** A drive without a record says up to which ballot it takes none any more.
+//!   A record against which H voters say "none, and none up to there" is dead: a chosen one would be on
+//!   one of them, unless a later tombstone was purged. It is no base, and never answered from without
+//!   a round, which writes over it. (Mutant `AbsenceWithoutHorizon`.)
 //! * **Unknown outcome.** After ACCEPTs were sent, `Lost` and `Unavailable` do not mean "not
 //!   written": somebody else's round may complete the record ([`Proposer::maybe_accepted`]). The
 //!   next attempt is a [`Proposer::retry`]. It must look for its own write id in the new base and,
@@ -31,6 +38,7 @@
 use crate::quorum::{Quorum, Slot, SlotSet};
 use crate::recover::{Footing, OneSync, Recovery, Verdict, judge};
 use ashlar_format::Ballot;
+use smallvec::SmallVec;
 
 /// What follows from an answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -79,6 +87,12 @@ pub struct Proposer<V> {
     top: Ballot,
     /// Its record, until the base is given out.
     record: Option<V>,
+    /// The highest purge horizons of promisers without a record, at most H, highest first.
+    horizons: SmallVec<[Ballot; 8]>,
+    /// The highest record is dead: the base is nothing, and a round must say so.
+    dead: bool,
+    /// After the base was given out, a promiser told of a record above it.
+    above: bool,
     /// An earlier attempt of the operation sent ACCEPTs.
     again: bool,
     /// Set when it is a one-sync record.
@@ -115,6 +129,9 @@ impl<V> Proposer<V> {
             silent: none,
             top: Ballot::ZERO,
             record: None,
+            horizons: SmallVec::new(),
+            dead: false,
+            above: false,
             again: false,
             light: None,
             top_slots: none,
@@ -168,11 +185,12 @@ impl<V> Proposer<V> {
         self.staged
     }
 
-    /// Is the base known to be chosen, and nothing of this operation under way? May turn true while
-    /// stages are awaited.
+    /// May a refusal, or a read, be answered from the base: is it known to be chosen, has no promiser told
+    /// of a record above it, and is nothing of this operation under way? May change while more promises
+    /// come.
     #[must_use]
     pub fn chosen_known(&self) -> bool {
-        if self.again {
+        if self.again || self.above || self.dead {
             return false;
         }
         if self.top == Ballot::ZERO {
@@ -181,6 +199,27 @@ impl<V> Proposer<V> {
         let bar = self.light.map_or(self.quorum.majority(), |l| l.bar(self.quorum));
         let count = if self.light.is_some() { self.top_shards } else { self.top_slots };
         self.chosen == self.top || count.len() >= bar
+    }
+
+    /// May "there was nothing to change" be answered from the base without a round? All n slots have
+    /// promised and none told of a record above the base: nothing older can appear any more.
+    #[must_use]
+    pub fn idle_known(&self) -> bool {
+        self.chosen_known() && self.promised == self.quorum.all()
+    }
+
+    /// A majority has promised, but the base is not given out yet: the slots still asked may show that the
+    /// highest record is dead, or spare mending. Worth a short wait, no more; then
+    /// [`Proposer::on_silent`] for them.
+    #[must_use]
+    pub fn could_decide(&self) -> bool {
+        let unknown = |l: OneSync| {
+            self.chosen != self.top
+                && judge(self.quorum, l, self.promised, self.top_slots, self.top_shards) == Verdict::Unknown
+        };
+        self.phase == Phase::Preparing
+            && self.promised.len() >= self.quorum.majority()
+            && !self.light.is_some_and(unknown)
     }
 
     /// ACCEPTs were sent and not every slot has refused: the record is, or may become, visible.
@@ -201,6 +240,25 @@ impl<V> Proposer<V> {
     /// A voter promised and told its accepted pair, a staged record or none.
     pub fn on_promise(&mut self, slot: Slot, accepted: Option<(Ballot, V)>) -> Step<V> {
         self.promise(slot, accepted, None, false)
+    }
+
+    /// A voter promised and has no record, nor takes one up to `horizon` (its purge horizon).
+    pub fn on_absent(&mut self, slot: Slot, horizon: Ballot) -> Step<V> {
+        self.check(slot);
+        if !self.promised.contains(slot) {
+            let at = self.horizons.iter().take_while(|h| **h >= horizon).count();
+            let most = usize::from(self.quorum.half());
+            if horizon > Ballot::ZERO && at < most {
+                self.horizons.truncate(most - 1);
+                self.horizons.insert(at, horizon);
+            }
+        }
+        self.promise(slot, None, None, false)
+    }
+
+    /// Voters that have no record and take none of the ballot of the highest record, H at most.
+    fn against(&self) -> u8 {
+        self.horizons.iter().take_while(|h| **h >= self.top).count() as u8
     }
 
     /// A voter promised and told its accepted pair, a one-sync record. `holds_shard`: the drive
@@ -231,7 +289,8 @@ impl<V> Proposer<V> {
         if let Some((b, record)) = accepted {
             assert!(b > Ballot::ZERO && b < self.ballot, "promised {:?} at {b:?}", self.ballot);
             // After the base is given out a higher record cannot be a chosen one: it is on too few
-            // of the slots that promised. A proposal keeps its base.
+            // of the slots that promised. A proposal keeps its base; an answer needs a round first.
+            self.above |= b > self.top && self.phase != Phase::Preparing;
             if b > self.top && self.phase == Phase::Preparing {
                 self.top = b;
                 self.record = Some(record);
@@ -287,6 +346,15 @@ impl<V> Proposer<V> {
         let heard = self.promised.or(self.refused).or(self.silent);
         let open = self.quorum.n - heard.len();
         if self.promised.len() >= m {
+            if self.top > Ballot::ZERO {
+                let (against, half) = (self.against(), self.quorum.half());
+                if against >= half {
+                    return self.bury();
+                }
+                if against > 0 && against + open >= half {
+                    return Step::Wait;
+                }
+            }
             let verdict = match self.light {
                 // What is chosen was on k' + f drives.
                 Some(l) if self.chosen != self.top => {
@@ -319,6 +387,15 @@ impl<V> Proposer<V> {
         } else {
             Step::Lost { retry_above: self.highest }
         }
+    }
+
+    /// The highest record is dead, and with it every lower one.
+    fn bury(&mut self) -> Step<V> {
+        self.phase = Phase::Based;
+        self.dead = true;
+        self.record = None;
+        self.light = None;
+        Step::Base(None, false)
     }
 
     fn recover(&mut self, verdict: Verdict, light: OneSync) -> Step<V> {
@@ -481,6 +558,7 @@ impl<V> Proposer<V> {
     {
         use std::hash::Hash;
         (self.ballot, self.phase, self.highest, self.chosen, self.top, &self.record).hash(state);
+        (&self.horizons, self.dead, self.above).hash(state);
         (self.again, self.mend_needed, self.bar, self.light.map(|l| (l.k, l.needed))).hash(state);
     }
 }

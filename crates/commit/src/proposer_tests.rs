@@ -157,3 +157,48 @@ fn one_sync_base_overtaken_mended_or_unknown() {
     solid.on_hint(b(3));
     assert_eq!(base(&mut solid, 2), Step::Base(Some((b(3), "light")), true));
 }
+
+#[test]
+fn nothing_to_change_needs_all_promises_and_nothing_above() {
+    let mut p: Proposer<&str> = Proposer::new(Quorum::new(4), b(9));
+    for slot in 0..2 {
+        assert_eq!(p.on_absent(slot, Ballot::ZERO), Step::Wait);
+    }
+    assert_eq!(p.on_absent(2, Ballot::ZERO), Step::Base(None, true));
+    assert!(p.chosen_known() && !p.idle_known(), "the fourth may hold something");
+    let mut quiet = p.clone();
+    assert_eq!(quiet.on_absent(3, Ballot::ZERO), Step::Wait);
+    assert!(quiet.idle_known());
+    assert_eq!(p.on_promise(3, Some((b(5), "failed"))), Step::Wait);
+    assert!(!p.chosen_known() && !p.idle_known(), "a record above the base: a round first");
+}
+
+#[test]
+fn absence_above_a_record_kills_it() {
+    let four = |seen: [Option<Result<u64, u64>>; 4]| {
+        let mut p: Proposer<u64> = Proposer::new(Quorum::new(4), b(99));
+        let mut last = Step::Wait;
+        for (slot, s) in seen.into_iter().enumerate() {
+            let step = match s {
+                None => p.on_silent(slot as Slot),
+                Some(Ok(c)) => p.on_promise(slot as Slot, Some((b(c), c))),
+                Some(Err(h)) => p.on_absent(slot as Slot, b(h)),
+            };
+            if step != Step::Wait {
+                last = step;
+            }
+        }
+        (last, p.chosen_known())
+    };
+    // Two of four took their tombstone away: the third went back in time.
+    assert_eq!(four([Some(Err(8)), Some(Ok(5)), Some(Err(7)), None]), (Step::Base(None, false), false));
+    // One horizon only, and nobody else to ask: it may be chosen.
+    assert_eq!(four([Some(Err(8)), Some(Ok(5)), Some(Ok(5)), None]).0, Step::Base(Some((b(5), 5)), false));
+    // The fourth is waited for, and decides.
+    assert_eq!(four([Some(Err(8)), Some(Ok(5)), Some(Err(4)), Some(Err(6))]).0, Step::Base(None, false));
+    // A record above the horizons is none of their business.
+    assert_eq!(
+        four([Some(Err(8)), Some(Ok(9)), Some(Err(8)), Some(Err(8))]).0,
+        Step::Base(Some((b(9), 9)), false)
+    );
+}

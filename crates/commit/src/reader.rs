@@ -2,9 +2,17 @@
 //!
 //! READ goes to the voters, the preferred shard holders among them. Each answer is the accepted
 //! ballot of the drive (flushed records only) and its HINT. With M answers:
-//! * M voters with the same ballot, or a hinted ballot and no higher one: serve (I8);
-//! * M voters without a record: absent (I9);
-//! * else an identity round ([`crate::Proposer`], `propose(0)` with the base) decides.
+//! * M voters with the same ballot, or a hinted ballot, and no higher one seen: serve (I8);
+//! * M voters without a record, and no record seen: absent (I9);
+//! * else, and whenever a voter shows a higher ballot, an identity round ([`crate::Proposer`], `propose(0)` with the base) decides.
+//!
+//! The caller may go on asking after an answer is there: that shows it what M slots do not ([`Reader::more`]
+//! says whether it is worth it). A higher ballot in hand is settled before anything is answered, so that
+//! the answer does not change while nobody writes (mutant `ReadPassesBy`).
+//!
+//! A record against which H voters say "no record, and none up to horizon" is dead ([`crate::Proposer`],
+//! "Absence has a horizon") and counts as no record. One such voter is enough to make a hint worthless:
+//! a drive that went back in time shows its hints too.
 //!
 //! Fewer than M, and every other slot known silent, but at least H = n - M + 1 voters (half the
 //! slots, for even n): every chosen record is on at least one of them. Served is a hinted ballot
@@ -86,6 +94,8 @@ pub struct Reader {
     answered: SlotSet,
     /// Those without a record.
     none: SlotSet,
+    /// Their purge horizons, the highest H of them, highest first; zeros left out.
+    horizons: SmallVec<[Ballot; 8]>,
     silent: SlotSet,
     /// Distinct ballots. More than two only in a duel; on the heap from the fourth.
     seen: SmallVec<[Seen; 3]>,
@@ -100,6 +110,7 @@ impl Reader {
             trust_half: false,
             answered: SlotSet::EMPTY,
             none: SlotSet::EMPTY,
+            horizons: SmallVec::new(),
             silent: SlotSet::EMPTY,
             seen: SmallVec::new(),
         }
@@ -116,6 +127,19 @@ impl Reader {
     /// is not counted but whose shard may be used.
     pub fn on_answer(&mut self, slot: Slot, accepted: Option<Ballot>, hint: bool, voter: bool) -> ReadStep {
         self.answer(slot, accepted, hint, voter, self.quorum.majority())
+    }
+
+    /// A slot answered that it has no record, nor takes one up to `horizon` (its purge horizon).
+    pub fn on_absent(&mut self, slot: Slot, horizon: Ballot, voter: bool) -> ReadStep {
+        if voter && horizon > Ballot::ZERO && slot < self.quorum.n && !self.answered.contains(slot) {
+            let at = self.horizons.iter().take_while(|h| **h >= horizon).count();
+            let most = usize::from(self.quorum.half());
+            if at < most {
+                self.horizons.truncate(most - 1);
+                self.horizons.insert(at, horizon);
+            }
+        }
+        self.answer(slot, None, false, voter, self.quorum.majority())
     }
 
     /// A slot answered with a one-sync record that needs `needed` (k' + f) durable shards. `whole`:
@@ -199,19 +223,34 @@ impl Reader {
     pub fn step(&self) -> ReadStep {
         let m = self.quorum.majority();
         let count = self.answered.len();
-        let open = self.quorum.all().without(self.answered.or(self.silent)).len();
-        if let Some(s) = self.seen.iter().find(|s| s.voters.len() >= s.bar) {
+        let open = self.open().len();
+        let newest = self.seen.iter().filter(|s| !s.voters.is_empty()).max_by_key(|s| s.ballot);
+        let against = newest.map_or(0, |s| self.against(s.ballot));
+        if newest.is_none() || against >= self.quorum.half() {
+            // Nothing is shown, or only what is dead.
+            return if count >= m {
+                ReadStep::Absent { majority: true }
+            } else if open > 0 {
+                ReadStep::Wait
+            } else if count >= self.quorum.half() {
+                ReadStep::Absent { majority: false }
+            } else {
+                ReadStep::Unavailable
+            };
+        }
+        let Some(s) = newest else { unreachable!("looked at above") };
+        if s.voters.len() >= s.bar {
             return serve(s, Proof::Majority);
         }
-        if self.none.len() >= m {
-            return ReadStep::Absent { majority: true };
-        }
-        let newest = self.seen.iter().filter(|s| !s.voters.is_empty()).max_by_key(|s| s.ballot);
+        // A voter that takes the record no more may know better than the hint.
+        let hinted = s.hinted && against == 0;
         if count >= m {
-            return match newest {
-                Some(s) if s.hinted => serve(s, Proof::Hint),
-                _ if open > 0 && self.may_agree(open) => ReadStep::Wait,
-                _ => ReadStep::NeedIdentityRound,
+            return if hinted {
+                serve(s, Proof::Hint)
+            } else if open > 0 && self.may_agree(s, against, open) {
+                ReadStep::Wait
+            } else {
+                ReadStep::NeedIdentityRound
             };
         }
         if open > 0 {
@@ -221,18 +260,41 @@ impl Reader {
             return ReadStep::Unavailable;
         }
         // Half the slots, and nobody else will answer (2.13).
-        match newest {
-            None => ReadStep::Absent { majority: false },
-            Some(s) if s.hinted => serve(s, Proof::HintHalf),
-            Some(s) if s.voters == self.answered && s.bar <= m && self.trust_half => serve(s, Proof::Half),
-            Some(_) => ReadStep::Unavailable,
+        if hinted {
+            serve(s, Proof::HintHalf)
+        } else if s.voters == self.answered && s.bar <= m && self.trust_half {
+            serve(s, Proof::Half)
+        } else {
+            ReadStep::Unavailable
         }
     }
 
-    /// Can `open` more answers still make enough voters equal?
-    fn may_agree(&self, open: u8) -> bool {
-        self.none.len() + open >= self.quorum.majority()
-            || self.seen.iter().any(|s| s.voters.len() + open >= s.bar)
+    /// Slots that have neither answered nor are known to be silent.
+    fn open(&self) -> SlotSet {
+        self.quorum.all().without(self.answered.or(self.silent))
+    }
+
+    /// Voters that have no record and take none of this ballot, H at most.
+    fn against(&self, ballot: Ballot) -> u8 {
+        self.horizons.iter().take_while(|h| **h >= ballot).count() as u8
+    }
+
+    /// There is an answer already, but slots that may show a higher ballot have not answered.
+    #[must_use]
+    pub fn more(&self) -> bool {
+        !self.open().is_empty() && matches!(self.step(), ReadStep::Serve { .. } | ReadStep::Absent { .. })
+    }
+
+    /// A state that a majority of the voters shows, although another shows something above it: chosen, and
+    /// what a read answers that cannot settle the rest. The answer may change when somebody can.
+    #[must_use]
+    pub fn majority_shows(&self) -> Option<Ballot> {
+        self.seen.iter().find(|s| s.voters.len() >= s.bar).map(|s| s.ballot)
+    }
+
+    /// Can `open` more answers still make enough voters show the newest, or show it dead?
+    fn may_agree(&self, newest: &Seen, against: u8, open: u8) -> bool {
+        newest.voters.len() + open >= newest.bar || against > 0 && against + open >= self.quorum.half()
     }
 
     /// Everything this machine knows about one slot: for traces, and for the model checker, which
@@ -256,7 +318,7 @@ impl Reader {
         use std::hash::Hash;
         let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
         seen.sort_by_key(|s| s.ballot);
-        self.trust_half.hash(state);
+        (self.trust_half, &self.horizons).hash(state);
         for s in seen {
             (s.ballot, s.hinted, s.bar).hash(state);
         }
@@ -336,6 +398,46 @@ mod tests {
         assert_eq!(served(&half(t(), three, three, false)), Some((3, Proof::Half)));
         assert_eq!(half(t(), three, two, false), ReadStep::Unavailable);
         assert_eq!(half(t(), three, None, false), ReadStep::Unavailable);
+    }
+
+    #[test]
+    fn what_is_above_is_settled_first() {
+        let mut r = Reader::new(Quorum::new(4));
+        for slot in 0..2 {
+            let _ = r.on_answer(slot, Some(b(2)), true, true);
+        }
+        let step = r.on_answer(2, Some(b(2)), true, true);
+        assert_eq!(served(&step), Some((2, Proof::Majority)));
+        assert!(r.more());
+        assert_eq!(r.on_answer(3, Some(b(3)), false, true), ReadStep::NeedIdentityRound);
+        assert_eq!(r.majority_shows(), Some(b(2)));
+        let mut r = Reader::new(Quorum::new(4));
+        for slot in 0..3 {
+            let _ = r.on_absent(slot, Ballot::ZERO, true);
+        }
+        assert_eq!(r.step(), ReadStep::Absent { majority: true });
+        assert_eq!(r.on_answer(3, Some(b(3)), false, true), ReadStep::NeedIdentityRound);
+    }
+
+    #[test]
+    fn absence_has_a_horizon() {
+        let four = |horizons: [u64; 3], record: u64, hint: bool| {
+            let mut r = Reader::new(Quorum::new(4));
+            let _ = r.on_answer(1, Some(b(record)), hint, true);
+            let _ = r.on_absent(0, b(horizons[0]), true);
+            let two = r.on_absent(2, b(horizons[1]), true);
+            (two, r.on_absent(3, b(horizons[2]), true))
+        };
+        let gone = ReadStep::Absent { majority: true };
+        assert_eq!(four([8, 7, 9], 5, true), (gone.clone(), gone.clone()));
+        assert_eq!(four([8, 4, 9], 5, true), (ReadStep::Wait, gone));
+        // A write that did not come through is not old.
+        assert_eq!(four([4, 4, 4], 5, false).1, ReadStep::NeedIdentityRound);
+        // Half the drives: the one that knows better makes the hint worthless.
+        let mut r = Reader::new(Quorum::new(4));
+        let _ = r.on_answer(1, Some(b(5)), true, true);
+        let _ = r.on_absent(0, b(9), true);
+        assert_eq!(r.on_deadline(), ReadStep::Unavailable);
     }
 
     #[test]

@@ -18,12 +18,21 @@
 //! before anything was built on it). If the record is of the new epoch, the fence proves nothing
 //! about it, but its proposer has seen a majority of the new epoch: its parent is enough.
 //!
+//! Records are dead here as for proposers: where H of the drives read have no record and a horizon at or
+//! above the highest ballot, nothing is copied.
+//!
+//! * Distrusted drives, more than n - H of a group, leave nobody to fill them from. By an operator's word
+//!   every drive that can be read is one source, whatever it may have forgotten ([`Resync::salvage`]): the
+//!   highest record that verifies is the state, never the one most drives show (mutant `SalvageMost`).
+//!   [`Resync::certain`] says which keys to report by name.
+//!
 //! After dead drives, an acknowledged record may have fewer than k' shards left; then more drives
 //! were lost than the acknowledgement promised. It is reported by name, never hidden.
 
 use crate::quorum::{Quorum, Slot, SlotSet};
 use crate::recover::{OneSync, Verdict, judge};
 use ashlar_format::Ballot;
+use smallvec::SmallVec;
 
 /// The copy of one register. `V` is the record, or its digest.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -38,7 +47,13 @@ pub struct Resync<V> {
     sources: SlotSet,
     fenced: SlotSet,
     read: SlotSet,
+    /// Sources that have never been distrusted.
+    trusted: SlotSet,
+    /// Sources that have bytes of the register that do not verify.
+    unread: SlotSet,
     best: Option<(Ballot, V)>,
+    /// Horizons of sources without a record, zeros left out.
+    horizons: SmallVec<[Ballot; 8]>,
     /// Set when the best is a one-sync record, not known chosen.
     light: Option<OneSync>,
     top: SlotSet,
@@ -82,6 +97,45 @@ impl<V> Resync<V> {
             .then(|| Resync { dead: true, ..Resync::with(quorum, epoch, survivors, dead) })
     }
 
+    /// The drives of `sources`, all that can be read, are what is left of a group in which too many are
+    /// distrusted; an operator says so. `trusted`: those of them that never lost anything. The others of
+    /// the group are declared dead in the new `epoch`. `None` when there are fewer than H.
+    #[must_use]
+    pub fn salvage(quorum: Quorum, epoch: u32, sources: SlotSet, trusted: SlotSet) -> Option<Resync<V>> {
+        let gone = quorum.all().without(sources);
+        let needed = sources.len();
+        (needed >= quorum.half()).then(|| Resync {
+            dead: true,
+            trusted: trusted.and(sources),
+            ..Resync::with(quorum, epoch, needed, gone)
+        })
+    }
+
+    /// A fenced drive has bytes of the register that do not verify (only for [`Resync::salvage`]).
+    ///
+    /// # Panics
+    /// If the drive was not fenced (I7).
+    pub fn on_unreadable(&mut self, slot: Slot) {
+        self.record(slot, None, None, false);
+        self.unread.insert(slot);
+    }
+
+    /// After [`Resync::copy`] of a salvage: is this known to be the newest state, as far as what drives
+    /// cannot show is not lost on all of them? If not, the register is reported by name.
+    #[must_use]
+    pub fn certain(&self) -> bool {
+        let sure = self.trusted.and(self.read).len() >= self.quorum.half();
+        let lost = matches!(self.copy(), Copy::Wait | Copy::Parent { maybe_lost: true, .. });
+        let shown = self.best.is_none() || self.is_dead() || self.top.len() >= self.quorum.majority();
+        !lost && (sure || shown && self.unread.is_empty())
+    }
+
+    /// The best is dead: see [`crate::Proposer`], "Absence has a horizon".
+    fn is_dead(&self) -> bool {
+        let Some((top, _)) = &self.best else { return false };
+        self.horizons.iter().filter(|h| *h >= top).count() >= usize::from(self.quorum.half())
+    }
+
     fn with(quorum: Quorum, epoch: u32, needed: u8, gone: SlotSet) -> Resync<V> {
         let none = SlotSet::EMPTY;
         Resync {
@@ -92,7 +146,10 @@ impl<V> Resync<V> {
             sources: quorum.all().without(gone),
             fenced: none,
             read: none,
+            trusted: quorum.all().without(gone),
+            unread: none,
             best: None,
+            horizons: SmallVec::new(),
             light: None,
             top: none,
             shards: none,
@@ -111,6 +168,18 @@ impl<V> Resync<V> {
     /// If the drive was not fenced (I7).
     pub fn on_record(&mut self, slot: Slot, accepted: Option<(Ballot, V)>) {
         self.record(slot, accepted, None, false);
+    }
+
+    /// A fenced drive has no record, nor takes one up to `horizon` (its purge horizon).
+    ///
+    /// # Panics
+    /// If the drive was not fenced (I7).
+    pub fn on_absent(&mut self, slot: Slot, horizon: Ballot) {
+        if horizon > Ballot::ZERO && !self.read.contains(slot) {
+            let at = self.horizons.iter().take_while(|h| **h >= horizon).count();
+            self.horizons.insert(at, horizon);
+        }
+        self.record(slot, None, None, false);
     }
 
     /// A fenced drive told its accepted pair, a one-sync record without a hint. `holds_shard`: it
@@ -172,7 +241,7 @@ impl<V> Resync<V> {
     /// checker, which treats slots as interchangeable.
     #[must_use]
     pub fn slot_bits(&self, slot: Slot) -> u8 {
-        [self.sources, self.fenced, self.read, self.top, self.shards]
+        [self.sources, self.fenced, self.read, self.top, self.shards, self.trusted, self.unread]
             .iter()
             .fold(0, |bits, set| bits << 1 | u8::from(set.contains(slot)))
     }
@@ -184,7 +253,7 @@ impl<V> Resync<V> {
     {
         use std::hash::Hash;
         let light = self.light.map(|l| (l.k, l.needed));
-        (self.epoch, self.dead, self.needed, &self.best, light).hash(state);
+        (self.epoch, self.dead, self.needed, &self.best, light, &self.horizons).hash(state);
     }
 
     /// What to copy.
@@ -194,6 +263,9 @@ impl<V> Resync<V> {
             return Copy::Wait;
         }
         let Some(best) = &self.best else { return Copy::Nothing };
+        if self.is_dead() {
+            return Copy::Nothing;
+        }
         let Some(light) = self.light else { return Copy::Record(best) };
         if best.0.epoch >= self.epoch {
             return Copy::Parent { of: best, maybe_lost: false };
@@ -252,6 +324,55 @@ mod tests {
         r.on_fenced(1);
         r.on_record(1, None);
         assert_eq!(r.copy(), Copy::Nothing);
+    }
+
+    #[test]
+    fn dead_records_are_not_copied() {
+        let mut r: Resync<u8> = Resync::replaced(Quorum::new(4), 2, slots(&[3]));
+        for slot in 0..3 {
+            r.on_fenced(slot);
+        }
+        r.on_absent(0, b(1, 9));
+        r.on_absent(1, b(1, 4));
+        r.on_record(2, Some((b(1, 5), 5)));
+        assert_eq!(r.copy(), Copy::Record(&(b(1, 5), 5)), "one horizon above it is not enough");
+        r.on_record(2, Some((b(1, 4), 4)));
+        let mut r: Resync<u8> = Resync::replaced(Quorum::new(4), 2, slots(&[3]));
+        for slot in 0..3 {
+            r.on_fenced(slot);
+        }
+        r.on_absent(0, b(1, 9));
+        r.on_absent(1, b(1, 5));
+        r.on_record(2, Some((b(1, 5), 5)));
+        assert_eq!(r.copy(), Copy::Nothing);
+    }
+
+    #[test]
+    fn a_salvage_takes_the_highest_and_says_what_is_uncertain() {
+        let q = Quorum::new(4);
+        let salvage = |trusted: &[Slot], seen: [Option<u64>; 4], unread: Option<Slot>| {
+            let mut r: Resync<u64> = Resync::salvage(q, 2, q.all(), slots(trusted)).unwrap();
+            for (slot, c) in seen.iter().enumerate() {
+                r.on_fenced(slot as Slot);
+                if unread == Some(slot as Slot) {
+                    r.on_unreadable(slot as Slot);
+                } else {
+                    r.on_record(slot as Slot, c.map(|c| (b(1, c), c)));
+                }
+            }
+            let got = match r.copy() {
+                Copy::Record((_, c)) => Some(*c),
+                Copy::Nothing => None,
+                other => panic!("{other:?}"),
+            };
+            (got, r.certain())
+        };
+        assert_eq!(salvage(&[], [Some(3); 4], None), (Some(3), true));
+        assert_eq!(salvage(&[], [Some(3), Some(3), Some(3), Some(4)], None), (Some(4), false));
+        assert_eq!(salvage(&[0, 3], [Some(3), Some(3), Some(3), Some(4)], None), (Some(4), true));
+        assert_eq!(salvage(&[], [Some(3); 4], Some(2)), (Some(3), false));
+        assert_eq!(salvage(&[], [None; 4], None), (None, true));
+        assert!(Resync::<u8>::salvage(q, 2, slots(&[1]), slots(&[1])).is_none());
     }
 
     /// 3+2: M = 3, chosen at 4.

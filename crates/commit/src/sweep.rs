@@ -122,6 +122,15 @@ impl<V> Sweep<V> {
         self.took(step)
     }
 
+    /// A voter promised and has no record, nor takes one up to `horizon`.
+    pub fn on_absent(&mut self, slot: Slot, horizon: Ballot) -> SweepStep<V> {
+        if self.over {
+            return SweepStep::Wait;
+        }
+        let step = self.inner.on_absent(slot, horizon);
+        self.took(step)
+    }
+
     /// A slot refused PREPARE.
     pub fn on_refused(&mut self, slot: Slot, highest: Ballot) -> SweepStep<V> {
         self.away.insert(slot);

@@ -46,6 +46,8 @@ pub(crate) struct Counters {
     pub recycled: AtomicU64,
     pub read_errors: AtomicU64,
     pub journal_damage: AtomicU64,
+    /// The last durable batch that the journal showed when the drive was opened.
+    pub opened_sequence: AtomicU64,
     pub index_rebuilt: AtomicU64,
     /// What the damage was, for people; at most [`MAX_NOTES`].
     pub damage: Mutex<Vec<String>>,

@@ -103,6 +103,20 @@ impl Drive {
         self.shared.core.lock().acceptor.floor()
     }
 
+    /// The number of the last durable batch of the journal; grows by one with each, for the life of
+    /// the drive.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.shared.core.lock().applied.seq
+    }
+
+    /// [`Drive::sequence`] as the journal showed it when the drive was opened. Less than others have
+    /// noted of it: it lost what it had acknowledged (an older image, a lost cache) and must join.
+    #[must_use]
+    pub fn opened_sequence(&self) -> u64 {
+        self.shared.counters.opened_sequence.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -143,7 +143,13 @@ impl StateChange {
         match self {
             StateChange::Floor(b) => s.floor = s.floor.max(b),
             StateChange::Epoch(e) => s.epoch = s.epoch.max(e),
-            StateChange::Voter(v) => s.voter = v,
+            StateChange::Voter(v) => {
+                if v && !s.voter {
+                    // Whatever was chosen below and not deleted was copied (`ashlar_commit::Acceptor::joined`).
+                    s.horizon = s.horizon.max(Ballot::fence(s.epoch));
+                }
+                s.voter = v;
+            }
             StateChange::Again => {}
         }
     }

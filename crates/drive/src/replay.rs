@@ -87,6 +87,7 @@ impl Shared {
             core.floor_asked = core.state.floor;
         }
         self.counters.journal_damage.fetch_add(out.damage, Ordering::Relaxed);
+        self.counters.opened_sequence.store(out.position.seq, Ordering::Relaxed);
         Ok(out)
     }
 }
