@@ -8,6 +8,8 @@
 
 mod bench;
 mod client;
+#[cfg(test)]
+mod documentation;
 mod root_key;
 mod server;
 mod size;
