@@ -130,6 +130,18 @@ impl Copy {
     }
 }
 
+/// A copy without its hash, for the fuzzer: what decodes is itself after another round.
+#[doc(hidden)]
+pub fn fuzzed_copy(body: &[u8]) {
+    let (deployment, drive) = (DeploymentId([9; 16]), DriveId([1; 16]));
+    let sealed = [body, &frame_hash(&KEY, &[body])[..]].concat();
+    let _ = Copy::is_newer(&sealed);
+    if let Some(copy) = Copy::decode(&sealed, deployment, drive) {
+        let again = Copy::decode(&copy.encode(deployment, drive), deployment, drive);
+        assert!(again.is_some_and(|a| a == copy), "a copy that is not itself");
+    }
+}
+
 /// Where the two slots of one drive are.
 pub trait Medium: Send + Sync + 'static {
     /// The bytes of slot 0 or 1; `None` when it was never written.
@@ -251,5 +263,32 @@ mod tests {
         assert_eq!(m.read(0).unwrap().unwrap(), b"3rd");
         assert_eq!(m.read(1).unwrap().unwrap(), b"second, longer");
         assert!(FileMedium::new(Folder::real(&dir.path().join("gone"), None)).read(0).is_err());
+    }
+
+    /// FINDINGS S11: a slot that is something else is neither read nor written, and nothing waits.
+    #[test]
+    fn slots_that_are_no_regular_files_are_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let (outside, folder) = (home.path().join("outside"), home.path().join("folder"));
+        std::fs::write(&outside, b"theirs").unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        for kind in ["FIFO", "link", "link to a folder", "folder", "socket"] {
+            let dir = tempfile::tempdir().unwrap();
+            let at = dir.path().join("control.0");
+            match kind {
+                "FIFO" => assert!(std::process::Command::new("mkfifo").arg(&at).status().unwrap().success()),
+                "link" => std::os::unix::fs::symlink(&outside, &at).unwrap(),
+                "link to a folder" => std::os::unix::fs::symlink(&folder, &at).unwrap(),
+                "folder" => std::fs::create_dir(&at).unwrap(),
+                _ => drop(std::os::unix::net::UnixListener::bind(&at).unwrap()),
+            }
+            let m = FileMedium::new(Folder::real(dir.path(), None));
+            for e in [m.read(0).unwrap_err(), m.write(0, b"ours").unwrap_err()] {
+                assert!(e.to_string().contains("control.0 is a"), "{kind}: {e}");
+            }
+            m.write(1, b"ours").unwrap();
+            assert_eq!(std::fs::read(&outside).unwrap(), b"theirs", "{kind}");
+            assert_eq!(folder.read_dir().unwrap().count(), 0, "{kind}");
+        }
     }
 }

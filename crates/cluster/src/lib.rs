@@ -23,6 +23,8 @@ mod layout;
 mod map;
 
 pub use control::{Change, Compare, Control, Health, Txn, Value, Watch, Watched};
+#[doc(hidden)]
+pub use copy::fuzzed_copy;
 pub use copy::{FileMedium, Medium};
 pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};

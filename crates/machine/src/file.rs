@@ -4,12 +4,13 @@
 //! failed sync is never retried; the non-blocking read either has all bytes from memory or says so.
 //! Must never know: what the bytes mean.
 
+use crate::dir::{Purpose, RealDir};
 use crate::faults::{Faults, Operation};
 use crate::sim::SimFile;
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::path::Path;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// What kind of file system a path is on, as far as it matters here.
@@ -37,8 +38,8 @@ impl Space {
     ///
     /// # Errors
     /// Whatever `statvfs` says.
-    pub fn of(path: &Path) -> io::Result<Space> {
-        let s = rustix::fs::statvfs(path)?;
+    pub fn of(folder: impl AsFd) -> io::Result<Space> {
+        let s = rustix::fs::fstatvfs(folder)?;
         Ok(Space {
             total: s.f_blocks.saturating_mul(s.f_frsize),
             free: s.f_bavail.saturating_mul(s.f_frsize),
@@ -47,12 +48,12 @@ impl Space {
     }
 }
 
-/// The kind of file system `path` is on.
+/// The kind of file system a folder is on.
 ///
 /// # Errors
 /// Whatever `statfs` says.
-pub(crate) fn file_system(path: &Path) -> io::Result<FileSystem> {
-    let s = rustix::fs::statfs(path)?;
+pub(crate) fn file_system(folder: impl AsFd) -> io::Result<FileSystem> {
+    let s = rustix::fs::fstatfs(folder)?;
     Ok(if is_memory(s.f_type) { FileSystem::Memory } else { FileSystem::Disk })
 }
 
@@ -85,38 +86,29 @@ enum Medium {
 }
 
 impl DiskFile {
-    /// Opens (or with `create` makes; it must not exist) the file for reading and writing. Direct
-    /// I/O is used when asked for and the file system has it.
+    /// Opens (or makes) a file of a folder. Direct I/O is used when asked for and the file system has it.
     ///
     /// # Errors
-    /// Whatever `open` says.
+    /// Whatever `open` says; `InvalidInput` for what is no regular file.
     pub(crate) fn open(
-        path: &Path,
-        create: bool,
+        folder: &RealDir,
+        name: &str,
+        purpose: Purpose,
         direct: bool,
         faults: Option<Arc<Faults>>,
     ) -> io::Result<DiskFile> {
-        let buffered = File::options().read(true).write(true).create_new(create).open(path)?;
+        let buffered = folder.file(name, purpose, OFlags::empty())?;
         let memory = is_memory(rustix::fs::fstatfs(&buffered)?.f_type);
         let direct = if direct && !memory {
             // EINVAL: the file system has no direct I/O.
-            rustix::fs::open(path, OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
-                .ok()
-                .map(File::from)
+            let again = folder.file(name, Purpose::ReadWrite, OFlags::DIRECT).ok();
+            let inode = |f: &File| rustix::fs::fstat(f).map(|s| (s.st_dev, s.st_ino)).ok();
+            // The name may lead elsewhere by now.
+            again.filter(|f| inode(f) == inode(&buffered))
         } else {
             None
         };
         Ok(DiskFile { medium: Medium::Real { buffered, direct, memory }, faults })
-    }
-
-    /// Opens an existing file for reading only, buffered.
-    ///
-    /// # Errors
-    /// Whatever `open` says.
-    pub(crate) fn open_read(path: &Path, faults: Option<Arc<Faults>>) -> io::Result<DiskFile> {
-        let buffered = File::open(path)?;
-        let memory = is_memory(rustix::fs::fstatfs(&buffered)?.f_type);
-        Ok(DiskFile { medium: Medium::Real { buffered, direct: None, memory }, faults })
     }
 
     pub(crate) fn simulated(file: SimFile, faults: Option<Arc<Faults>>) -> DiskFile {

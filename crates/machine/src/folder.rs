@@ -1,11 +1,14 @@
 //! A folder of a drive: where files are made, found, renamed and removed.
 //!
 //! Invariants: nothing is durable before [`Folder::sync`]; names never come from outside the
-//! program. Real folders and simulated ones behave alike.
+//! program; of real folders, `dir` says what is opened and what is not. Real folders and simulated ones
+//! behave alike.
 
+use crate::dir::{Purpose, RealDir};
 use crate::file::{DiskFile, FileSystem, Space, file_system};
 use crate::sim::SimDisk;
 use crate::{Faults, Operation};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +23,7 @@ pub struct Folder {
 
 #[derive(Clone)]
 enum Place {
-    Real(PathBuf),
+    Real(RealDir),
     Simulated(SimDisk, String),
 }
 
@@ -28,7 +31,7 @@ impl Folder {
     /// A real folder.
     #[must_use]
     pub fn real(path: &Path, faults: Option<Arc<Faults>>) -> Folder {
-        Folder { place: Place::Real(path.to_owned()), faults }
+        Folder { place: Place::Real(RealDir::new(path)), faults }
     }
 
     /// The root of a simulated disk.
@@ -41,7 +44,7 @@ impl Folder {
     #[must_use]
     pub fn sub(&self, name: &str) -> Folder {
         let place = match &self.place {
-            Place::Real(p) => Place::Real(p.join(name)),
+            Place::Real(p) => Place::Real(p.sub(name)),
             Place::Simulated(d, prefix) => Place::Simulated(d.clone(), format!("{prefix}{name}/")),
         };
         Folder { place, faults: self.faults.clone() }
@@ -51,7 +54,7 @@ impl Folder {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         match &self.place {
-            Place::Real(p) => p.clone(),
+            Place::Real(p) => p.path(),
             Place::Simulated(_, prefix) => PathBuf::from(format!("sim:/{prefix}")),
         }
     }
@@ -63,29 +66,26 @@ impl Folder {
         }
     }
 
-    /// Makes this folder unless it is there.
+    /// Makes this folder unless it is there, for its owner alone (0700).
     ///
     /// # Errors
     /// Whatever `mkdir` says.
     pub fn make(&self) -> io::Result<()> {
         self.check(Operation::Allocate)?;
         match &self.place {
-            Place::Real(p) => match std::fs::create_dir(p) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                r => r,
-            },
+            Place::Real(p) => p.make(),
             Place::Simulated(..) => Ok(()),
         }
     }
 
-    /// Makes a new file; fails when it exists.
+    /// Makes a new file, for its owner alone (0600); fails when it exists.
     ///
     /// # Errors
     /// Whatever `open` says.
     pub fn create(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         self.check(Operation::Allocate)?;
         match &self.place {
-            Place::Real(p) => DiskFile::open(&p.join(name), true, direct, self.faults.clone()),
+            Place::Real(p) => DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone()),
             Place::Simulated(d, prefix) => {
                 let f = d.create(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()))
@@ -96,10 +96,11 @@ impl Folder {
     /// Opens a file for reading and writing.
     ///
     /// # Errors
-    /// `NotFound` or whatever else `open` says.
+    /// `NotFound`, `InvalidInput` for what is no regular file (a symbolic link is none), or whatever else `open`
+    /// says.
     pub fn open(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         match &self.place {
-            Place::Real(p) => DiskFile::open(&p.join(name), false, direct, self.faults.clone()),
+            Place::Real(p) => DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone()),
             Place::Simulated(d, prefix) => {
                 let f = d.open(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()))
@@ -113,7 +114,7 @@ impl Folder {
     /// As [`Folder::open`].
     pub fn open_read(&self, name: &str) -> io::Result<DiskFile> {
         match &self.place {
-            Place::Real(p) => DiskFile::open_read(&p.join(name), self.faults.clone()),
+            Place::Real(p) => DiskFile::open(p, name, Purpose::Read, false, self.faults.clone()),
             Place::Simulated(..) => self.open(name, false),
         }
     }
@@ -150,7 +151,7 @@ impl Folder {
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.check(Operation::Allocate)?;
         let r = match &self.place {
-            Place::Real(p) => std::fs::remove_file(p.join(name)),
+            Place::Real(p) => p.remove(name),
             Place::Simulated(d, prefix) => d.remove(&format!("{prefix}{name}")),
         };
         match r {
@@ -166,7 +167,7 @@ impl Folder {
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.check(Operation::Allocate)?;
         match &self.place {
-            Place::Real(p) => std::fs::rename(p.join(from), p.join(to)),
+            Place::Real(p) => p.rename(from, to),
             Place::Simulated(d, prefix) => d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}")),
         }
     }
@@ -177,9 +178,7 @@ impl Folder {
     /// `NotFound` or whatever else reading the folder says.
     pub fn list(&self) -> io::Result<Vec<String>> {
         let mut names = match &self.place {
-            Place::Real(p) => std::fs::read_dir(p)?
-                .map(|e| Ok(e?.file_name().to_string_lossy().into_owned()))
-                .collect::<io::Result<Vec<_>>>()?,
+            Place::Real(p) => p.list()?,
             Place::Simulated(d, prefix) => d.list(prefix),
         };
         names.sort();
@@ -193,11 +192,49 @@ impl Folder {
     pub fn sync(&self) -> io::Result<()> {
         self.check(Operation::Sync)?;
         match &self.place {
-            Place::Real(p) => File::open(p)?.sync_all(),
+            Place::Real(p) => p.sync(),
             Place::Simulated(d, prefix) => {
                 d.sync_names(prefix);
                 Ok(())
             }
+        }
+    }
+
+    /// Removes the folder `name` inside this one with the files in it; one that is not there is fine. A link is
+    /// never followed.
+    ///
+    /// # Errors
+    /// Whatever `unlink` or `rmdir` say.
+    pub fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.check(Operation::Allocate)?;
+        match &self.place {
+            Place::Real(p) => p.remove_folder(name),
+            Place::Simulated(..) => {
+                let sub = self.sub(name);
+                sub.list()?.iter().try_for_each(|file| sub.remove(file))
+            }
+        }
+    }
+
+    /// What its owner, its group and others may do with the folder (`0o700` is what it should be).
+    ///
+    /// # Errors
+    /// Whatever `open` or `fstat` say.
+    pub fn mode(&self) -> io::Result<u32> {
+        match &self.place {
+            Place::Real(p) => p.mode(),
+            Place::Simulated(..) => Ok(0o700),
+        }
+    }
+
+    /// Makes the folder its owner's alone, if that can be done.
+    ///
+    /// # Errors
+    /// Whatever `open` or `chmod` say; that it is another user's is none.
+    pub fn narrow(&self) -> io::Result<()> {
+        match &self.place {
+            Place::Real(p) => p.narrow(),
+            Place::Simulated(..) => Ok(()),
         }
     }
 
@@ -207,7 +244,7 @@ impl Folder {
     /// Whatever `statvfs` says.
     pub fn space(&self) -> io::Result<Space> {
         match &self.place {
-            Place::Real(p) => Space::of(p),
+            Place::Real(p) => Space::of(p.open()?),
             Place::Simulated(d, _) => Ok(d.space()),
         }
     }
@@ -218,7 +255,7 @@ impl Folder {
     /// Whatever `statfs` says.
     pub fn file_system(&self) -> io::Result<FileSystem> {
         match &self.place {
-            Place::Real(p) => file_system(p),
+            Place::Real(p) => file_system(p.open()?),
             Place::Simulated(..) => Ok(FileSystem::Disk),
         }
     }
@@ -230,7 +267,7 @@ impl Folder {
     /// Whatever `open` or `flock` say.
     pub fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
         let Place::Real(p) = &self.place else { return Ok(Some(Lock(None))) };
-        let f = File::open(p.join(name))?;
+        let f = p.file(name, Purpose::Read, OFlags::empty())?;
         match rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock(Some(f)))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -244,10 +281,7 @@ impl Folder {
     /// `NotFound` or whatever else `stat` says.
     pub fn identity(&self, name: &str) -> io::Result<(u64, u64)> {
         match &self.place {
-            Place::Real(p) => {
-                let s = rustix::fs::stat(p.join(name))?;
-                Ok((s.st_dev, s.st_ino))
-            }
+            Place::Real(p) => p.identity(name),
             Place::Simulated(d, prefix) => Ok((0, d.open(&format!("{prefix}{name}"))?.number())),
         }
     }

@@ -13,6 +13,7 @@
 
 mod buffer;
 mod clock;
+mod dir;
 mod faults;
 mod file;
 mod folder;
@@ -21,6 +22,7 @@ mod sim;
 
 pub use buffer::{ALIGN, Buf, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};
 pub use file::{DiskFile, FileSystem, Space};
 pub use folder::{Folder, Lock};

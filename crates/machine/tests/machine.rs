@@ -211,3 +211,123 @@ fn a_file_without_a_name_is_told() {
         assert!(!f.linked().unwrap(), "the name leads to another file now");
     }
 }
+
+/// What a name in a drive's folder may turn out to be instead of a file.
+const KINDS: [&str; 6] = ["FIFO", "link to a file", "link to a folder", "folder", "socket", "device"];
+
+/// Puts something of that kind at `path`; false: this process may not.
+fn put_kind(path: &std::path::Path, kind: &str, file: &std::path::Path, folder: &std::path::Path) -> bool {
+    use std::os::unix::fs::symlink;
+    match kind {
+        "FIFO" => std::process::Command::new("mkfifo").arg(path).status().unwrap().success(),
+        "link to a file" => symlink(file, path).is_ok(),
+        "link to a folder" => symlink(folder, path).is_ok(),
+        "folder" => std::fs::create_dir(path).is_ok(),
+        "socket" => std::os::unix::net::UnixListener::bind(path).is_ok(),
+        _ => {
+            let made = std::process::Command::new("mknod").arg(path).args(["c", "1", "5"]).output();
+            made.is_ok_and(|o| o.status.success())
+        }
+    }
+}
+
+/// FINDINGS S11: only regular files are opened, and only inside the folder; nothing waits.
+#[test]
+fn only_regular_files_inside_the_folder_are_touched() {
+    let home = tempfile::tempdir().unwrap();
+    let (outside, theirs) = (home.path().join("outside"), home.path().join("folder"));
+    std::fs::create_dir(&theirs).unwrap();
+    let content = || {
+        (
+            std::fs::read(&outside).unwrap(),
+            std::fs::read(theirs.join("control.0")).unwrap(),
+            theirs.read_dir().unwrap().count(),
+        )
+    };
+    std::fs::write(&outside, b"theirs").unwrap();
+    std::fs::write(theirs.join("control.0"), b"theirs too").unwrap();
+    let before = content();
+    for kind in KINDS {
+        let dir = tempfile::tempdir().unwrap();
+        let f = Folder::real(dir.path(), None);
+        if !put_kind(&dir.path().join("x"), kind, &outside, &theirs) {
+            assert_eq!(kind, "device", "cannot be made here");
+            continue;
+        }
+        let refused = |r: std::io::Result<()>, what: &str| {
+            let e = r.expect_err(&format!("{kind}: {what}"));
+            let text = e.to_string();
+            assert!(text.contains("x is a") && text.contains("not a regular file"), "{kind}: {what}: {text}");
+        };
+        refused(f.open("x", false).map(drop), "open");
+        refused(f.open("x", true).map(drop), "open direct");
+        refused(f.open_read("x").map(drop), "open_read");
+        refused(f.read("x", 100).map(drop), "read");
+        refused(f.lock("x").map(drop), "lock");
+        assert!(f.create("x", false).is_err() && f.write_new("x", b"y").is_err(), "{kind}");
+        // As a folder: only a folder will do.
+        let sub = f.sub("x");
+        for (what, r) in [
+            ("list", sub.list().map(drop)),
+            ("make", sub.make()),
+            ("sync", sub.sync()),
+            ("create", sub.create("n", false).map(drop)),
+            ("open", sub.open("control.0", false).map(drop)),
+            ("remove", sub.remove("control.0")),
+            ("rename", sub.rename("control.0", "gone")),
+            ("identity", sub.identity("control.0").map(drop)),
+            ("narrow", sub.narrow()),
+        ] {
+            let missing = r.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+            assert!(kind == "folder" || r.is_err() && !missing, "{kind}: {what}: {r:?}");
+        }
+        if kind == "folder" {
+            f.remove_folder("x").unwrap();
+        } else {
+            assert!(f.remove_folder("x").is_err(), "{kind}");
+            // The entry itself may go: it is in the folder.
+            f.remove("x").unwrap();
+        }
+        assert_eq!(f.list().unwrap(), [""; 0], "{kind}");
+        assert_eq!(content(), before, "{kind}: something outside was changed");
+    }
+    // The folder that an operator names may be a link.
+    let link = home.path().join("link");
+    std::os::unix::fs::symlink(&theirs, &link).unwrap();
+    assert_eq!(Folder::real(&link, None).read("control.0", 100).unwrap(), b"theirs too");
+}
+
+/// FINDINGS S3: what is made is its owner's alone, whatever the umask is; a wider file is narrowed.
+#[test]
+fn modes_do_not_depend_on_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    // The umask is the process's: the test runs itself again under others.
+    if let Some(dir) = std::env::var_os("ASHLAR_TEST_MODES") {
+        let f = Folder::real(std::path::Path::new(&dir), None);
+        f.sub("s").make().unwrap();
+        f.sub("s").write_new("x", b"secret").unwrap();
+        f.open("wide", false).unwrap();
+        return;
+    }
+    for umask in ["000", "022", "077", "277"] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("wide"), b"secret").unwrap();
+        std::fs::set_permissions(dir.path().join("wide"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        let me = std::env::current_exe().unwrap();
+        let line = format!("umask {umask}; exec {} --exact modes_do_not_depend_on_the_umask", me.display());
+        let out = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .env("ASHLAR_TEST_MODES", dir.path())
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{umask}: {}", String::from_utf8_lossy(&out.stdout));
+        let mode =
+            |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("s"), mode("s/x"), mode("wide")), (0o700, 0o600, 0o600), "umask {umask}");
+        let wide = Folder::real(dir.path(), None);
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(wide.mode().unwrap(), 0o755);
+        wide.narrow().unwrap();
+        assert_eq!(wide.mode().unwrap(), 0o700);
+    }
+}
