@@ -40,31 +40,47 @@ impl Core {
     pub fn apply_shard(&mut self, name: ShardName, now: Shard) {
         self.unresolved_discards.remove(&name);
         self.journal_live(now.loc, true);
-        let new_region = now.extent;
-        if let Some(r) = now.extent {
-            let bytes = now.region_bytes();
-            let e = self.extents.entry(r.segment).or_default();
-            e.live += bytes;
-            e.at = e.at.max(r.offset + bytes);
-            self.next_extent = self.next_extent.max(r.segment + 1);
+        let (region, bytes) = (now.extent, now.region_bytes());
+        let old = self.overlay.set_shard(name, Some(now)).flatten();
+        if let Some(old) = &old {
+            self.journal_live(old.loc, false);
+            if old.extent == region {
+                // The same region, or none, under a new journal record.
+                return;
+            }
         }
-        if let Some(Some(old)) = self.overlay.set_shard(name, Some(now)) {
-            self.shard_gone(&old, new_region);
+        if let Some(r) = region {
+            self.region_live(r, bytes);
+        }
+        if let Some(old) = old
+            && let Some(r) = old.extent
+        {
+            self.free_region(r, old.region_bytes());
         }
     }
 
-    /// What `old` occupied is free, unless `kept` is its region.
-    pub fn shard_gone(&mut self, old: &Shard, kept: Option<Region>) {
+    /// What `old` occupied is free.
+    pub fn shard_gone(&mut self, old: &Shard) {
         self.journal_live(old.loc, false);
         if let Some(r) = old.extent {
-            if kept == Some(r) {
-                // The same region under a new journal record: counted twice just now.
-                if let Some(e) = self.extents.get_mut(&r.segment) {
-                    e.live = e.live.saturating_sub(old.region_bytes());
-                }
-            } else {
-                self.free_region(r, old.region_bytes());
-            }
+            self.free_region(r, old.region_bytes());
+        }
+    }
+
+    /// Before an entry that only the index files know is moved, or compared with a deletion: brings it into the
+    /// overlay, so that what follows is counted against it.
+    pub fn promote_shard(&mut self, name: ShardName, known: Shard) {
+        if self.overlay.shard(&name).is_none() {
+            self.overlay.set_shard(name, Some(known));
+            self.overlay.resolve_shard(&name);
+        }
+    }
+
+    /// As [`Core::promote_shard`].
+    pub fn promote_register(&mut self, key: &RegisterKey, known: Register) {
+        if self.overlay.register(key).is_none() {
+            self.overlay.set_register(key.clone(), Some(known));
+            self.overlay.resolve_register(key);
         }
     }
 
@@ -126,7 +142,7 @@ impl Core {
         }
         self.confirmed.remove(&name);
         if let Some(Some(old)) = self.overlay.set_shard(name, None) {
-            self.shard_gone(&old, None);
+            self.shard_gone(&old);
         }
     }
 
@@ -141,27 +157,14 @@ impl Core {
             |k: &[u8]| RegisterKey::from_bytes(k).ok_or(ashlar_format::Error::Malformed("register key"));
         match entry {
             Entry::Accept(e) => {
-                let now = Register {
-                    ballot: e.ballot,
-                    digest: Record::digest(e.record),
-                    loc,
-                    record_len: e.record.len() as u32,
-                    flags: e.flags,
-                    oldest: e.oldest,
-                    summary: e.summary.into(),
-                };
-                self.apply_accept(key(e.key)?, now, false);
+                self.apply_accept(key(e.key)?, register_of(&e, loc), false);
             }
-            Entry::Stage(e) => {
-                let owner = key(e.owner)?;
-                let len = e.data.len() as u64;
-                let now = Shard { owner, ballot: e.ballot, len, loc, extent: None };
+            Entry::Stage(ref e) => {
+                let now = shard_of(&entry, loc).ok_or(ashlar_format::Error::Malformed("register key"))?;
                 self.apply_shard((e.write_id, e.index), now);
             }
-            Entry::Extent(e) => {
-                let region = Region { segment: e.segment, offset: e.offset, frame: e.frame };
-                let owner = key(e.owner)?;
-                let now = Shard { owner, ballot: e.ballot, len: e.len, loc, extent: Some(region) };
+            Entry::Extent(ref e) => {
+                let now = shard_of(&entry, loc).ok_or(ashlar_format::Error::Malformed("register key"))?;
                 self.apply_shard((e.write_id, e.index), now);
             }
             Entry::Hints(hints) => {
@@ -183,4 +186,38 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// What the index says about an accepted record at `loc`.
+pub(crate) fn register_of(e: &journal::AcceptEntry<'_>, loc: Loc) -> Register {
+    Register {
+        ballot: e.ballot,
+        digest: Record::digest(e.record),
+        loc,
+        record_len: e.record.len() as u32,
+        flags: e.flags,
+        oldest: e.oldest,
+        summary: e.summary.into(),
+    }
+}
+
+/// What the index says about a shard whose record is at `loc`; `None`: the entry is none of a shard.
+pub(crate) fn shard_of(entry: &Entry<'_>, loc: Loc) -> Option<Shard> {
+    Some(match entry {
+        Entry::Stage(e) => Shard {
+            owner: RegisterKey::from_bytes(e.owner)?,
+            ballot: e.ballot,
+            len: e.data.len() as u64,
+            loc,
+            extent: None,
+        },
+        Entry::Extent(e) => Shard {
+            owner: RegisterKey::from_bytes(e.owner)?,
+            ballot: e.ballot,
+            len: e.len,
+            loc,
+            extent: Some(Region { segment: e.segment, offset: e.offset, frame: e.frame }),
+        },
+        _ => return None,
+    })
 }

@@ -76,13 +76,15 @@ impl Core {
             }
             pass.before = Some(self.active);
         }
-        let worth = match urge {
-            Urge::Busy => 250,
-            Urge::Idle => 500,
-            Urge::ShortOfSpace => 800,
+        // What may have to move of a segment, and the share of garbage that is left alone: a quarter of what is in
+        // use when there is nothing else to do.
+        let (worth, leave) = match urge {
+            Urge::Busy => (250, 4),
+            Urge::Idle => (800, 5),
+            Urge::ShortOfSpace => (800, u64::MAX),
         };
         if let Some((permille, n)) = best {
-            if permille <= worth && (garbage * 4 > total || urge == Urge::ShortOfSpace) {
+            if permille <= worth && garbage.saturating_mul(leave) > total {
                 return Some(n);
             }
             // Purges and discards pile up behind old segments: move the oldest out of the way.
@@ -211,6 +213,7 @@ impl Shared {
     /// Journals operations and waits until they are durable.
     pub fn submit_and_wait(self: &Arc<Self>, ops: Vec<Op>) -> Result<()> {
         let tally = Tally::new(1);
+        let failed_before = self.core.lock().failed_moves;
         {
             let mut core = self.core.lock();
             for op in ops {
@@ -226,6 +229,10 @@ impl Shared {
             }
         } else {
             while self.commit() {}
+        }
+        // The barrier may be in a later batch than what it stands behind.
+        if self.core.lock().failed_moves != failed_before {
+            return Err(Error::Full);
         }
         match tally.outcome().ok {
             0 => Err(tally.error().unwrap_or(Error::Offline("closing"))),

@@ -3,7 +3,7 @@
 //! Invariants: the lock is never held over I/O; what it guards says only what is durable, except
 //! `pending` and `queue`, which say what is about to be.
 
-use crate::entry::{Loc, Region, ShardName};
+use crate::entry::{Region, ShardName};
 use crate::index::RunSet;
 use crate::journal::Writer;
 use crate::op::Op;
@@ -81,6 +81,10 @@ pub(crate) struct Extent {
     pub writers: u32,
     /// Takes no more regions.
     pub sealed: bool,
+    /// Its count is wrong: nothing is given back (see `account`).
+    pub suspect: bool,
+    /// There is no such file.
+    pub lost: bool,
 }
 
 /// An accept on its way to the medium.
@@ -133,6 +137,15 @@ pub(crate) struct Core {
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
     pub freed: Vec<Freed>,
+    /// Bytes of them, and how many may wait for the keeper's next round: beyond it the keeper is woken.
+    pub freed_bytes: u64,
+    pub freed_most: u64,
+    /// Bytes that the keeper has taken from it and not given back yet.
+    pub freed_waiting: u64,
+    /// Batches with operations of compaction, or deletions, that could not be written.
+    pub failed_moves: u64,
+    /// Counts of bytes in use that turned out wrong: see `account`.
+    pub miscounts: u64,
     /// Discards and purges whose entry must be looked up in the index files first.
     pub unresolved: Vec<(RegisterKey, Ballot)>,
     pub unresolved_discards: HashSet<ShardName>,
@@ -391,8 +404,21 @@ impl Shared {
     }
 
     /// Opens an extent segment.
+    ///
+    /// It is kept open only while the table knows the segment, which is asked under the lock under which a
+    /// segment leaves the table: `recycle` forgets the file after that, so that no number that is gone ever leads
+    /// to a file that holds other shards by now.
     pub fn extent_file(&self, number: u32) -> std::io::Result<Arc<DiskFile>> {
-        self.files.get(crate::files::Kind::Extent, number, &self.extent_folder)
+        use crate::files::{Kind, segment_name};
+        if let Some(f) = self.files.peek(Kind::Extent, number) {
+            return Ok(f);
+        }
+        let f = Arc::new(self.extent_folder.open(&segment_name(number), self.options.direct)?);
+        let core = self.core.lock();
+        if core.extents.contains_key(&number) {
+            self.files.put(Kind::Extent, number, f.clone());
+        }
+        Ok(f)
     }
 
     pub fn stats(&self) -> Stats {
@@ -401,18 +427,25 @@ impl Shared {
         let core = self.core.lock();
         let journal_bytes =
             core.journal.values().map(|s| s.bytes).sum::<u64>() + core.spare.as_ref().map_or(0, |s| s.bytes);
-        let extent_live = core.extents.values().map(|e| e.live).sum();
+        let extents = || core.extents.values().filter(|e| !e.lost);
+        let extent_live = extents().map(|e| e.live).sum();
         let index_bytes = core.runs.bytes();
-        let open: u64 =
-            core.extents.values().filter(|e| !e.sealed).map(|e| e.bytes - e.at.min(e.bytes)).sum();
+        let open: u64 = extents().filter(|e| !e.sealed).map(|e| e.bytes - e.at.min(e.bytes)).sum();
         Stats {
             capacity: core.capacity,
             free: core.free,
-            used: journal_bytes + extent_live + open + index_bytes,
+            used: journal_bytes
+                + extent_live
+                + open
+                + core.spare_bytes()
+                + core.freed_bytes
+                + core.freed_waiting
+                + index_bytes,
             journal_live: core.journal.values().map(|s| s.live).sum(),
             journal_bytes,
             extent_live,
-            extent_bytes: core.extents.values().map(|e| e.bytes).sum(),
+            extent_bytes: extents().map(|e| e.bytes).sum(),
+            miscounts: core.miscounts,
             index_bytes,
             overlay_bytes: (core.overlay.active.bytes + core.overlay.frozen.as_ref().map_or(0, |f| f.bytes))
                 as u64,
@@ -463,6 +496,11 @@ impl Core {
             pins: HashMap::new(),
             held: HashMap::new(),
             freed: Vec::new(),
+            freed_bytes: 0,
+            freed_most: u64::MAX,
+            freed_waiting: 0,
+            failed_moves: 0,
+            miscounts: 0,
             unresolved: Vec::new(),
             unresolved_discards: HashSet::new(),
             confirmed: HashMap::new(),
@@ -478,13 +516,6 @@ impl Core {
         }
     }
 
-    /// A record of `loc` is in use (or no more).
-    pub fn journal_live(&mut self, loc: Loc, add: bool) {
-        if let Some(s) = self.journal.get_mut(&loc.segment) {
-            s.live = if add { s.live + loc.bytes() } else { s.live.saturating_sub(loc.bytes()) };
-        }
-    }
-
     /// A purge or discard record was written to `segment`.
     pub fn journal_deletion(&mut self, segment: u32, bytes: u64, lo: u32, hi: u32) {
         if let Some(s) = self.journal.get_mut(&segment) {
@@ -494,16 +525,9 @@ impl Core {
         }
     }
 
-    /// A region is free: for the keeper to punch, or held until its readers are done.
-    pub fn free_region(&mut self, region: Region, bytes: u64) {
-        if let Some(e) = self.extents.get_mut(&region.segment) {
-            e.live = e.live.saturating_sub(bytes);
-        }
-        let id = (region.segment, region.offset);
-        if self.pins.contains_key(&id) {
-            self.held.insert(id, bytes);
-        } else {
-            self.freed.push(Freed { region, bytes });
-        }
+    /// A region that may be given back.
+    pub fn push_freed(&mut self, freed: Freed) {
+        self.freed_bytes += freed.bytes;
+        self.freed.push(freed);
     }
 }

@@ -255,9 +255,9 @@ impl Replaced {
         if now.is_none_or(|n| n.loc != old.loc) {
             self.records.push(old.loc);
         }
-        if let Some(r) = old.extent
-            && now.is_none_or(|n| n.extent != Some(r))
-        {
+        if let Some(r) = old.extent {
+            // A move within the same region is resolved before it is applied: see `account`.
+            assert!(now.is_none_or(|n| n.extent != Some(r)), "an entry that moved was not resolved");
             self.regions.push((r, old.region_bytes()));
         }
     }
@@ -274,7 +274,9 @@ impl Manifest {
         }
         for (r, bytes) in &replaced.regions {
             if let Ok(i) = self.extents.binary_search_by_key(&r.segment, |(n, _)| *n) {
-                self.extents[i].1.live = self.extents[i].1.live.saturating_sub(*bytes);
+                let e = &mut self.extents[i].1;
+                e.suspect |= e.live < *bytes;
+                e.live = e.live.saturating_sub(*bytes);
             }
         }
     }
@@ -293,6 +295,7 @@ impl Core {
             extents: self
                 .extents
                 .iter()
+                .filter(|(_, e)| !e.lost)
                 .map(|(n, e)| (*n, crate::core::Extent { writers: 0, ..*e }))
                 .collect(),
             next_extent: self.next_extent,

@@ -238,6 +238,16 @@ impl Drive {
         Ok(())
     }
 
+    /// Where the counts of bytes in use differ from what the index says; nothing else may be going on.
+    ///
+    /// # Errors
+    /// What reading the index ends with.
+    #[doc(hidden)]
+    pub fn audit(&self) -> Result<Vec<String>> {
+        let _one = self.shared.upkeep.lock();
+        self.shared.audit()
+    }
+
     /// Without threads: one round of the keeper.
     #[doc(hidden)]
     pub fn upkeep(&self) -> Result<()> {

@@ -58,7 +58,8 @@ impl Core {
         let Some(e) = self.extents.get_mut(&segment).filter(|e| !e.sealed) else { return };
         e.sealed = true;
         let region = Region { segment, offset: e.at, frame: 0 };
-        self.freed.push(Freed { region, bytes: e.bytes.saturating_sub(e.at) });
+        let bytes = e.bytes.saturating_sub(e.at);
+        self.push_freed(Freed { region, bytes });
     }
 }
 
@@ -195,7 +196,7 @@ impl Shared {
     fn release_region(&self, region: Region, bytes: u64) {
         let mut core = self.core.lock();
         core.extent_written(region.segment);
-        core.freed.push(Freed { region, bytes });
+        core.push_freed(Freed { region, bytes });
     }
 }
 

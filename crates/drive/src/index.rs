@@ -130,7 +130,7 @@ pub(crate) struct Manifest {
 }
 
 const MAGIC: &[u8; 8] = b"ASHINDEX";
-const FORMAT: u16 = 1;
+const FORMAT: u16 = 2;
 pub(crate) const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 /// More than a manifest of a million segments takes.
@@ -141,7 +141,7 @@ fn hash(key: &HashKey, bytes: &[u8]) -> [u8; 32] {
 }
 
 impl Manifest {
-    fn encode(&self, key: &HashKey) -> Vec<u8> {
+    pub(crate) fn encode(&self, key: &HashKey) -> Vec<u8> {
         let mut w = Writer::with_capacity(256 + self.journal.len() * 40 + self.extents.len() * 32);
         w.raw(MAGIC);
         w.u16(FORMAT);
@@ -173,11 +173,16 @@ impl Manifest {
             w.var(e.at);
             w.var(e.live);
             w.bool(e.sealed);
+            w.bool(e.suspect);
         });
-        let mut out = w.into_vec();
-        let sum = hash(key, &out);
-        out.extend_from_slice(&sum);
-        out
+        Manifest::seal(w.into_vec(), key)
+    }
+
+    /// Appends the hash.
+    pub(crate) fn seal(mut body: Vec<u8>, key: &HashKey) -> Vec<u8> {
+        let sum = hash(key, &body);
+        body.extend_from_slice(&sum);
+        body
     }
 
     pub(crate) fn decode(bytes: &[u8], key: &HashKey) -> Result<Manifest, ashlar_format::Error> {
@@ -203,8 +208,9 @@ impl Manifest {
         })?;
         let extents = r.list(|r| {
             let number = r.u32()?;
-            let (bytes, at, live, sealed) = (r.var()?, r.var()?, r.var()?, r.bool()?);
-            Ok((number, Extent { bytes, at, live, writers: 0, sealed }))
+            let (bytes, at, live) = (r.var()?, r.var()?, r.var()?);
+            let (sealed, suspect) = (r.bool()?, r.bool()?);
+            Ok((number, Extent { bytes, at, live, sealed, suspect, ..Extent::default() }))
         })?;
         r.end()?;
         Ok(Manifest { position, state, state_segment, next_run, runs, journal, extents, next_extent })

@@ -159,6 +159,7 @@ impl Shared {
                 let mut gone = Vec::new();
                 {
                     let mut core = self.core.lock();
+                    core.failed_moves += u64::from(batch.iter().any(Op::is_upkeep));
                     for op in batch.iter() {
                         if let Op::Accept { hash, .. } = op {
                             gone.extend(core.pending.remove(hash));

@@ -81,11 +81,12 @@ impl Shared {
         while self.journal_ended.outcome().ok == 0 {
             self.journal_ended.block(Duration::from_millis(100));
         }
-        if self.core.lock().checkpoint_on_close
-            && self.writable().is_ok()
-            && let Err(e) = self.drain()
-        {
-            tracing::warn!(drive = %self.label.drive, error = %e, "no checkpoint at close");
+        if self.core.lock().checkpoint_on_close && self.writable().is_ok() {
+            let _one = self.upkeep.lock();
+            // What waits to be given back is forgotten with the process.
+            if let Err(e) = self.drain().and_then(|()| self.settle_freed(true)) {
+                tracing::warn!(drive = %self.label.drive, error = %e, "no checkpoint at close");
+            }
         }
         self.set_closed();
         self.lock.lock().take();

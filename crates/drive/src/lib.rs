@@ -11,6 +11,7 @@
 //!
 //! Must never know: S3, objects, erasure codes, other drives.
 
+mod account;
 mod apply;
 mod compact;
 mod core;
@@ -21,6 +22,8 @@ mod error;
 mod extent;
 mod files;
 mod frames;
+#[doc(hidden)]
+pub mod fuzzed;
 mod index;
 mod journal;
 mod keeper;

@@ -115,6 +115,19 @@ impl Op {
         }
     }
 
+    /// Nobody waits for it by itself: who removes a segment has to know if it was not written.
+    pub fn is_upkeep(&self) -> bool {
+        matches!(
+            self,
+            Op::MoveRegister { .. }
+                | Op::MoveShard { .. }
+                | Op::MoveDeletion { .. }
+                | Op::Forget { .. }
+                | Op::Purge { .. }
+                | Op::Discard { .. }
+        )
+    }
+
     /// Bytes it holds in memory while it waits.
     pub fn weight(&self) -> usize {
         self.size() + 128

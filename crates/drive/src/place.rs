@@ -74,7 +74,7 @@ pub(crate) fn place(
             (push(out, kind::HINTS, &[&head.into_vec()]), none)
         }
         Op::Purge { key, ballot, oldest, newest } => {
-            journal::purge(&mut head, key.as_bytes(), *ballot, *oldest, *newest);
+            journal::purge(&mut head, key.as_bytes(), *ballot, *oldest, (*newest).min(segment));
             (push(out, kind::PURGE, &[&head.into_vec()]), none)
         }
         Op::Discard { name: (id, index), target } => {

@@ -3,7 +3,8 @@
 //! Invariants: nothing is ever formatted that is not blank (PROTOCOL.md 1); the label is the last
 //! thing a format writes, so a folder with a label is a whole drive; a drive is open at most once.
 
-use crate::core::{EXTENTS, INDEX, JOURNAL, Shared};
+use crate::core::{EXTENTS, Freed, INDEX, JOURNAL, Shared};
+use crate::entry::Region;
 use crate::files::{segment_name, segment_number};
 use crate::index::{MANIFEST, Manifest, RunSet};
 use crate::journal::Writer;
@@ -170,6 +171,14 @@ pub(crate) fn open_shared(root: &Folder, options: &Options, threads: bool) -> Re
     }
     if space.read_only {
         shared.set_read_only();
+    } else {
+        // Made by an older release, which left it to the umask.
+        for name in [JOURNAL, EXTENTS, INDEX] {
+            match root.sub(name).narrow() {
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                r => r.map_err(io)?,
+            }
+        }
     }
     let bytes = root.read(LABEL, Label::LEN as u64).map_err(io)?;
     if !Label::is_whole(&bytes) {
@@ -193,20 +202,30 @@ fn lock(root: &Folder) -> Result<ashlar_machine::Lock> {
 }
 
 impl Shared {
+    /// Recovery. The index is a cache: if a part of it turns out damaged on the way, everything begins again
+    /// without it.
     fn recover(self: &Arc<Self>) -> Result<()> {
-        let sealed = match self.load_index() {
-            Ok(()) => false,
-            Err(e) => {
-                let blank = self.index_folder.list().is_ok_and(|l| l.is_empty());
-                if !blank || self.core.lock().applied.segment != 0 {
-                    tracing::warn!(drive = %self.label.drive, error = %e, "index is rebuilt");
-                }
-                self.forget_index()?;
-                self.counters.index_rebuilt.store(1, Ordering::Relaxed);
-                true
+        match self.recover_with(self.load_index()) {
+            Err(e) if self.counters.index_broken.swap(false, Ordering::SeqCst) => {
+                self.counters.journal_damage.store(0, Ordering::Relaxed);
+                self.counters.damage.lock().clear();
+                self.core.lock().spare = None;
+                self.recover_with(Err(e))
             }
-        };
-        self.list_extents(sealed)?;
+            r => r,
+        }
+    }
+
+    fn recover_with(self: &Arc<Self>, index: Result<()>) -> Result<()> {
+        if let Err(e) = &index {
+            let blank = self.index_folder.list().is_ok_and(|l| l.is_empty());
+            if !blank || self.core.lock().applied.segment != 0 {
+                tracing::warn!(drive = %self.label.drive, error = %e, "index is rebuilt");
+            }
+            self.forget_index()?;
+            self.counters.index_rebuilt.store(1, Ordering::Relaxed);
+        }
+        self.list_extents(index.is_err())?;
         let found = self.replay_journal()?;
         self.drop_unused_extents()?;
         if self.writable().is_err() {
@@ -234,6 +253,9 @@ impl Shared {
     /// Loads manifest and runs.
     fn load_index(&self) -> Result<()> {
         let m = Manifest::load(&self.index_folder, &self.key)?;
+        if m.extents.iter().any(|(_, e)| e.suspect) {
+            return Err(Error::Corrupt("bytes in use were miscounted".into()));
+        }
         let mut runs = Vec::with_capacity(m.runs.len());
         for (id, bytes) in &m.runs {
             let r = Run::open(&self.index_folder, *id, *bytes, &self.key, &self.counters)?;
@@ -287,8 +309,9 @@ impl Shared {
         core.state = DriveState::default();
         core.state_segment = 0;
         core.journal.clear();
+        core.extents.retain(|_, e| !e.lost);
         for e in core.extents.values_mut() {
-            e.live = 0;
+            (e.live, e.suspect) = (0, false);
         }
         drop(core);
         let mut k = self.keeper.lock();
@@ -314,6 +337,11 @@ impl Shared {
             e.sealed |= sealed;
             core.next_extent = core.next_extent.max(n + 1);
         }
+        for (n, e) in &mut core.extents {
+            if !names.contains(&segment_name(*n)) {
+                (e.lost, e.sealed) = (true, true);
+            }
+        }
         Ok(())
     }
 
@@ -329,7 +357,7 @@ impl Shared {
                 }
                 keep
             });
-            let last = core.extents.keys().next_back().copied().unwrap_or(0);
+            let last = core.extents.iter().rfind(|(_, e)| !e.lost).map_or(0, |(n, _)| *n);
             let open: Vec<u32> = core.extents.keys().copied().filter(|n| *n != last).collect();
             for n in open {
                 core.seal_extent(n);
@@ -370,6 +398,11 @@ impl Shared {
         let mut core = self.core.lock();
         core.rebuilding = false;
         core.generation += 1;
+        // What was freed and not given back yet was counted anew: segments that are empty are looked at again.
+        let empty = core.extents.iter().filter(|(_, e)| e.sealed && e.live == 0).map(|(n, _)| *n);
+        let nothing = |segment| Freed { region: Region { segment, offset: 0, frame: 0 }, bytes: 0 };
+        let again: Vec<Freed> = empty.map(nothing).collect();
+        core.freed.extend(again);
         Ok(())
     }
 }

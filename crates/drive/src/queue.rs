@@ -10,6 +10,7 @@ use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
 use crate::op::{Op, StateChange};
 use crate::types::Accept;
 use crate::{Completion, Error, Result};
+use std::collections::HashSet;
 
 impl Core {
     /// Moves what waits into `ops`, compaction's moves first and only those still current.
@@ -18,6 +19,7 @@ impl Core {
         // Lazy operations first: a discard must not hit a shard that was staged after it.
         std::mem::swap(ops, &mut self.lazy);
         ops.append(&mut self.queue);
+        self.aim(ops);
         let moving = |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. });
         if ops.iter().any(moving) {
             ops.retain(|op| match op {
@@ -32,6 +34,40 @@ impl Core {
                 _ => true,
             });
             ops.sort_by_key(|op| !moving(op));
+        }
+    }
+
+    /// A deletion says in which segments the records are that it deletes, and is kept as long as one of those
+    /// exists: else a journal that is replayed from its beginning would bring the record back. Compaction may
+    /// have moved the record since the deletion was asked for, or may be about to in the same batch.
+    fn aim(&self, ops: &mut Vec<Op>) {
+        let mut moving = HashSet::new();
+        for op in ops.iter() {
+            if let Op::MoveRegister { key, .. } = op {
+                moving.insert(key.clone());
+            }
+        }
+        let mut dropped = HashSet::new();
+        for op in ops.iter_mut() {
+            match op {
+                Op::Discard { name, target } => {
+                    if let Some(Some(now)) = self.overlay.shard(name) {
+                        *target = now.loc.segment;
+                    }
+                    dropped.insert(*name);
+                }
+                // Moves go before it, to the segment it is in itself at most.
+                Op::Purge { key, newest, .. } if moving.contains(key) => *newest = u32::MAX,
+                Op::Purge { key, newest, .. } => {
+                    if let Some(Some(now)) = self.overlay.register(key) {
+                        *newest = now.loc.segment.max(*newest);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !dropped.is_empty() {
+            ops.retain(|op| !matches!(op, Op::MoveShard { name, .. } if dropped.contains(name)));
         }
     }
 

@@ -9,6 +9,28 @@
 //! segment leaves the table under the lock under which readers pin, so none is taken from a reader;
 //! spares are bounded by [`Shared::most_spares`] and by age.
 //!
+//! **A late drop cannot hit a segment that was used again.** Whatever is decided about a shard or a region may be
+//! carried out arbitrarily late: a discard waits for the journal and for a look into the index files, a region
+//! waits for its readers, for the keeper and for the rest of its segment. It is harmless at any time, because
+//!
+//! 1. a shard is dropped by its name (write id, index), never by its place. What is dropped is the entry that the
+//!    index has when the drop is applied, under the lock and in journal order; a drop means shards staged
+//!    before it (`queue`), so one that was staged again under the same name after it stays.
+//! 2. A region is freed exactly once: by the change that takes its name out of the index (`account`). It is
+//!    freed as (segment number, offset). Offsets only grow while a number lives, and a segment that is used again
+//!    lives under a new number, which no manifest, no journal record and no entry in memory has ever named
+//!    ([`Core::new_extent_number`]; after a restart it is above every number that a file, the manifest
+//!    or a replayed record has). So no later shard ever has the same (number, offset).
+//! 3. A number that left the table never comes back, and leads to no file: the table is asked, under its lock,
+//!    before a region is punched out ([`Verdict::Forget`]) and before a file is kept open under a number
+//!    ([`Shared::extent_file`]). Only the keeper takes numbers out of the table and punches, one after the other.
+//! 4. A segment leaves the table only when it is sealed, no shard in it is being written, none is pinned by a
+//!    reader and its count, which is exact, is 0. A count found wrong makes the segment suspect, and a suspect
+//!    segment never leaves the table while the process runs.
+//!
+//! `tests/all/late.rs` holds that against random operations, drops that are held back across reuse, crashes and
+//! lost index files.
+//!
 //! Must never know: what shards hold.
 
 use crate::Result;
@@ -21,6 +43,8 @@ use std::time::{Duration, Instant};
 
 /// A freed region waits this long for the rest of its segment before it is punched out.
 const PUNCH_AFTER: Duration = Duration::from_secs(5);
+/// The smallest usual segment: drives with little data have small ones, so that they take little space.
+const SMALLEST: u64 = 8 << 20;
 /// A spare segment but the newest is removed when nobody took it for this long.
 const SPARE_FOR: Duration = Duration::from_secs(60);
 
@@ -41,6 +65,8 @@ pub(crate) struct Waiting {
 enum Verdict {
     Keep,
     Punch,
+    /// The segment is gone, or its count is wrong: nothing is given back.
+    Forget,
     /// Nothing is in it; its length.
     Empty(u64),
 }
@@ -51,13 +77,17 @@ impl Core {
         self.spare_extents.iter().map(|s| s.bytes).sum()
     }
 
+    fn extent_live(&self) -> u64 {
+        self.extents.values().filter(|e| !e.lost).map(|e| e.live).sum()
+    }
+
     fn new_extent_number(&mut self) -> u32 {
         self.next_extent = self.next_extent.max(1) + 1;
         self.next_extent - 1
     }
 
     fn judge(&mut self, n: u32, due: bool) -> Verdict {
-        let Some(e) = self.extents.get(&n) else { return Verdict::Punch };
+        let Some(e) = self.extents.get(&n).filter(|e| !e.lost && !e.suspect) else { return Verdict::Forget };
         let unused = e.sealed && e.live == 0 && e.writers == 0;
         if unused && !self.pins.keys().chain(self.held.keys()).any(|(s, _)| *s == n) {
             let bytes = e.bytes;
@@ -96,7 +126,7 @@ impl Shared {
             let mut core = self.core.lock();
             let room = core.free.saturating_sub(self.options.reserve_bytes);
             // Near the end of the drive smaller segments, so that the last bytes can be used.
-            let bytes = self.options.segment_bytes.min((room / 4).next_multiple_of(1 << 20));
+            let bytes = self.usual_bytes(&core).min((room / 4).next_multiple_of(1 << 20));
             (core.new_extent_number(), bytes.max(need))
         };
         let made = (|| {
@@ -148,9 +178,18 @@ impl Shared {
         core.free < self.options.reserve_bytes.saturating_mul(4).saturating_add(self.options.segment_bytes)
     }
 
-    /// Bytes of empty segments worth keeping: a sixteenth of the drive, an eighth of what is free.
+    /// The length of the next segment: a sixteenth of the bytes in use, so that a few segments that are half
+    /// empty or prepared are little beside them.
+    fn usual_bytes(&self, core: &Core) -> u64 {
+        let most = self.options.segment_bytes;
+        (core.extent_live() / 16).checked_next_power_of_two().unwrap_or(most).clamp(SMALLEST.min(most), most)
+    }
+
+    /// Bytes of empty segments worth keeping: a sixteenth of the drive, an eighth of what is free, an eighth of what
+    /// is in use.
     fn most_spares(&self, core: &Core) -> u64 {
-        if self.short(core) { 0 } else { (core.capacity / 16).min(core.free / 8) }
+        let enough = (core.extent_live() / 8).max(2 * self.usual_bytes(core));
+        if self.short(core) { 0 } else { (core.capacity / 16).min(core.free / 8).min(enough) }
     }
 
     /// The keeper: sorts freed regions. Segments that are empty are kept or removed, regions of
@@ -164,7 +203,11 @@ impl Shared {
                 let new = || Waiting { since: now, regions: Vec::new() };
                 waiting.entry(f.region.segment).or_insert_with(new).regions.push(f);
             }
-            self.short(&core)
+            core.freed_bytes = 0;
+            // More garbage than this does not wait: it is a quarter of what is in use.
+            core.freed_most = (core.extent_live() / 4).max(2 * self.usual_bytes(&core));
+            let garbage: u64 = waiting.values().flat_map(|w| &w.regions).map(|f| f.bytes).sum();
+            self.short(&core) || garbage > core.freed_most
         };
         let mut first_error = Ok(());
         let mut left = BTreeMap::new();
@@ -176,11 +219,14 @@ impl Shared {
                     left.insert(n, w);
                     Ok(())
                 }
+                Verdict::Forget => Ok(()),
                 Verdict::Punch => self.punch(n, &w.regions),
                 Verdict::Empty(bytes) => self.emptied(n, bytes, !all),
             };
             first_error = first_error.and(done);
         }
+        let bytes = |w: &Waiting| w.regions.iter().map(|f| f.bytes).sum::<u64>();
+        self.core.lock().freed_waiting = left.values().map(bytes).sum();
         self.keeper.lock().freed = left;
         first_error
     }
@@ -216,7 +262,8 @@ impl Shared {
     /// The number under which a segment of `bytes` may be used again.
     fn may_recycle(&self, bytes: u64) -> Option<u32> {
         let mut core = self.core.lock();
-        let usual = bytes == self.options.segment_bytes;
+        // Those of a drive that held less are too small in the long run.
+        let usual = (self.usual_bytes(&core) / 4..=self.options.segment_bytes).contains(&bytes);
         let room = core.spare_bytes() + bytes <= self.most_spares(&core);
         (usual && room).then(|| core.new_extent_number())
     }
@@ -254,5 +301,67 @@ impl Shared {
                 .map_err(|e| self.failed("removing an extent segment", &e))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Drive, Label, Options, Role, Tally};
+    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+    use ashlar_machine::{BufferPool, Folder, SimDisk};
+    use bytes::Bytes;
+
+    fn put(d: &Drive, id: u8) {
+        let owner = RegisterKey::new(0, Space::Object, BucketId([1; 16]), b"k");
+        let ballot = Ballot { epoch: 0, counter: 1, node: 1, nonce: 7 };
+        let mut w = d.begin_shard(&owner, WriteId([id; 16]), 0, ballot, 8192, 8192).unwrap();
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let wrote = std::pin::pin!(w.write(Bytes::from(vec![id; 8192]))).poll(&mut cx);
+        assert!(matches!(wrote, std::task::Poll::Ready(Ok(()))));
+        let t = Tally::new(1);
+        w.finish(t.completion(0));
+        d.pump();
+        assert_eq!(t.outcome().ok, 1, "{:?}", t.error());
+    }
+
+    fn region(d: &Drive, id: u8) -> crate::entry::Region {
+        d.shared.shard_now((WriteId([id; 16]), 0), crate::run::Mode::Wait).unwrap().unwrap().extent.unwrap()
+    }
+
+    /// A reader that lost a race may have kept the file open under its old number, and a writer may give its
+    /// region back after the keeper looked at the list of those: neither leads to the shards that came later.
+    #[test]
+    fn a_late_free_of_a_number_that_is_gone_frees_nothing() {
+        let disk = SimDisk::new(256 << 20);
+        let folder = Folder::simulated(&disk, None);
+        let (deployment, drive) = (DeploymentId([7; 16]), DriveId([1; 16]));
+        crate::format_folder(&folder, &Label { deployment, drive, created_ms: 0 }, Role::Voter, 64 << 10)
+            .unwrap();
+        let mut o = Options::new(BufferPool::new(64 << 20));
+        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (32 << 10, 64 << 10, 1 << 20);
+        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        // Two to a segment; the third seals the first one.
+        (1..=3).for_each(|id| put(&d, id));
+        let old = region(&d, 1);
+        let kept_open = d.shared.extent_file(old.segment).unwrap();
+        d.discard(&[1, 2].map(|id| (WriteId([id; 16]), 0)));
+        d.pump();
+        let wait =
+            std::pin::pin!(d.flush()).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        assert!(wait.is_ready());
+        d.upkeep().unwrap();
+        assert_eq!(d.stats().recycled, 1);
+        d.shared.files.put(Kind::Extent, old.segment, kept_open);
+        (4..=6).for_each(|id| put(&d, id));
+        let new = [5, 6].map(|id| region(&d, id)).into_iter().find(|r| r.offset == old.offset);
+        assert!(new.is_some_and(|r| r.segment != old.segment), "the place was not used again");
+        d.shared.core.lock().freed.push(Freed { region: old, bytes: 16384 });
+        d.shared.settle_freed(true).unwrap();
+        for id in 3..=6 {
+            let verified = std::pin::pin!(d.verify_shard(WriteId([id; 16]), 0))
+                .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            assert!(matches!(verified, std::task::Poll::Ready(Ok(()))), "shard {id}: {verified:?}");
+        }
     }
 }

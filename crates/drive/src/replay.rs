@@ -16,7 +16,7 @@ use crate::window::{WINDOW, Window};
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
 use ashlar_format::journal::{
-    self, BATCH_HEADER, Batch, Body, Entry, Found, PAGE, RECORD_HEADER, SECTOR, SegmentHeader,
+    self, BATCH_HEADER, Batch, Body, Entry, ExtentEntry, Found, PAGE, RECORD_HEADER, SECTOR, SegmentHeader,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -267,8 +267,9 @@ impl Replay<'_> {
         Ok(seal.map_or(Step::Next, Step::Sealed))
     }
 
-    /// Deletions compare themselves with what they delete: brings that from the index files into
-    /// the overlay. (A copy made by compaction may come long after the entry was made anew.)
+    /// Deletions compare themselves with what they delete, and a shard in an extent with its entry before, which
+    /// has the same region if compaction moved its record: brings those from the index files into the overlay.
+    /// (A copy made by compaction may come long after the entry was made anew.)
     fn promote(&self, kind: u8, payload: &[u8]) -> Result<()> {
         let runs = self.shared.core.lock().runs.clone();
         match Entry::decode(kind, payload) {
@@ -276,19 +277,16 @@ impl Replay<'_> {
                 let Some(key) = RegisterKey::from_bytes(key) else { return Ok(()) };
                 let known = self.shared.core.lock().overlay.register(&key).is_some();
                 if !known && let Some(r) = runs.register(key.as_bytes(), Mode::Wait).map_err(must)? {
-                    let mut core = self.shared.core.lock();
-                    core.overlay.set_register(key.clone(), Some(r));
-                    core.overlay.resolve_register(&key);
+                    self.shared.core.lock().promote_register(&key, r);
                 }
             }
             Err(e @ ashlar_format::Error::Version { .. }) => return Err(newer(&e)),
-            Ok(Entry::Discard { write_id, index, .. }) => {
+            Ok(Entry::Discard { write_id, index, .. })
+            | Ok(Entry::Extent(ExtentEntry { write_id, index, .. })) => {
                 let name = (write_id, index);
                 let known = self.shared.core.lock().overlay.shard(&name).is_some();
                 if !known && let Some(s) = runs.shard(name, Mode::Wait).map_err(must)? {
-                    let mut core = self.shared.core.lock();
-                    core.overlay.set_shard(name, Some(s));
-                    core.overlay.resolve_shard(&name);
+                    self.shared.core.lock().promote_shard(name, s);
                 }
             }
             _ => {}

@@ -420,32 +420,41 @@ impl RunWriter {
     pub fn finish(mut self) -> Result<u64> {
         self.end_block()?;
         self.spill()?;
-        let index_at = self.written;
-        self.out = std::mem::take(&mut self.index).into_vec();
-        let index_sum = hash(&self.key, self.id, index_at, &self.out);
-        let filter_at = index_at + self.out.len() as u64;
+        let index = std::mem::take(&mut self.index).into_vec();
         let filter = std::mem::take(&mut self.filter);
-        let bytes = filter.len() as u64;
-        let filter_sum = hash(&self.key, self.id, filter_at, &filter);
-        self.out.extend_from_slice(&filter);
-        let footer_at = filter_at + bytes;
-        let mut w = Writer::with_capacity(FOOTER);
-        w.raw(MAGIC);
-        w.u32(self.id);
-        w.u64(self.entries);
-        w.u64(index_at);
-        w.u64(filter_at);
-        w.raw(&index_sum);
-        w.raw(&filter_sum);
-        let mut footer = w.into_vec();
-        footer.resize(FOOTER - 16, 0);
-        let sum = hash(&self.key, self.id, footer_at, &footer);
-        footer.extend_from_slice(&sum);
-        self.out.extend_from_slice(&footer);
+        self.out = tail(self.id, &self.key, self.written, self.entries, &index, &filter);
         self.spill()?;
         self.file.sync_all().map_err(|e| Error::io(file_name(self.id), &e))?;
         Ok(self.written)
     }
+}
+
+/// What stands behind the blocks, which end at `index_at`: block index, filter and footer.
+fn tail(id: u32, key: &HashKey, index_at: u64, entries: u64, index: &[u8], filter: &[u8]) -> Vec<u8> {
+    let filter_at = index_at + index.len() as u64;
+    let footer_at = filter_at + filter.len() as u64;
+    let mut w = Writer::with_capacity(FOOTER);
+    w.raw(MAGIC);
+    w.u32(id);
+    w.u64(entries);
+    w.u64(index_at);
+    w.u64(filter_at);
+    w.raw(&hash(key, id, index_at, index));
+    w.raw(&hash(key, id, filter_at, filter));
+    let mut footer = w.into_vec();
+    footer.resize(FOOTER - 16, 0);
+    let sum = hash(key, id, footer_at, &footer);
+    footer.extend_from_slice(&sum);
+    [index, filter, &footer].concat()
+}
+
+/// A run of one block, whatever its parts hold, with sound hashes: for the fuzzer.
+pub(crate) fn sealed_run(id: u32, key: &HashKey, block: &[u8], index: &[u8], filter: &[u8]) -> Vec<u8> {
+    let mut out = block.to_vec();
+    out.extend_from_slice(&hash(key, id, 0, block));
+    let tail = tail(id, key, out.len() as u64, 1, index, filter);
+    out.extend_from_slice(&tail);
+    out
 }
 
 /// A short key that is above `below` and at or below `key`.

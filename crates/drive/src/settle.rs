@@ -6,6 +6,7 @@
 //! Must never know: how the batch reached the device.
 
 use crate::Completion;
+use crate::apply::{register_of, shard_of};
 use crate::core::{Core, Shared};
 use crate::entry::{Loc, Register, Shard};
 use crate::journal::Writer;
@@ -13,7 +14,6 @@ use crate::op::{FRESH, Op};
 use crate::place::accept_flags;
 use ashlar_format::journal::{self, DriveState, kind};
 use ashlar_format::{Ballot, Record, RegisterKey};
-use bytes::Bytes;
 use std::sync::Arc;
 
 type Waiters = Vec<tokio::sync::oneshot::Sender<()>>;
@@ -35,7 +35,8 @@ impl Shared {
             let half = u64::from(w.position.at) * 2 > w.bytes;
             let full =
                 core.overlay.active.bytes > self.options.cache_bytes / 2 && core.overlay.frozen.is_none();
-            if (half && core.spare.is_none()) || full {
+            let garbage = core.freed_bytes > core.freed_most;
+            if (half && core.spare.is_none()) || full || garbage {
                 self.kick_keeper(&mut core);
             }
         }
@@ -121,30 +122,33 @@ impl Core {
             Op::Hint { key, ballot } => self.apply_hint(key, *ballot),
             Op::Purge { key, ballot, oldest, newest } => {
                 let hash = promise_key(key);
-                self.apply_purge(key.clone(), Some(hash), *ballot, *oldest, *newest, loc);
+                let newest = (*newest).min(loc.segment);
+                self.apply_purge(key.clone(), Some(hash), *ballot, *oldest, newest, loc);
             }
             Op::Discard { name, target } => self.apply_discard(*name, *target, (0, 0), loc),
-            Op::MoveRegister { key, payload, .. } => self.apply_move_register(key, payload, loc),
-            Op::MoveShard { name, kind, payload, .. } => {
-                let Ok(entry) = journal::Entry::decode(*kind, payload) else { return };
-                let before = self.overlay.shard(name).is_some();
-                if self.replay(loc, entry).is_ok() && !before {
-                    // What it replaced lies in the victim, which is about to go.
-                    self.overlay.resolve_shard(name);
+            Op::MoveRegister { key, from, payload } => {
+                let Ok(entry) = journal::Entry::decode(kind::ACCEPT, payload) else { return };
+                if self.overlay.register(key).is_none()
+                    && let journal::Entry::Accept(e) = &entry
+                {
+                    self.promote_register(key, register_of(e, *from));
                 }
+                let _ = self.replay(loc, entry);
+            }
+            Op::MoveShard { name, from, kind, payload } => {
+                let Ok(entry) = journal::Entry::decode(*kind, payload) else { return };
+                // Still what the index files say, or it would have been left out of the batch.
+                if self.overlay.shard(name).is_none()
+                    && let Some(known) = shard_of(&entry, *from)
+                {
+                    self.promote_shard(*name, known);
+                }
+                let _ = self.replay(loc, entry);
             }
             Op::MoveDeletion { need, .. } => {
                 self.journal_deletion(loc.segment, loc.bytes(), need.0, need.1);
             }
             Op::State { .. } | Op::Forget { .. } | Op::Barrier { .. } => {}
-        }
-    }
-
-    fn apply_move_register(&mut self, key: &RegisterKey, payload: &Bytes, loc: Loc) {
-        let Ok(entry) = journal::Entry::decode(kind::ACCEPT, payload) else { return };
-        let before = self.overlay.register(key).is_some();
-        if self.replay(loc, entry).is_ok() && !before {
-            self.overlay.resolve_register(key);
         }
     }
 

@@ -224,7 +224,8 @@ pub struct Stats {
     pub capacity: u64,
     /// Bytes free for this program.
     pub free: u64,
-    /// Bytes this drive's files hold (journal, live extents, index).
+    /// Bytes this drive's files take on its file system: the journal, extents with what is in use, prepared or not
+    /// given back yet, the index.
     pub used: u64,
     /// Live bytes in the journal.
     pub journal_live: u64,
@@ -234,6 +235,8 @@ pub struct Stats {
     pub extent_live: u64,
     /// Bytes of all extent segments not yet freed.
     pub extent_bytes: u64,
+    /// How often a count of bytes in use turned out wrong: always 0, unless there is a defect.
+    pub miscounts: u64,
     /// Bytes of the index files.
     pub index_bytes: u64,
     /// Index changes held in memory, bytes.

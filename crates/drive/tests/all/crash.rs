@@ -221,6 +221,7 @@ fn read_now(d: &Drive, k: u64) -> Option<Vec<u8>> {
 }
 
 fn compare(h: &History, d: &Drive, at: usize, what: &str) {
+    assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0), "{what}");
     for (k, past) in &h.registers {
         let r = d.read_now(&key(*k), true, u32::MAX).unwrap().unwrap_or_else(|e| panic!("{what}: {k}: {e}"));
         let value = r.accepted.as_ref().map(|s| s.ballot.counter);

@@ -8,4 +8,6 @@ mod damage;
 mod decoders;
 mod faults;
 mod golden;
+mod kinds;
+mod late;
 mod space;

@@ -250,3 +250,53 @@ fn a_look_overtaken_by_a_drop_finds_nothing() {
     assert_eq!(d.stats().read_errors, 0);
     block(d.close());
 }
+
+/// FINDINGS D10: shards are replaced over and over. The files of the drive take less than three times what is in use
+/// meanwhile, and soon after little more than that.
+#[test]
+fn overwriting_takes_little_more_space_than_the_data() {
+    const SHARDS: u64 = 48;
+    const BYTES: u64 = 2 << 20;
+    let dir = tempfile::Builder::new().prefix("ashlar-churn").tempdir_in("/tmp").unwrap();
+    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    let mut o = Options::new(ashlar_machine::BufferPool::new(64 << 20));
+    (o.reserve_bytes, o.tick) = (1 << 20, Duration::from_millis(100));
+    let d = Drive::open(dir.path(), &o).unwrap();
+    let mut rng = Rng(3);
+    let frame = block(o.pool.get(1 << 20)).freeze();
+    let mut now: Vec<u64> = Vec::new();
+    let mut peak = 0;
+    for id in 0..SHARDS * 8 {
+        block(async {
+            let mut w = d.begin_shard(&key(id), write_id(id), 3, ballot(1), BYTES, 1 << 20).unwrap();
+            for _ in 0..2 {
+                w.write(frame.clone()).await.unwrap();
+            }
+            let t = Tally::new(1);
+            w.finish(t.completion(0));
+            assert_eq!(t.wait(1).await.ok, 1, "{:?}", t.error());
+        });
+        if id < SHARDS {
+            now.push(id);
+        } else {
+            let n = rng.below(SHARDS) as usize;
+            let old = std::mem::replace(&mut now[n], id);
+            d.discard(&[(write_id(old), 3)]);
+            peak = peak.max(used(dir.path()));
+        }
+    }
+    let live = SHARDS * BYTES;
+    assert!(peak < 3 * live, "{peak} bytes for {live} while overwriting: {:?}", d.stats());
+    let began = Instant::now();
+    while used(dir.path()) > live * 13 / 10 {
+        let s = d.stats();
+        assert!(began.elapsed() < Duration::from_secs(120), "{} bytes for {live}: {s:?}", used(dir.path()));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0));
+    let all: Vec<u64> = now.clone();
+    for id in all {
+        block(d.verify_shard(write_id(id), 3)).unwrap();
+    }
+    block(d.close());
+}
