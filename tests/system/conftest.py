@@ -48,7 +48,9 @@ class Server:
         self.start()
 
     def start(self):
-        env = dict(os.environ, ASHLAR_ROOT_USER=ACCESS, ASHLAR_ROOT_PASSWORD=SECRET, **self.env)
+        # Targets, providers and directories of the tests are on this machine.
+        env = {"ASHLAR_OUTBOUND_ALLOW": "loopback", **os.environ, "ASHLAR_ROOT_USER": ACCESS,
+               "ASHLAR_ROOT_PASSWORD": SECRET, **self.env}
         self.process = subprocess.Popen(
             [
                 os.environ["ASHLAR_BIN"], "server", self.drives,

@@ -429,6 +429,9 @@ def test_only_who_may_everything_configures(own, ashlar):
     ashlar("admin", "idp", "openid", "ls", "theirs")
     text = ashlar("admin", "idp", "openid", "update", "theirs", "roles", "role_policy=consoleAdmin", check=False)
     assert "only root" in text
+    text = ashlar("admin", "idp", "openid", "rm", "theirs", "roles", check=False)
+    assert "only root" in text
+    assert "roles" in json.dumps(ashlar("admin", "idp", "openid", "ls", "it"))
 
 
 def write_policy(action):

@@ -74,9 +74,16 @@ fn what_is_refused_is_named() {
         ("MINIO_ROOT_PASSWORD".into(), "minioadmin".into()),
     ];
     weak.args[3] = "0.0.0.0:0".into();
-    assert!(weak.refused().contains("known to everybody"));
+    assert!(weak.refused().contains("everybody tries first"));
     weak.args[3] = "127.0.0.1:0".into();
     weak.run();
+    // Others could reach it, without TLS: said before anything else happens.
+    let plain = |address: &str| {
+        let mut start = Start::new(root.path(), "d{1...4}").arg("--code").arg("3+1");
+        start.args[3] = address.into();
+        start.refused().contains("TLS is off")
+    };
+    assert!(plain("0.0.0.0:0") && !plain("127.0.0.1:0"));
     let mut half = Start::new(root.path(), "d{1...4}");
     half.env.pop();
     assert!(half.refused().contains("together"));

@@ -24,6 +24,8 @@ pub mod event;
 pub mod hub;
 pub mod name;
 pub mod rules;
+#[cfg(feature = "script")]
+pub mod script;
 pub mod settings;
 pub mod shelf;
 pub mod source;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use ashlar_outbound::{Rules, tls::Identity};
+use ashlar_outbound::tls::{self, Identity};
+use ashlar_outbound::{Class, Rules, is_allowed};
 use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +102,8 @@ impl Settings<'_> {
 
     fn file(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let path = self.get(name);
-        path.map(|p| std::fs::read(p).map_err(|e| format!("{name}: {e}"))).transpose()
+        let read = |p: &str| tls::read_file(p.as_ref()).map_err(|e| format!("{name}: {e}"));
+        path.map(read).transpose()
     }
 
     /// The client's certificate, under any of the names that subsystems have for it.
@@ -136,14 +138,14 @@ impl Settings<'_> {
         wire::config(&self.trusted()?, self.on("tls_skip_verify"), identity.as_ref()).map(Some)
     }
 
-    /// What HTTP requests may do. Only who may change this server's settings names targets, so this
-    /// machine may be asked too.
+    /// What HTTP requests may do.
     ///
     /// # Errors
     /// Certificates cannot be read.
     pub(crate) fn rules(&self) -> Result<Rules, String> {
         Ok(Rules {
-            allow_loopback: true,
+            allow_loopback: is_allowed(Class::Loopback),
+            allow_link_local: is_allowed(Class::LinkLocal),
             authorities: self.trusted()?,
             identity: self.identity()?,
             timeout: TIMEOUT,

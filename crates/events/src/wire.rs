@@ -1,13 +1,12 @@
 //! Connections to targets: TCP, or TLS over it.
 //!
-//! Invariants: what a name resolves to is classified before it is connected to, and link-local and metadata
-//! addresses are refused, because that is where clouds hand out credentials; loopback and private addresses
-//! are allowed, because only who may change this server's settings names targets.
+//! Invariants: what a name resolves to is classified before it is connected to; loopback, link-local and
+//! metadata addresses are refused unless the operator allows them, as everywhere (`ashlar_outbound::allow`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_outbound::{Class, classify, tls};
+use ashlar_outbound::{classify, is_allowed, refuse_host, tls};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufStream};
@@ -64,18 +63,23 @@ impl Place {
         if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err("the address has no host".into());
         }
+        refuse_host(host)?;
         Ok(Place { host: host.to_owned(), port, tls })
     }
 
     /// A TCP connection to an address that may be connected to.
-    pub async fn tcp(&self) -> Result<TcpStream, Failure> {
+    pub async fn tcp(&self) -> Result<Box<dyn Io>, Failure> {
+        #[cfg(feature = "script")]
+        if let Some(script) = crate::script::take() {
+            return Ok(script);
+        }
         let what = format!("{}:{}", self.host, self.port);
         let found = tokio::net::lookup_host((self.host.as_str(), self.port));
         let found = tokio::time::timeout(PATIENCE, found).await;
         let found = found.map_err(|_| retry(&what, "the name is not resolved"))?;
         let mut last = retry(&what, "the name has no address");
         for address in found.map_err(|e| retry(&what, e))? {
-            if matches!(classify(address.ip()), Class::LinkLocal | Class::Metadata | Class::Unusable) {
+            if !is_allowed(classify(address.ip())) {
                 last =
                     retry(&what, format_args!("{} is {}: not allowed", address.ip(), classify(address.ip())));
                 continue;
@@ -83,7 +87,7 @@ impl Place {
             match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
-                    return Ok(stream);
+                    return Ok(Box::new(stream));
                 }
                 Ok(Err(e)) => last = retry(&what, e),
                 Err(_) => last = retry(&what, "does not answer"),
@@ -107,8 +111,7 @@ impl Place {
 
     /// A connection, with TLS if it is to be.
     pub async fn connect(&self) -> Result<Line, Failure> {
-        let stream: Box<dyn Io> = Box::new(self.tcp().await?);
-        Ok(BufStream::new(self.secured(stream).await?))
+        Ok(BufStream::new(self.secured(self.tcp().await?).await?))
     }
 }
 
@@ -143,7 +146,8 @@ pub async fn bytes(from: &mut Line, count: usize) -> std::io::Result<Vec<u8>> {
     if count > 16 << 20 {
         return Err(std::io::Error::other("the answer is too long"));
     }
-    let mut out = vec![0; count];
-    from.read_exact(&mut out).await?;
-    Ok(out)
+    // As much as came, never as much as was announced.
+    let mut out = Vec::new();
+    (&mut *from).take(count as u64).read_to_end(&mut out).await?;
+    if out.len() < count { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(out) }
 }

@@ -224,6 +224,8 @@ struct Rig {
 
 impl Rig {
     async fn new() -> Rig {
+        // The receiver is on this machine.
+        ashlar_outbound::allow(true, false);
         let away = Arc::new(AtomicBool::new(false));
         let (url, got) = receiver(away.clone()).await;
         let feed = Arc::new(Memory::default());
@@ -332,5 +334,24 @@ async fn settings_are_refused_by_name() {
         let values: Values = values.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let error = rig.hub.check(&TargetId::new("1", kind), &values).unwrap_err();
         assert!(error.contains(why), "{error}");
+    }
+    // Where clouds hand out credentials: refused when it is stored, not only when it is asked (FINDINGS S15).
+    for host in ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "0.0.0.0"] {
+        let (http, plain, amqp) = (format!("http://{host}/"), format!("{host}:9"), format!("amqp://{host}"));
+        let mqtt = format!("tcp://{host}:1");
+        for (kind, values) in [
+            (Kind::Webhook, vec![("endpoint", http.as_str())]),
+            (Kind::Elasticsearch, vec![("url", http.as_str()), ("index", "i")]),
+            (Kind::Redis, vec![("address", plain.as_str()), ("key", "k")]),
+            (Kind::Nats, vec![("address", plain.as_str()), ("subject", "s")]),
+            (Kind::Nsq, vec![("nsqd_address", plain.as_str()), ("topic", "t")]),
+            (Kind::Kafka, vec![("brokers", plain.as_str()), ("topic", "t")]),
+            (Kind::Amqp, vec![("url", amqp.as_str())]),
+            (Kind::Mqtt, vec![("broker", mqtt.as_str()), ("topic", "t")]),
+        ] {
+            let values: Values = values.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+            let error = rig.hub.check(&TargetId::new("1", kind), &values).unwrap_err();
+            assert!(error.contains("not allowed"), "{kind:?} {host}: {error}");
+        }
     }
 }

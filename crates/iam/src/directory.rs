@@ -117,6 +117,7 @@ impl Directory {
     /// An identity with these rights: all but its own key, secret, kind and bounds.
     pub fn acting(&self, user: String, root: bool, rights: Rights) -> Identity {
         let arn = if root { self.root.arn.clone() } else { format!("arn:aws:iam::{ACCOUNT}:user/{user}") };
+        let canonical_id = self.canonical_id(&user).to_owned();
         Identity {
             access_key: String::new(),
             secret: Secret::new(String::new()),
@@ -131,8 +132,14 @@ impl Directory {
             issued_ms: None,
             federated: None,
             arn,
+            canonical_id,
             used_ms: AtomicI64::new(0),
         }
+    }
+
+    /// The canonical id of a user; of others the name, which no user can have.
+    pub fn canonical_id<'a>(&'a self, user: &'a str) -> &'a str {
+        self.records.users.get(user).map(|u| u.id.as_str()).filter(|id| !id.is_empty()).unwrap_or(user)
     }
 
     /// When identities that are made were last used; those never used are left out.

@@ -57,6 +57,10 @@ pub struct Identity {
     pub issued_ms: Option<i64>,
     /// `arn:aws:iam::ACCOUNT:user/NAME`.
     pub arn: String,
+    /// What lists and owners of objects name. A user's was made with the user and is not chosen by anybody,
+    /// so that another user of the same name does not get what was granted to the first; that of somebody
+    /// federated is [`Federated::id`].
+    pub canonical_id: String,
     /// Who vouches, and what they said; `None` for users of this deployment.
     pub federated: Option<Arc<Federated>>,
     pub(crate) used_ms: AtomicI64,
@@ -84,6 +88,7 @@ impl Identity {
             issued_ms: None,
             federated: None,
             arn: format!("arn:aws:iam::{ACCOUNT}:root"),
+            canonical_id: root.access_key.clone(),
             used_ms: AtomicI64::new(0),
         }
     }
@@ -118,7 +123,7 @@ impl Identity {
             id: &self.user,
             arn: &self.arn,
             account: ACCOUNT,
-            canonical_id: &self.user,
+            canonical_id: &self.canonical_id,
             groups: &self.groups,
             token_issued_ms: self.issued_ms,
             provider: federated.map_or("", |f| &f.provider),

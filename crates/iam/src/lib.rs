@@ -46,7 +46,7 @@ pub use federated::{Facts, Federated, MappingInfo, Trusted};
 pub use groups::GroupInfo;
 pub use identity::{ACCOUNT, Identity, Kind};
 pub use keys::{KeyChange, KeyInfo, NewKey};
-pub use policies::Entity;
+pub use policies::{Entity, Holders};
 pub use record::{AccessKey, Group, NamedPolicy, User};
 pub use seal::Sealer;
 pub use secret::{ACCESS_KEY, SECRET_KEY, Secret, new_access_key, new_secret};

@@ -10,7 +10,7 @@ use ashlar_policy::{Attached, BUILTIN, Policy};
 
 use crate::error::missing;
 use crate::limits;
-use crate::record::{NamedPolicy, StoredPolicy};
+use crate::record::{Mapping, NamedPolicy, StoredPolicy};
 use crate::secret::check_name;
 use crate::store::{Change, POLICIES};
 use crate::{Error, Iam, Result};
@@ -26,6 +26,40 @@ pub enum Entity<'a> {
     FederatedUser(&'a str),
     /// A group of another directory.
     FederatedGroup(&'a str),
+}
+
+/// Who holds a policy, or may hold it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// Users that it is attached to, in order.
+    pub users: Vec<String>,
+    /// Groups that it is attached to, in order.
+    pub groups: Vec<String>,
+    /// Users of other directories that it is attached to, in order.
+    pub federated_users: Vec<String>,
+    /// Groups of other directories that it is attached to, in order.
+    pub federated_groups: Vec<String>,
+    /// Identity providers that give it to everybody they vouch for.
+    pub roles: Vec<String>,
+    /// Identity providers whose claims name policies. Nobody here knows which ones: a session carries its
+    /// claims in its token, so every policy that exists may be held through each of these.
+    pub claims: Vec<String>,
+}
+
+impl Holders {
+    /// Whether anybody is known to hold it.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        [&self.users, &self.groups, &self.federated_users, &self.federated_groups, &self.roles]
+            .iter()
+            .any(|list| !list.is_empty())
+    }
+}
+
+/// Whether claims of this provider name policies: those of a directory never do, nor those of a provider
+/// that gives the same policies to everybody.
+fn takes_claims(provider: &str, roles: &[String]) -> bool {
+    !provider.starts_with("ldap/") && roles.is_empty()
 }
 
 impl Iam {
@@ -56,7 +90,7 @@ impl Iam {
     /// # Errors
     /// `Missing`, `InUse`, `Invalid` (a built-in one), `Unavailable`.
     pub async fn remove_policy(&self, name: &str) -> Result<()> {
-        self.change(|_, c| {
+        self.change(|iam, c| {
             if !c.records.policies.contains_key(name) {
                 return Err(match ashlar_policy::builtin(name) {
                     Some(_) => Error::Invalid(format!("\"{name}\" is built in and cannot be removed")),
@@ -68,7 +102,10 @@ impl Iam {
             let mut mapped = c.records.federated_users.iter().chain(&c.records.federated_groups);
             let mapped = mapped.find(|(_, m)| m.policies.contains(name));
             let by = user.map(|(n, _)| format!("user {n}")).or(group.map(|(n, _)| format!("group {n}")));
+            let trusted = iam.trusted.load();
+            let role = trusted.iter().find(|(_, roles)| roles.iter().any(|r| r == name));
             let by = by.or(mapped.map(|(n, _)| n.clone()));
+            let by = by.or(role.map(|(provider, _)| format!("everybody of {provider}")));
             match by {
                 Some(by) if ashlar_policy::builtin(name).is_none() => {
                     Err(Error::InUse { what: "policy", name: name.to_owned(), by })
@@ -172,12 +209,25 @@ impl Iam {
         })
     }
 
-    /// Who has a policy attached: users and groups, in order.
+    /// Who holds a policy.
     #[must_use]
-    pub fn who_has(&self, policy: &str) -> (Vec<String>, Vec<String>) {
+    pub fn holders(&self, policy: &str) -> Holders {
         let d = self.directory();
         let users = d.records.users.iter().filter(|(_, u)| u.policies.contains(policy));
         let groups = d.records.groups.iter().filter(|(_, g)| g.policies.contains(policy));
-        (users.map(|(n, _)| n.clone()).collect(), groups.map(|(n, _)| n.clone()).collect())
+        let mapped = |all: &BTreeMap<String, Arc<Mapping>>| {
+            all.iter().filter(|(_, m)| m.policies.contains(policy)).map(|(n, _)| n.clone()).collect()
+        };
+        let trusted = self.trusted.load();
+        let roles = trusted.iter().filter(|(_, roles)| roles.iter().any(|r| r == policy));
+        let claims = trusted.iter().filter(|(provider, roles)| takes_claims(provider, roles));
+        Holders {
+            users: users.map(|(n, _)| n.clone()).collect(),
+            groups: groups.map(|(n, _)| n.clone()).collect(),
+            federated_users: mapped(&d.records.federated_users),
+            federated_groups: mapped(&d.records.federated_groups),
+            roles: roles.map(|(n, _)| n.clone()).collect(),
+            claims: claims.map(|(n, _)| n.clone()).collect(),
+        }
     }
 }

@@ -30,6 +30,10 @@ pub struct User {
     /// Sessions made at or before this time are refused.
     #[serde(default)]
     pub revoked_ms: i64,
+    /// Its canonical id, which nobody chose: see [`crate::Identity::canonical_id`]. Empty in records of
+    /// releases that did not have it: the name stands for it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
 }
 
 /// A group.

@@ -54,7 +54,17 @@ pub fn new_secret() -> Secret {
     }
 }
 
-/// Refuses what cannot stand in a signature or a policy.
+/// A new canonical id: 64 hexadecimal digits, as AWS's are, and 256 random bits.
+pub(crate) fn new_canonical_id() -> String {
+    random::<32>().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Whether a text looks like a canonical id, such as that of the deployment's owner.
+fn is_canonical_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Refuses what cannot stand in a signature or a policy, or could pass for a canonical id.
 pub(crate) fn check_access_key(what: &'static str, name: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_graphic() && !b"=,/\"\\".contains(&b);
     if !ACCESS_KEY.contains(&name.len()) || !name.bytes().all(plain) {
@@ -63,6 +73,11 @@ pub(crate) fn check_access_key(what: &'static str, name: &str) -> Result<()> {
              spaces and without = , / \" \\",
             ACCESS_KEY.start(),
             ACCESS_KEY.end()
+        )));
+    }
+    if is_canonical_id(name) {
+        return Err(Error::Invalid(format!(
+            "\"{name}\" cannot be the name of a {what}: it could be taken for a canonical id"
         )));
     }
     Ok(())

@@ -23,7 +23,7 @@ use crate::directory::{Directory, Root};
 use crate::federated::{Seen, Trusted};
 use crate::identity::Identity;
 use crate::record::{NamedPolicy, Records, StoredPolicy};
-use crate::seal::{Sealer, random};
+use crate::seal::{RootSealer, Sealer, random};
 use crate::secret::Secret;
 use crate::{Error, Result};
 
@@ -115,7 +115,7 @@ impl Iam {
         clock: Clock,
     ) -> Result<Iam> {
         let deployment = control.deployment().0;
-        let under = |s: &Secret| Sealer::new(&Sealer::derive(s.expose().as_bytes(), &deployment, SEAL));
+        let under = |s: &Secret| RootSealer::new(s.clone(), deployment);
         let opened = open_keys(&control, &under(&root.secret), old_secret.map(under))?;
         let iam = Iam {
             state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
@@ -367,9 +367,10 @@ struct Opened {
 
 /// Opens the keys with root's secret, or the one before; makes them when there are none, or when nothing
 /// is sealed with those that do not open.
-fn open_keys(control: &Control, now: &Sealer, old: Option<Sealer>) -> Result<Opened> {
+fn open_keys(control: &Control, now: &RootSealer, old: Option<RootSealer>) -> Result<Opened> {
     let fits = |k: Vec<u8>| <[u8; 32]>::try_from(k).ok();
     let seal = |key: &[u8; 32]| Bytes::from(now.seal(SEAL, key));
+    let open = |by: &RootSealer, bytes: &[u8]| by.open(SEAL, bytes).and_then(fits);
     let make = || {
         let (sealing, tokens) = (random::<32>(), random::<32>());
         let sealed = Bytes::from(Sealer::new(&sealing).seal(TOKENS, &tokens));
@@ -378,9 +379,14 @@ fn open_keys(control: &Control, now: &Sealer, old: Option<Sealer>) -> Result<Ope
     };
     let Some(stored) = control.get(SEAL) else { return Ok(make()) };
     let mut again = None;
-    let sealing = match now.open(SEAL, &stored.bytes).and_then(fits) {
-        Some(key) => key,
-        None => match old.and_then(|o| o.open(SEAL, &stored.bytes)).and_then(fits) {
+    let sealing = match open(now, &stored.bytes) {
+        Some(key) => {
+            if RootSealer::is_fast(&stored.bytes) {
+                again = Some((stored.revision, seal(&key)));
+            }
+            key
+        }
+        None => match old.and_then(|o| open(&o, &stored.bytes)) {
             Some(key) => {
                 again = Some((stored.revision, seal(&key)));
                 key

@@ -377,6 +377,26 @@ fn last_use_is_kept() {
     });
 }
 
+/// A store that an earlier release sealed under root's secret without Argon2id is sealed anew.
+#[test]
+fn the_sealing_key_of_an_earlier_release_is_sealed_anew() {
+    run(async {
+        let world = World::new(1).await;
+        user(&world.iam("root-secret", None).await.unwrap(), "alice", &[]).await;
+        let stored = world.control.get("iam/seal").unwrap();
+        let now = crate::seal::RootSealer::new(Secret::new("root-secret"), [1; 16]);
+        let key = now.open("iam/seal", &stored.bytes).unwrap();
+        let fast = crate::Sealer::new(&crate::Sealer::derive(b"root-secret", &[1; 16], "iam/seal"));
+        let puts = vec![("iam/seal".to_owned(), fast.seal("iam/seal", &key).into())];
+        world.control.txn(ashlar_cluster::Txn { puts, ..Default::default() }).await.unwrap();
+        assert!(world.iam("root-secret", None).await.unwrap().user("alice").is_some());
+        let stored = world.control.get("iam/seal").unwrap();
+        assert_eq!(stored.bytes[0], 2);
+        assert!(matches!(world.iam("other-secret", None).await, Err(Error::OtherSeal)));
+        assert!(world.iam("root-secret", None).await.unwrap().user("alice").is_some());
+    });
+}
+
 /// docs/formats.md, "Sealed": these bytes must open for ever.
 #[test]
 fn golden_bytes() {
@@ -386,8 +406,14 @@ fn golden_bytes() {
     let sealed = hex::decode("01000102030405060708090a0bb5387f6e73fc159d827a6ebcd3713331f1b67e712e").unwrap();
     assert_eq!(Sealer::new(&key).open("iam/users/alice", &sealed).unwrap(), b"plain");
     let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
-    let user =
-        User { secret: "s".into(), enabled: true, policies: set(&["p"]), changed_ms: 5, revoked_ms: 6 };
+    let user = User {
+        secret: "s".into(),
+        enabled: true,
+        policies: set(&["p"]),
+        changed_ms: 5,
+        revoked_ms: 6,
+        id: String::new(),
+    };
     let text = r#"{"secret":"s","enabled":true,"policies":["p"],"changed_ms":5,"revoked_ms":6}"#;
     assert_eq!(serde_json::to_string(&user).unwrap(), text);
     assert_eq!(serde_json::from_str::<User>(text).unwrap(), user);
@@ -586,5 +612,41 @@ fn settings_are_sealed_bounded_and_announced() {
         assert!(matches!(iam.put_setting("a", "_", &large).await, Err(Error::Invalid(_))));
         iam.remove_setting("identity_openid", "k").await.unwrap();
         assert!(matches!(iam.remove_setting("identity_openid", "k").await, Err(Error::Missing { .. })));
+    });
+}
+
+/// FINDINGS S4: who holds a policy counts mappings, roles and claims.
+#[test]
+fn holders_count_other_directories() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.put_policy("deny", DENY).await.unwrap();
+        assert_eq!(iam.holders("deny"), crate::Holders::default());
+        user(&iam, "alice", &["deny"]).await;
+        iam.attach(Entity::FederatedUser("openid/k/s"), &names(&["deny"])).await.unwrap();
+        iam.attach(Entity::FederatedGroup("cn=g,dc=x"), &names(&["deny"])).await.unwrap();
+        let trusted = [
+            ("openid/claims".to_owned(), Vec::new()),
+            ("openid/role".to_owned(), names(&["deny"])),
+            ("certificate/_".to_owned(), Vec::new()),
+            ("ldap/_".to_owned(), Vec::new()),
+        ];
+        iam.trust(trusted.into());
+        let holders = iam.holders("deny");
+        assert!(holders.is_attached());
+        assert_eq!(holders.users, ["alice"]);
+        assert_eq!(holders.federated_users, ["openid/k/s"]);
+        assert_eq!(holders.federated_groups, ["cn=g,dc=x"]);
+        assert_eq!(holders.roles, ["openid/role"]);
+        assert_eq!(holders.claims, ["certificate/_", "openid/claims"], "a directory names no policies");
+        // Only the role is left: it still is in use.
+        iam.detach(Entity::User("alice"), &names(&["deny"])).await.unwrap();
+        iam.detach(Entity::FederatedUser("openid/k/s"), &names(&["deny"])).await.unwrap();
+        iam.detach(Entity::FederatedGroup("cn=g,dc=x"), &names(&["deny"])).await.unwrap();
+        assert!(matches!(iam.remove_policy("deny").await, Err(Error::InUse { .. })));
+        iam.trust([("ldap/_".to_owned(), Vec::new())].into());
+        assert!(!iam.holders("deny").is_attached() && iam.holders("deny").claims.is_empty());
+        iam.remove_policy("deny").await.unwrap();
     });
 }

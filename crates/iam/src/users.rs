@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::error::missing;
 use crate::record::User;
-use crate::secret::{check_access_key, check_secret};
+use crate::secret::{check_access_key, check_secret, new_canonical_id};
 use crate::store::{Change, GROUPS, KEYS, ROOT, USERS};
 use crate::{Error, Iam, Result, Secret};
 
@@ -26,6 +26,8 @@ pub struct UserInfo {
     pub changed_ms: i64,
     /// When it last signed a request; `None`: never, or not known.
     pub used_ms: Option<i64>,
+    /// See [`crate::Identity::canonical_id`].
+    pub canonical_id: String,
 }
 
 impl Iam {
@@ -42,7 +44,8 @@ impl Iam {
             let now = iam.now();
             let before = before.map(|u| (*u).clone());
             // Sessions of an earlier user of that name do not come to life again.
-            let before = before.unwrap_or_else(|| User { revoked_ms: now, ..User::default() });
+            let before =
+                before.unwrap_or_else(|| User { revoked_ms: now, id: new_canonical_id(), ..User::default() });
             let user = User { secret: secret.expose().to_owned(), enabled, changed_ms: now, ..before };
             iam.put(c, format!("{USERS}{name}"), &user);
             Ok(())
@@ -120,7 +123,26 @@ impl Iam {
             groups: d.records.groups_of(name).map(|(n, _)| n.clone()).collect(),
             changed_ms: u.changed_ms,
             used_ms: d.used(name),
+            canonical_id: d.canonical_id(name).to_owned(),
         })
+    }
+
+    /// The canonical id of a user of that name.
+    #[must_use]
+    pub fn canonical_id(&self, name: &str) -> Option<String> {
+        let d = self.directory();
+        d.records.users.contains_key(name).then(|| d.canonical_id(name).to_owned())
+    }
+
+    /// The user with this canonical id.
+    #[must_use]
+    pub fn user_by_canonical_id(&self, id: &str) -> Option<String> {
+        let d = self.directory();
+        let found = d.records.users.iter().find(|(name, user)| match user.id.is_empty() {
+            true => name.as_str() == id,
+            false => user.id == id,
+        });
+        found.map(|(name, _)| name.clone())
     }
 
     pub(crate) fn edit_user(&self, c: &mut Change, name: &str, f: impl FnOnce(&mut User)) -> Result<()> {

@@ -41,6 +41,8 @@ use ashlar_iam::{Iam, Later, Refused, Values, Vouch, Vouched};
 use providers::Providers;
 
 pub use ldap::Checked;
+#[cfg(feature = "script")]
+pub use ldap::script;
 pub use openid::{Choice, SignIn};
 pub use settings::{Environment, Error, REDACTED, Shown, Subsystem, Target, targets};
 pub use web::{Web, WebAnswer, WebAsk, Within};

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A kind of address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,51 @@ impl fmt::Display for Class {
             Class::Unusable => "an address nothing is sent to",
         })
     }
+}
+
+/// What the operator allows beside public and private addresses: bits.
+static ALLOWED: AtomicU8 = AtomicU8::new(0);
+const LOOPBACK: u8 = 1;
+const LINK_LOCAL: u8 = 2;
+
+/// Says once, at the start of the program, which further addresses may be asked, wherever settings or other
+/// servers name them: events, identity providers, directories, the audit log's receivers.
+pub fn allow(loopback: bool, link_local: bool) {
+    let bits = (if loopback { LOOPBACK } else { 0 }) | (if link_local { LINK_LOCAL } else { 0 });
+    ALLOWED.store(bits, Ordering::Relaxed);
+}
+
+/// Whether addresses of this kind may be asked where settings or other servers name them.
+pub fn is_allowed(class: Class) -> bool {
+    let allowed = ALLOWED.load(Ordering::Relaxed);
+    match class {
+        Class::Public | Class::Private => true,
+        Class::Loopback => allowed & LOOPBACK != 0,
+        Class::LinkLocal | Class::Metadata => allowed & LINK_LOCAL != 0,
+        Class::Unusable => false,
+    }
+}
+
+/// Refuses a host that is itself an address which may not be asked: said when settings are stored. What a
+/// name resolves to is looked at when it is asked.
+///
+/// # Errors
+/// In words.
+pub fn refuse_host(host: &str) -> Result<(), String> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let Ok(ip) = host.parse::<IpAddr>() else { return Ok(()) };
+    let class = classify(ip);
+    if is_allowed(class) {
+        return Ok(());
+    }
+    let how = match class {
+        Class::Loopback => "; the operator allows it with ASHLAR_OUTBOUND_ALLOW=loopback",
+        Class::LinkLocal | Class::Metadata => {
+            "; the operator allows it with ASHLAR_OUTBOUND_ALLOW=link-local"
+        }
+        _ => "",
+    };
+    Err(format!("{ip} is {class}: not allowed{how}"))
 }
 
 /// Metadata services outside 169.254.0.0/16: Alibaba, Azure's wire server, Oracle.
@@ -110,6 +156,23 @@ fn v6(ip: Ipv6Addr) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One test, since what is allowed is one for the whole program.
+    #[test]
+    fn what_the_operator_allows_holds_everywhere() {
+        let refused = |host: &str| refuse_host(host).is_err();
+        assert!(
+            ["127.0.0.1", "[::1]", "169.254.169.254", "::ffff:169.254.169.254", "0.0.0.0"]
+                .iter()
+                .all(|h| refused(h))
+        );
+        assert!(!refused("10.0.0.1") && !refused("8.8.8.8") && !refused("example.org"));
+        allow(true, false);
+        assert!(!refused("127.0.0.1") && refused("169.254.169.254"));
+        allow(false, true);
+        assert!(refused("127.0.0.1") && !refused("169.254.169.254") && refused("0.0.0.0"));
+        allow(false, false);
+    }
 
     #[test]
     fn addresses_and_their_kinds() {

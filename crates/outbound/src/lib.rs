@@ -10,7 +10,7 @@
 //! Invariants: a connection goes to the very address that was classified, so that a name that changes its
 //! mind between the check and the use (DNS rebinding) gains nothing; redirects are never followed; link-local
 //! and metadata addresses, loopback and, where it is said so, private ones are refused unless they are
-//! allowed; every request has an end in time, every answer an end in size.
+//! allowed, and what the operator allows ([`allow`]) is the same for all who ask; every request has an end in time, every answer an end in size.
 //!
 //! Must never know: what is asked for, or why.
 
@@ -21,7 +21,7 @@ mod request;
 pub mod tls;
 mod url;
 
-pub use address::{Class, classify};
+pub use address::{Class, allow, classify, is_allowed, refuse_host};
 pub use request::{Answer, Outbound, Resolve, Rules};
 pub use url::Url;
 

@@ -53,6 +53,33 @@ pub fn config(authorities: &[Vec<u8>], insecure: bool) -> Result<Arc<ClientConfi
     Ok(Arc::new(config))
 }
 
+/// Longest file with certificates or a key, in bytes: the authorities of a system are about 250 KiB.
+const LONGEST: u64 = 4 << 20;
+
+/// Reads a file with certificates or a key. Whoever names files in settings names regular ones: a device or
+/// a pipe would never end.
+///
+/// # Errors
+/// In words: it cannot be read, is no regular file, or is longer than 4 MiB.
+pub fn read_file(path: &std::path::Path) -> std::result::Result<Vec<u8>, String> {
+    use std::io::Read as _;
+    let said = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    // Looked at before it is opened: opening a pipe waits for a writer.
+    if !std::fs::metadata(path).map_err(|e| said(&e))?.is_file() {
+        return Err(said(&"is not a regular file"));
+    }
+    let file = std::fs::File::open(path).map_err(|e| said(&e))?;
+    if !file.metadata().map_err(|e| said(&e))?.is_file() {
+        return Err(said(&"is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|e| said(&e))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(said(&format_args!("is longer than {} MiB", LONGEST >> 20)));
+    }
+    Ok(bytes)
+}
+
 /// Who a client is: certificates, its own first, and the key, in PEM.
 #[derive(Clone)]
 pub struct Identity {
@@ -186,5 +213,28 @@ impl ServerCertVerifier for Anything {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// FINDINGS S15: `cert_authority=/dev/zero` ate memory.
+    #[test]
+    fn only_regular_files_of_some_length_are_read() {
+        let folder = std::env::temp_dir().join(format!("ashlar-outbound-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (good, long) = (folder.join("good"), folder.join("long"));
+        std::fs::write(&good, b"pem").unwrap();
+        std::fs::File::create(&long).unwrap().set_len(LONGEST + 1).unwrap();
+        assert_eq!(read_file(&good).unwrap(), b"pem");
+        assert!(read_file(&long).unwrap_err().contains("longer"));
+        for device in ["/dev/zero", "/dev/tty", "/"] {
+            assert!(read_file(Path::new(device)).is_err(), "{device}");
+        }
+        assert!(read_file(&folder.join("none")).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

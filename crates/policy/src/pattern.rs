@@ -2,7 +2,7 @@
 //!
 //! Invariants: a variable is expanded after the pattern was read, and what it expands to is literal
 //! text: a `*` in a user's name is a star, not a wildcard, and `${` in a value is never expanded
-//! again. A variable without a value makes the pattern match nothing. Matching is a leftmost greedy
+//! again. A variable without a value, or with an empty one, makes the pattern match nothing. Matching is a leftmost greedy
 //! walk over the parts between stars, at most (length of pattern) x (length of text) steps, with no
 //! backtracking over stars.
 
@@ -225,9 +225,10 @@ fn variable(inner: &str) -> Result<(Key, Option<Box<str>>), Bad> {
 /// The value of a variable: text that is taken literally. Keys with several values have none, as in AWS.
 fn expand<'a>(var: &'a (Key, Option<Box<str>>), request: &'a Request) -> Option<std::borrow::Cow<'a, str>> {
     match request.single(&var.0) {
+        // An empty value would widen `home/${jwt:team}*` to every folder.
+        Some(Scalar::Text("")) | None => var.1.as_deref().map(Into::into),
         Some(Scalar::Text(t)) => Some(t.into()),
         Some(other) => Some(other.text().into_owned().into()),
-        None => var.1.as_deref().map(Into::into),
     }
 }
 

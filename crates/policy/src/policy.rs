@@ -8,6 +8,7 @@ use crate::action::{Action, ActionSet, Level, nearest};
 use crate::condition::{Condition, Operator, hint};
 use crate::document::{Document, Effect, StatementDocument, Version, invalid};
 use crate::key::{Key, KeyId};
+use crate::pattern::Pattern;
 use crate::principal::PrincipalRule;
 use crate::request::Request;
 use crate::resource::Resource;
@@ -180,6 +181,34 @@ impl Policy {
     #[inline]
     pub fn mentions(&self, action: Action) -> bool {
         self.allows.contains(action) || self.denies.contains(action)
+    }
+
+    /// Whether a statement that allows speaks of a user by this name: as a principal, or in a condition about
+    /// who asks. Variables do not count: they speak of everybody.
+    pub fn names_user(&self, name: &str) -> bool {
+        let ids = [KeyId::Username, KeyId::UserId, KeyId::PrincipalArn];
+        let fits = |value: &str| {
+            // An ARN may have an account, patterns may have anything: what could fit does.
+            let value = value.rsplit_once(":user/").map_or(value, |(_, user)| user);
+            Pattern::glob(value).matches_plain(name)
+        };
+        self.statements.iter().zip(&self.document.statements).any(|(s, d)| {
+            let named = s.principal.as_ref().is_some_and(|p| !p.negated && p.names(name));
+            let mut keys = d.conditions.iter().flat_map(|(_, keys)| keys);
+            let asked = keys.any(|(key, values)| {
+                Key::find(key).is_some_and(|k| ids.contains(&k.id)) && values.iter().any(|v| fits(v))
+            });
+            s.effect == Effect::Allow && (named || asked)
+        })
+    }
+
+    /// Whether a statement would allow the request if its conditions held. When none would, nothing that is
+    /// still to be read of the request changes the decision.
+    pub fn could_allow(&self, request: &Request) -> bool {
+        self.allows.contains(request.action)
+            && self.statements.iter().any(|s| {
+                s.effect == Effect::Allow && matches!(s.miss(request), None | Some(Miss::Condition(_)))
+            })
     }
 
     /// The first statement that denies, else the first that allows.

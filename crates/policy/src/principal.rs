@@ -103,6 +103,11 @@ impl PrincipalRule {
         self.list.iter().any(|one| one.is(who, broad)) != self.negated
     }
 
+    /// Whether it lists a user of this name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.list.iter().any(|one| matches!(one, One::User(n, _) | One::Canonical(n) if **n == *name))
+    }
+
     /// Whether it is about people that nobody listed.
     pub(crate) fn is_open(&self) -> bool {
         self.negated || self.list.iter().any(|one| matches!(one, One::Everybody | One::Provider(_)))

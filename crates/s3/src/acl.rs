@@ -4,10 +4,11 @@
 //! space, `id:` or `uri:` and the grantee. An empty text stands for the private list of the bucket's
 //! owner, so that an object in a bucket without lists stores nothing.
 //!
-//! The deployment is one account: its owner has the canonical id of [`Context::owner_id`], every user its
-//! name. Invariants: with `BucketOwnerEnforced`, which is the default, lists are refused and grant
-//! nothing; a list that cannot be read grants nothing; a request without identity gains what is granted to
-//! `AllUsers` and nothing else.
+//! The deployment is one account: its owner has the canonical id of [`Context::owner_id`], every user one
+//! that was made with it. Invariants: a new grant names somebody who exists, by id or by name, and is stored
+//! by id, so that nobody gets it by taking the name later; with `BucketOwnerEnforced`, which is the default,
+//! lists are refused and grant nothing; a list that cannot be read grants nothing; a request without identity
+//! gains what is granted to `AllUsers` and nothing else.
 //!
 //! Must never know: how decisions are made.
 
@@ -44,7 +45,7 @@ const GRANTS: [(&str, Permission); 5] = [
 
 /// The canonical id of who asks; the owner's for root, and for nobody, who owns nothing.
 pub fn canonical_id<'a>(cx: &'a Context, who: &'a Identity) -> &'a str {
-    if who.root || who.user.is_empty() { &cx.owner_id } else { &who.user }
+    if who.root || who.user.is_empty() { &cx.owner_id } else { &who.canonical_id }
 }
 
 /// The setting of a bucket.
@@ -111,13 +112,13 @@ fn text_of(acl: &Acl) -> String {
 
 fn checked_id(id: &str) -> Outcome<String> {
     if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
-        return Err(Fault::argument(
-            "CanonicalUser/ID",
-            &id.chars().take(64).collect::<String>(),
-            "Invalid id",
-        ));
+        return Err(unknown_id(id));
     }
     Ok(id.to_owned())
+}
+
+fn unknown_id(id: &str) -> Fault {
+    Fault::argument("CanonicalUser/ID", &id.chars().take(64).collect::<String>(), "Invalid id")
 }
 
 fn group(uri: &str) -> Outcome<Grantee> {
@@ -206,7 +207,7 @@ impl Asked {
     /// # Errors
     /// The ownership has no lists; the list is too long.
     pub fn for_new_bucket(&self, cx: &Context, ownership: Ownership) -> Outcome<Acl> {
-        let acl = self.list(&cx.owner_id, None);
+        let acl = resolved(cx, self.list(&cx.owner_id, None))?;
         let fine = check_put(ownership, PublicAccessBlock::default(), &acl, &cx.owner_id);
         fine.map_err(|e| match e {
             AclError::Disabled => Fault::new(Code::INVALID_BUCKET_ACL),
@@ -223,6 +224,27 @@ impl Asked {
         let acl = self.list(&before.owner, object.then_some(cx.owner_id.as_str()));
         checked(cx, bucket, acl)
     }
+}
+
+/// The same list with the canonical ids of those whom it grants something.
+///
+/// # Errors
+/// A grantee is nobody here. Users of other directories are not looked up: their ids cannot be those of
+/// users.
+fn resolved(cx: &Context, mut acl: Acl) -> Outcome<Acl> {
+    let Some(people) = &cx.people else { return Ok(acl) };
+    for grant in &mut acl.grants {
+        let Grantee::Id(id) = &mut grant.grantee else { continue };
+        if *id == cx.owner_id || *id == acl.owner || id.contains(['/', '=']) {
+            continue;
+        }
+        match people.canonical_id(id) {
+            Some(canonical) => *id = canonical,
+            None if people.user_by_canonical_id(id).is_some() => {}
+            None => return Err(unknown_id(id)),
+        }
+    }
+    Ok(acl)
 }
 
 fn refused(e: AclError) -> Fault {
@@ -243,6 +265,7 @@ fn refused(e: AclError) -> Fault {
 /// # Errors
 /// Lists are switched off; it is public and that is blocked; it is too long.
 pub fn checked(cx: &Context, bucket: &Bucket, acl: Acl) -> Outcome<Acl> {
+    let acl = resolved(cx, acl)?;
     check_put(ownership(bucket), block(bucket), &acl, &cx.owner_id).map_err(refused)?;
     Ok(acl)
 }
@@ -338,8 +361,9 @@ fn grant(doc: &mut Doc<'_>) -> Outcome<Grant> {
 
 /// Prints an owner or grantee.
 pub fn print_id(cx: &Context, xml: &mut Xml, id: &str) {
-    let name = if id == cx.owner_id { &cx.owner_name } else { id };
-    xml.leaf("ID", id).leaf("DisplayName", name);
+    let named = || cx.people.as_ref()?.user_by_canonical_id(id);
+    let name = if id == cx.owner_id { Some(cx.owner_name.clone()) } else { named() };
+    xml.leaf("ID", id).leaf("DisplayName", name.as_deref().unwrap_or(id));
 }
 
 /// Prints an `AccessControlPolicy`.

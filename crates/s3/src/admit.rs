@@ -11,9 +11,10 @@ use crate::auth::{self, Scheme, Verified};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form;
 use crate::framing::Framing;
+use crate::headers;
 use crate::intake::{Intake, Source};
 use crate::operation::{Operation, classify};
-use crate::ops::{Call, bucket_policy};
+use crate::ops::{Call, bucket_policy, lock};
 use crate::permit::Origin;
 use crate::service::{Arrival, Seen, Service};
 use crate::target::{Target, is_bucket_name};
@@ -37,6 +38,11 @@ impl Service {
                     "Content-Length and Transfer-Encoding were both sent. Send one of them.",
                 )
                 .closing());
+            }
+            Framing::Lengths => {
+                return Err(
+                    Fault::with(Code::INVALID_REQUEST, "Content-Length was sent more than once.").closing()
+                );
             }
             Framing::Bare => {
                 return Err(Fault::with(
@@ -144,7 +150,10 @@ impl Service {
         seen.verified = !anonymous;
         // Nobody learns nothing, not even what this server has not.
         let hidden = |fault| if anonymous { Fault::new(Code::ACCESS_DENIED) } else { fault };
-        let copy = parts.headers.contains_key("x-amz-copy-source");
+        // A presigned request may have its headers in the query.
+        let in_query = verified.scheme() == Scheme::QueryV4
+            && target.query.iter().any(|(name, _)| name.eq_ignore_ascii_case(COPY_SOURCE));
+        let copy = in_query || parts.headers.contains_key(COPY_SOURCE);
         let op = classify(&parts.method, target, copy, false).map_err(hidden)?;
         if let Some(bucket) = target.bucket.as_deref().filter(|b| !is_bucket_name(b)) {
             return Err(hidden(
@@ -156,7 +165,26 @@ impl Service {
         if verified.scheme() == Scheme::QueryV4 {
             hoist(target, &mut headers)?;
         }
+        forget_foreign(op, &mut headers);
         Ok((verified, op, headers))
+    }
+}
+
+const COPY_SOURCE: &str = "x-amz-copy-source";
+
+/// Takes out tags and locks that the operation does not store, so that they are no facts for a decision.
+fn forget_foreign(op: Operation, headers: &mut HeaderMap) {
+    use Operation as Op;
+    let makes = matches!(op, Op::PutObject | Op::CopyObject | Op::CreateMultipartUpload);
+    let copies_tags = op == Op::CopyObject
+        && headers::ascii(headers, "x-amz-tagging-directive").is_none_or(|d| d != "REPLACE");
+    if !makes || copies_tags {
+        headers.remove("x-amz-tagging");
+    }
+    if !makes {
+        for name in lock::HEADERS {
+            headers.remove(name);
+        }
     }
 }
 

@@ -47,8 +47,6 @@ pub struct Form {
     pub fields: Fields,
     /// Name of the file as the client gave it, without directories.
     pub file_name: String,
-    /// Content type of the file part.
-    pub file_type: Option<String>,
     /// Bytes of the file if, as every client does it, it is the last field.
     pub expected: u64,
     intake: Intake,
@@ -92,7 +90,6 @@ impl Form {
             Ok((fields, head, expected, buffer, delimiter)) => Ok(Form {
                 fields,
                 file_name: head.file_name.unwrap_or_default(),
-                file_type: head.content_type,
                 expected,
                 intake,
                 buffer,
@@ -190,7 +187,6 @@ impl Form {
 struct Head {
     name: String,
     file_name: Option<String>,
-    content_type: Option<String>,
 }
 
 /// Reads up to and over the next boundary; what comes before goes to `out`.
@@ -251,14 +247,12 @@ async fn part_head(intake: &mut Intake, buffer: &mut BytesMut, consumed: &mut u6
     *consumed += head.len() as u64;
     let text =
         std::str::from_utf8(&head[..end]).map_err(|_| malformed("the header of a part is not UTF-8"))?;
-    let mut out = Head { name: String::new(), file_name: None, content_type: None };
+    let mut out = Head { name: String::new(), file_name: None };
     for line in text.split("\r\n") {
         let Some((name, value)) = line.split_once(':') else { continue };
         if name.eq_ignore_ascii_case("content-disposition") {
             out.name = parameter(value, "name").ok_or_else(|| malformed("a part has no name"))?;
             out.file_name = parameter(value, "filename").map(|f| base_name(&f).to_owned());
-        } else if name.eq_ignore_ascii_case("content-type") {
-            out.content_type = Some(value.trim().to_owned());
         }
     }
     if out.name.is_empty() {

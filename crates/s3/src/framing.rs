@@ -23,6 +23,8 @@ pub enum Framing {
     Both = 3,
     /// A line that ends without CR, or a CR inside a line: refuse.
     Bare = 4,
+    /// Several lengths, alike or not: refuse. hyper lets the same length pass twice.
+    Lengths = 5,
 }
 
 const ARMED: u8 = 16;
@@ -45,6 +47,7 @@ impl Watch {
             2 => Framing::Transfer,
             3 => Framing::Both,
             4 => Framing::Bare,
+            5 => Framing::Lengths,
             _ => Framing::Unknown,
         }
     }
@@ -67,6 +70,7 @@ pub struct HeadScanner {
     first: bool,
     line: Vec<u8>,
     length: bool,
+    lengths: bool,
     transfer: bool,
     bare: bool,
 }
@@ -134,12 +138,17 @@ impl HeadScanner {
         if text.is_empty() {
             return Some(match (self.bare, self.length, self.transfer) {
                 (true, ..) => Framing::Bare,
+                _ if self.lengths => Framing::Lengths,
                 (_, true, true) => Framing::Both,
                 (_, false, true) => Framing::Transfer,
                 (_, _, false) => Framing::Clean,
             });
         }
-        self.length |= starts_with(text, b"content-length");
+        if starts_with(text, b"content-length") {
+            // A list of lengths in one line is refused by hyper.
+            self.lengths |= self.length;
+            self.length = true;
+        }
         self.transfer |= starts_with(text, b"transfer-encoding");
         None
     }
@@ -179,6 +188,7 @@ mod tests {
             (b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", Framing::Transfer),
             (b"PUT /b/k HTTP/1.1\r\ncontent-LENGTH: 4\r\nTransfer-Encoding: chunked\r\n\r\n", Framing::Both),
             (b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length : 4\r\n\r\n", Framing::Both),
+            (b"PUT /b/k HTTP/1.1\r\nContent-Length: 4\r\ncontent-length: 4\r\n\r\n", Framing::Lengths),
             (b"GET / HTTP/1.1\nHost: a\r\n\r\n", Framing::Bare),
             (b"GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n", Framing::Bare),
             (b"Transfer-Encoding: chunked\r\n\r\n", Framing::Unknown),

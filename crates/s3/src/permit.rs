@@ -28,6 +28,7 @@ use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 use crate::operation::Operation;
+use crate::ops::bucket::RESERVED_PREFIX;
 use crate::ops::{Call, Context, bucket_policy, copy, rename};
 use crate::parsed::Features;
 use crate::target::Query;
@@ -145,6 +146,8 @@ pub struct Asker<'a> {
     pub origin: &'a Origin,
     /// Where the ruling is kept.
     pub ruling: &'a Slot,
+    /// The tags that the request stores, where `x-amz-tagging` does not hold them.
+    pub tags: Option<&'a Pairs>,
 }
 
 impl Asker<'_> {
@@ -163,6 +166,10 @@ impl Asker<'_> {
 
     async fn rule(&self, cx: &Context, need: &Need<'_>) -> Ruling {
         let who = self.verified.identity();
+        // What the server keeps in buckets of its own is not forged by anybody.
+        if need.bucket.starts_with(RESERVED_PREFIX) && !reads(need.action) && !who.is_unbounded_root() {
+            return Ruling::plain(need.action, false, By::Nothing);
+        }
         let bucket = if need.bucket.is_empty() { None } else { cx.store.bucket(need.bucket).ok() };
         let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
@@ -258,9 +265,32 @@ impl Asker<'_> {
         tags: Option<&Pairs>,
     ) -> Decision {
         let who = self.verified.identity();
+        let decision = self.question(cx, need, tags, |q| decide(q, &who.authority(bucket, false)));
+        if !decision.allowed {
+            tracing::debug!(
+                target: "ashlar::request",
+                access_key = who.access_key, action = need.action.name(), bucket = need.bucket, key = need.key,
+                by = ?decision.by, "denied"
+            );
+        }
+        decision
+    }
+
+    /// Puts what is to be decided into the words of the policy language.
+    fn question<T>(
+        &self,
+        cx: &Context,
+        need: &Need<'_>,
+        tags: Option<&Pairs>,
+        ask: impl FnOnce(&Request) -> T,
+    ) -> T {
+        let who = self.verified.identity();
         let headers = Headers(self.headers);
         let text = |name: &str| self.headers.get(name).and_then(|v| v.to_str().ok());
-        let given = headers::tagging(self.headers).ok().flatten().unwrap_or_default();
+        let given = match self.tags {
+            Some(tags) => tags.clone(),
+            None => headers::tagging(self.headers).ok().flatten().unwrap_or_default(),
+        };
         let given: SmallVec<[(&str, &str); 4]> =
             given.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let now_ms = (cx.clock)();
@@ -298,16 +328,17 @@ impl Asker<'_> {
             ..Facts::default()
         };
         let principal = who.principal();
-        let request = Request::new(need.action, need.bucket, need.key, &principal, &facts);
-        let decision = decide(&request, &who.authority(bucket, false));
-        if !decision.allowed {
-            tracing::debug!(
-                target: "ashlar::request",
-                access_key = who.access_key, action = need.action.name(), bucket = need.bucket, key = need.key,
-                by = ?decision.by, "denied"
-            );
-        }
-        decision
+        ask(&Request::new(need.action, need.bucket, need.key, &principal, &facts))
+    }
+
+    /// Whether a policy could allow this, depending on what the body says.
+    fn could(&self, cx: &Context, need: &Need<'_>) -> bool {
+        let who = self.verified.identity();
+        let bucket = cx.store.bucket(need.bucket).ok();
+        let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
+        let of_bucket = rules.as_deref().and_then(|r| r.policy.as_ref().ok()?.as_ref());
+        let mut all = who.policies.iter().map(|p| &**p).chain(of_bucket);
+        who.root || self.question(cx, need, None, |q| all.any(|p| p.could_allow(q)))
     }
 
     /// Tags of the object that is meant, for policies that ask for them.
@@ -323,15 +354,32 @@ impl Asker<'_> {
 impl Call {
     /// As [`Asker::may`].
     pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
-        let asker = Asker {
+        self.asker(None).may(cx, need).await
+    }
+
+    fn asker<'a>(&'a self, tags: Option<&'a Pairs>) -> Asker<'a> {
+        Asker {
             verified: &self.verified,
             headers: &self.headers,
             query: &self.query,
             tls: self.tls,
             origin: &self.origin,
             ruling: &self.ruling,
-        };
-        asker.may(cx, need).await
+            tags,
+        }
+    }
+
+    /// As [`Call::permit`], of a request that stores these tags.
+    pub(crate) async fn permit_tags(&self, cx: &Context, need: &Need<'_>, tags: &Pairs) -> Outcome<()> {
+        if self.asker(Some(tags)).may(cx, need).await { Ok(()) } else { Err(Fault::new(Code::ACCESS_DENIED)) }
+    }
+
+    /// Refuses before the body is read unless a policy could allow this, depending on what the body says.
+    /// The decision itself follows when the body has been read.
+    pub(crate) async fn permit_before_body(&self, cx: &Context, action: Action) -> Outcome<()> {
+        let version = self.query.filled("versionId");
+        let need = Need { action, bucket: &self.bucket, key: &self.key, version };
+        if self.asker(None).could(cx, &need) { Ok(()) } else { self.permit(cx, &need).await }
     }
 
     /// Refuses unless the one who asks may do this.
@@ -393,21 +441,17 @@ impl Call {
 
 /// What an operation needs on its own bucket and key: its own action, and those of what it carries.
 fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
-    let Some(first) = op.action(versioned) else { return smallvec![] };
+    // Decided when the document has been read: conditions are about the tags in it.
+    let first = op.action(versioned).filter(|_| op != Operation::PutObjectTagging);
+    let Some(first) = first else { return smallvec![] };
     let mut all = smallvec![first];
     if op == Operation::GetObjectAttributes {
         all.push(reading(versioned));
     }
     let makes = matches!(op, Operation::PutObject | Operation::CopyObject | Operation::CreateMultipartUpload);
     let header = |name: &'static str| headers::ascii(&call.headers, name).filter(|v| !v.is_empty());
-    if makes && header("x-amz-tagging").is_some() {
-        all.push(Action::PutObjectTagging);
-    }
-    if makes && asks_for_acl(&call.headers) {
-        all.push(Action::PutObjectAcl);
-    }
     if makes {
-        all.extend(locks(&call.headers));
+        all.extend(carried(&call.headers));
     }
     if op == Operation::CreateBucket {
         let lock = header("x-amz-bucket-object-lock-enabled");
@@ -425,15 +469,21 @@ fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
 }
 
 /// Whether the headers ask for another access control list than the private one.
-pub(crate) fn asks_for_acl(request: &HeaderMap) -> bool {
+fn asks_for_acl(request: &HeaderMap) -> bool {
     let canned = headers::ascii(request, "x-amz-acl").is_some_and(|acl| !acl.is_empty() && acl != "private");
     canned || request.keys().any(|name| name.as_str().starts_with("x-amz-grant-"))
 }
 
-/// What locks that the headers ask for need.
-pub(crate) fn locks(request: &HeaderMap) -> SmallVec<[Action; 2]> {
+/// The actions that a request which makes an object needs for what its headers store beside the body.
+pub(crate) fn carried(request: &HeaderMap) -> SmallVec<[Action; 4]> {
     let has = |name: &str| request.get(name).is_some_and(|v| !v.is_empty());
     let mut all = smallvec![];
+    if has("x-amz-tagging") {
+        all.push(Action::PutObjectTagging);
+    }
+    if asks_for_acl(request) {
+        all.push(Action::PutObjectAcl);
+    }
     if has("x-amz-object-lock-mode") || has("x-amz-object-lock-retain-until-date") {
         all.push(Action::PutObjectRetention);
     }
@@ -441,6 +491,11 @@ pub(crate) fn locks(request: &HeaderMap) -> SmallVec<[Action; 2]> {
         all.push(Action::PutObjectLegalHold);
     }
     all
+}
+
+/// Whether an action changes nothing.
+fn reads(action: Action) -> bool {
+    ["s3:Get", "s3:List", "s3:Head"].iter().any(|start| action.name().starts_with(start))
 }
 
 /// Reading an object, or one version of it.

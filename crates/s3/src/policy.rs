@@ -1,7 +1,7 @@
 //! The policy of a form upload: what the signer allows.
 //!
-//! Invariants: every field that is not exempt must be named by a condition; an unknown operator
-//! refuses the upload; the key that is judged is the key that is written.
+//! Invariants: every field that is not exempt must be named by a condition, and the bucket must be named
+//! whether it is a field or not; an unknown operator refuses the upload; the key that is judged is the key that is written.
 
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// Fields that need no condition.
-const EXEMPT: [&str; 6] = ["policy", "x-amz-signature", "signature", "awsaccesskeyid", "file", "bucket"];
+const EXEMPT: [&str; 5] = ["policy", "x-amz-signature", "signature", "awsaccesskeyid", "file"];
 
 /// A parsed policy.
 #[derive(Debug)]
@@ -62,9 +62,11 @@ impl Policy {
     fn add(&mut self, condition: &Value) -> Outcome<()> {
         match condition {
             Value::Object(map) => {
-                for (name, value) in map {
-                    self.conditions.push(Condition::Equal(name.to_ascii_lowercase(), scalar(value)?));
-                }
+                let mut pairs = map.iter();
+                let (Some((name, value)), None) = (pairs.next(), pairs.next()) else {
+                    return Err(bad("a condition that is an object must have exactly one property"));
+                };
+                self.conditions.push(Condition::Equal(name.to_ascii_lowercase(), scalar(value)?));
                 Ok(())
             }
             Value::Array(list) => match list.as_slice() {
@@ -128,12 +130,15 @@ impl Policy {
                 return Err(denied(format_args!("Policy Condition failed: {text}")));
             }
         }
-        for (name, _) in fields.iter() {
+        // The bucket of the URL counts as a field that is always there.
+        for (name, _) in fields.iter().chain([("bucket", bucket)]) {
             if EXEMPT.contains(&name) || name.starts_with("x-ignore-") {
                 continue;
             }
             let named = self.conditions.iter().any(|c| match c {
-                Condition::Equal(n, _) | Condition::StartsWith(n, _) => n == name,
+                // A condition that any bucket meets names none.
+                Condition::StartsWith(n, start) => n == name && !(n == "bucket" && start.is_empty()),
+                Condition::Equal(n, _) => n == name,
             });
             if !named {
                 return Err(denied(format_args!(
@@ -219,6 +224,24 @@ mod tests {
     }
 
     #[test]
+    fn the_bucket_is_named_by_a_condition() {
+        let with = |condition: &str| {
+            let text = format!(
+                r#"{{"expiration":"2030-01-01T00:00:00Z","conditions":[["starts-with","$key",""]{condition}]}}"#
+            );
+            policy(&text).unwrap().check(&fields(&[("key", "k")]), "b-1", 0)
+        };
+        for named in
+            [r#",{"bucket":"b-1"}"#, r#",["eq","$bucket","b-1"]"#, r#",["starts-with","$Bucket","b-"]"#]
+        {
+            with(named).unwrap();
+        }
+        for unnamed in ["", r#",["starts-with","$bucket",""]"#, r#",{"bucket":""}"#, r#",{"bucket":"b-2"}"#] {
+            assert_eq!(with(unnamed).unwrap_err().code(), Code::ACCESS_DENIED, "{unnamed}");
+        }
+    }
+
+    #[test]
     fn documents_that_are_none() {
         for bad in [
             "",
@@ -229,6 +252,8 @@ mod tests {
             r#"{"expiration":"2030-01-01T00:00:00Z","conditions":[["eq","key","a"]]}"#,
             r#"{"expiration":"2030-01-01T00:00:00Z","conditions":["eq"]}"#,
             r#"{"expiration":"2030-01-01T00:00:00Z","conditions":[],"more":1}"#,
+            r#"{"expiration":"2030-01-01T00:00:00Z","conditions":[{}]}"#,
+            r#"{"expiration":"2030-01-01T00:00:00Z","conditions":[{"bucket":"b","key":"k"}]}"#,
         ] {
             assert_eq!(policy(bad).unwrap_err().code(), Code::INVALID_POLICY_DOCUMENT, "{bad}");
         }

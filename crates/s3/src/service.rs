@@ -45,6 +45,8 @@ const BEAT: Duration = Duration::from_secs(5);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const SERVER: HeaderValue = HeaderValue::from_static("Ashlar");
+/// What somebody stored is not taken by a browser for another type than it has.
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// How the service is set up.
@@ -124,9 +126,11 @@ impl Service {
         let mut seed = [0u8; 8];
         getrandom::fill(&mut seed).expect("the operating system gives random bytes");
         let plain = |d: String| d.trim_matches('.').to_ascii_lowercase();
+        let mut context = config.context;
+        context.people = context.people.or_else(|| config.verifier.keys.iam().cloned());
         let audit = config.audit.unwrap_or_else(|| Arc::new(Audit::off()));
         Service {
-            context: Arc::new(config.context),
+            context: Arc::new(context),
             verifier: config.verifier,
             vouch: config.vouch,
             domains: config.domains.into_iter().map(plain).collect(),
@@ -569,6 +573,7 @@ impl Service {
     ) {
         let headers = response.headers_mut();
         headers.insert(header::SERVER, SERVER);
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if let Ok(id) = HeaderValue::from_str(id) {
             headers.insert(REQUEST_ID, id);
         }

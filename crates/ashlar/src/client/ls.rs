@@ -206,7 +206,8 @@ fn line(
     let paint = |tone, text: String| context.output.paint(tone, text);
     let time = paint(Tone::Time, format!("[{}]", time_text(modified)));
     let size = paint(Tone::Size, format!("{:>10}", size.map_or(String::new(), size_text)));
-    let name = if name.ends_with('/') { paint(Tone::Folder, name.to_owned()) } else { name.to_owned() };
+    let name = context.output.printable(name);
+    let name = if name.ends_with('/') { paint(Tone::Folder, name) } else { name };
     if note.is_empty() { format!("{time} {size} {name}") } else { format!("{time} {size} {note} {name}") }
 }
 

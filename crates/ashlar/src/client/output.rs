@@ -68,6 +68,8 @@ impl Output {
                 map.entry("status").or_insert_with(|| json!("success"));
             }
             self.line(&object.to_string());
+        } else if self.terminal {
+            self.line(&for_terminal(&text()));
         } else {
             self.line(&text());
         }
@@ -109,10 +111,12 @@ impl Output {
     pub fn failure(&self, failure: &Failure) {
         if !self.json {
             let label = "ashlar:";
+            let said = failure.to_string();
+            let said = if io::stderr().is_terminal() { for_terminal(&said) } else { said };
             if io::stderr().is_terminal() && self.color {
-                eprintln!("{} {failure}", label.red().bold());
+                eprintln!("{} {said}", label.red().bold());
             } else {
-                eprintln!("{label} {failure}");
+                eprintln!("{label} {said}");
             }
             return;
         }
@@ -157,6 +161,35 @@ impl Output {
         };
         text.style(style).to_string()
     }
+}
+
+/// Text as it is safe to print on a terminal, whatever names of others are in it: control characters but line
+/// ends, tabs and colours are escaped. Names themselves go through [`Output::printable`], colours too.
+fn for_terminal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let colour = rest.strip_prefix("\x1b[").and_then(|after| {
+            let end = after.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+            after[end..].starts_with('m').then_some(2 + end + 1)
+        });
+        let length = match colour {
+            Some(length) => {
+                out.push_str(&rest[..length]);
+                length
+            }
+            None => {
+                match c {
+                    '\n' | '\t' => out.push(c),
+                    c if c.is_control() => out.extend(c.escape_default()),
+                    c => out.push(c),
+                }
+                c.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    out
 }
 
 /// Nobody reads any more (`| head`): what a shell expects is silence. Other errors are told.
@@ -209,6 +242,16 @@ pub fn time_json(at: Option<OffsetDateTime>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// FINDINGS S15: a key can hold what moves the cursor, sets the title or fills the clipboard.
+    #[test]
+    fn a_terminal_is_told_nothing_by_names() {
+        let shown = for_terminal("a\x1b]0;title\x07\x1b[2J\x1b[1A\u{9b}31m\rb\n\tc\x7f");
+        assert_eq!(shown, "a\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{1b}[1A\\u{9b}31m\\rb\n\tc\\u{7f}");
+        let painted = "\x1b[36;1mfolder/\x1b[0m \u{fc}";
+        assert_eq!(for_terminal(painted), painted, "our own colours, and letters of the world");
+        assert_eq!(for_terminal("\x1b[12"), "\\u{1b}[12");
+    }
 
     #[test]
     fn sizes_spans_times() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_audit::{Audit, Config, Door, FileConfig, Full, Record, Ticket, WebhookConfig, key_from};
 use ashlar_iam::Identity;
-use ashlar_outbound::Rules;
+use ashlar_outbound::{Class, Rules, is_allowed};
 use ashlar_s3::Body;
 use ashlar_s3::witness::{Ruling, describe, identify};
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
@@ -88,7 +88,8 @@ impl Args {
             }
         };
         let rules = Rules {
-            allow_loopback: self.audit_webhook_allow_loopback,
+            allow_loopback: self.audit_webhook_allow_loopback || is_allowed(Class::Loopback),
+            allow_link_local: is_allowed(Class::LinkLocal),
             authorities,
             timeout: TIMEOUT,
             max_body: 64 * 1024,

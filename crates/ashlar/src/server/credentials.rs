@@ -102,11 +102,92 @@ fn check(access_key: &str, secret: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether anybody could guess the pair.
+/// Words that the most used passwords are made of, with digits or signs around them.
+const COMMON: [&str; 40] = [
+    "abc",
+    "abcd",
+    "access",
+    "backup",
+    "baseball",
+    "changeit",
+    "cloud",
+    "computer",
+    "default",
+    "demo",
+    "docker",
+    "dragon",
+    "football",
+    "hello",
+    "hunter",
+    "iloveyou",
+    "letmein",
+    "login",
+    "master",
+    "monkey",
+    "object",
+    "passwd",
+    "passw",
+    "princess",
+    "public",
+    "qwerty",
+    "secret",
+    "secretkey",
+    "server",
+    "shadow",
+    "storage",
+    "sunshine",
+    "superman",
+    "system",
+    "test",
+    "testing",
+    "trustno",
+    "user",
+    "welcome",
+    "whatever",
+];
+/// Neighbours on keyboards and in alphabets.
+const ROWS: [&str; 4] = [
+    "abcdefghijklmnopqrstuvwxyz",
+    "01234567890123456789",
+    "qwertyuiopasdfghjklzxcvbnm",
+    "1q2w3e4r5t6y7u8i9o0p",
+];
+
+/// Whether anybody could guess the pair: what the world knows, what most people take, and what a program
+/// tries in its first minute.
 pub fn is_weak(credential: &Credential) -> bool {
-    let known = |t: &str| WEAK.contains(&t.to_ascii_lowercase().as_str());
-    let secret = credential.secret.expose();
-    known(secret) || secret == credential.access_key
+    let secret = credential.secret.expose().to_ascii_lowercase();
+    let name = credential.access_key.to_ascii_lowercase();
+    let known = |t: &str| WEAK.contains(&t) || COMMON.contains(&t) || t == name;
+    // `Password1!` and `p4ssw0rd` are `password`.
+    let plain = |text: &str| -> String {
+        text.chars()
+            .map(|c| match c {
+                '0' => 'o',
+                '1' | '!' => 'i',
+                '3' => 'e',
+                '4' | '@' => 'a',
+                '5' | '$' => 's',
+                '7' => 't',
+                c => c,
+            })
+            .collect()
+    };
+    let letter = |c: char| !c.is_ascii_alphabetic();
+    let core = secret.trim_matches(letter);
+    let half = secret.len() / 2;
+    let twice = secret.len() % 2 == 0 && secret.is_char_boundary(half) && secret[..half] == secret[half..];
+    let distinct = secret.chars().collect::<std::collections::BTreeSet<_>>().len();
+    let digits = secret.len() <= 12 && secret.bytes().all(|b| b.is_ascii_digit());
+    let rows = ROWS.iter().any(|row| {
+        let back: String = row.chars().rev().collect();
+        row.contains(&secret) || back.contains(&secret)
+    });
+    [secret.as_str(), core, &plain(&secret), &plain(core)].into_iter().any(known)
+        || (twice && known(&secret[..half]))
+        || distinct <= 3
+        || digits
+        || rows
 }
 
 /// Makes a pair: 20 and 40 characters, as long as those of AWS.
@@ -330,6 +411,54 @@ mod tests {
         {
             let why = keeper.decode(bytes).await.err().unwrap();
             assert!(why.contains("ASHLAR_ROOT_PASSWORD") && !why.contains(pair.secret.expose()), "{why}");
+        }
+    }
+
+    /// FINDINGS S15: 12345678 and password1 passed.
+    #[test]
+    fn what_everybody_tries_first_is_weak() {
+        let weak = |key: &str, secret: &str| {
+            is_weak(&Credential { access_key: key.into(), secret: Secret::new(secret) })
+        };
+        for secret in [
+            "12345678",
+            "123456789012",
+            "password1",
+            "Password1!",
+            "p4ssw0rd",
+            "P@ssw0rd",
+            "passw0rd123",
+            "minioadmin",
+            "minioadmin1",
+            "MinioAdmin!",
+            "admin1234",
+            "adminadmin",
+            "qwertyui",
+            "qwertyuiop",
+            "aaaaaaaa",
+            "abababab",
+            "abcdefgh",
+            "87654321",
+            "1q2w3e4r",
+            "changeme1",
+            "secret123",
+            "letmein!!",
+            "testtest",
+            "storage2024",
+            "operator",
+            "operator1",
+            "operatoroperator",
+        ] {
+            assert!(weak("operator", secret), "{secret}");
+        }
+        for secret in [
+            "correct-horse-battery",
+            "Tr0ub4dor&3x",
+            "wJalrXUtnFEMI/K7MDENG",
+            "lagerhaus-7-nord",
+            "kq7vZp2mXw",
+        ] {
+            assert!(!weak("operator", secret), "{secret}");
         }
     }
 

@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use ashlar_iam::{Entity, Error, Iam, Identity, KeyChange, KeyInfo, Kind, NewKey, Secret, UserInfo};
+use ashlar_iam::{Entity, Error, Holders, Iam, Identity, KeyChange, KeyInfo, Kind, NewKey, Secret, UserInfo};
 use ashlar_idp::Idp;
 use ashlar_policy::{Action, Attached, BucketRules, Context as Facts, Policy, Request as Question, explain};
 use ashlar_s3::Service;
@@ -197,7 +197,12 @@ impl Identities {
         match ask.route {
             Route::UserList => done(shape::UserList { users: iam.users().iter().map(user).collect() }),
             Route::UserGet => done(user(&iam.user(&ask.name).ok_or_else(|| missing("user", &ask.name))?)),
-            Route::UserPut => put_user(iam, ask).await,
+            Route::UserPut => {
+                if iam.user(&ask.name).is_none() {
+                    self.gives_nothing_by_name(ask)?;
+                }
+                put_user(iam, ask).await
+            }
             Route::UserRemove | Route::UserEnable | Route::UserDisable | Route::UserRevoke => {
                 change_user(iam, ask).await
             }
@@ -234,6 +239,26 @@ impl Identities {
             Route::Simulate => self.simulate(iam, ask),
             _ => Err(wrong("this is not about identities")),
         }
+    }
+
+    /// Refuses a new user whose name a bucket's policy allows something, except by who may everything: making
+    /// users must not be a way to what was meant for somebody else.
+    fn gives_nothing_by_name(&self, ask: &Ask) -> Result<(), Refusal> {
+        let store = &self.service.context().store;
+        for bucket in store.buckets() {
+            let Some(text) = bucket.documents.get(bucket_policy::POLICY) else { continue };
+            // One that cannot be read lets nobody in, and may be repaired.
+            let named = Policy::parse_for_bucket(&bucket.name, text.as_bytes())
+                .map_or_else(|_| text.contains(&ask.name), |p| p.names_user(&ask.name));
+            if named {
+                // Which bucket it is, is not for everybody.
+                only_full(
+                    ask,
+                    "The name is one that a bucket's policy gives something; making a user of it",
+                )?;
+            }
+        }
+        Ok(())
     }
 
     /// Who is to have what, with the names of other directories as those spell them. What is attached
@@ -426,6 +451,10 @@ async fn members(iam: &Iam, ask: &Ask) -> Reply {
     let order: Members = ask.document()?;
     if !order.remove.is_empty() {
         ask.need(&[Action::AdminRemoveUserFromGroup], false)?;
+        // A policy that denies may do so by the group.
+        if order.remove.contains(&ask.who.user) {
+            only_full(ask, "Taking oneself out of a group")?;
+        }
         loosens(iam, ask, &policies_of(iam, &ask.name))?;
     }
     if !order.add.is_empty() || order.remove.is_empty() {
@@ -469,17 +498,22 @@ async fn change_group(iam: &Iam, ask: &Ask) -> Reply {
 
 async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
     let name = &ask.name;
-    let (users, groups) = iam.who_has(name);
-    let attached = !users.is_empty() || !groups.is_empty();
+    let holders = iam.holders(name);
     let built_in = ashlar_policy::builtin(name).is_some();
+    let there = iam.policy(name).is_some();
+    // A policy that does not exist is held by nobody, whatever claims will name.
+    if there && !holders.claims.is_empty() {
+        let claims = holders.claims.join(", ");
+        only_full(ask, &format!("Changing a policy that users may hold through claims of {claims}"))?;
+    }
     if ask.route == Route::PolicyRemove {
-        if built_in && attached {
+        if built_in && holders.is_attached() {
             only_full(ask, "Changing a policy that somebody has")?;
         }
         iam.remove_policy(name).await?;
         return done(shape::Removed { name: name.clone(), removed: true });
     }
-    if built_in || attached {
+    if built_in || holders.is_attached() {
         only_full(ask, "Changing a policy that is built in, or that somebody has")?;
     }
     let text = match ask.body.first() {
@@ -598,6 +632,7 @@ fn user(u: &UserInfo) -> shape::User {
         groups: u.groups.to_vec(),
         changed_ms: u.changed_ms,
         used_ms: u.used_ms,
+        canonical_id: u.canonical_id.clone(),
         secret: None,
     }
 }
@@ -614,7 +649,7 @@ fn group(g: &ashlar_iam::GroupInfo) -> shape::Group {
 
 fn policy(iam: &Iam, name: &str) -> Option<shape::NamedPolicy> {
     let p = iam.policy(name)?;
-    let (users, groups) = iam.who_has(name);
+    let Holders { users, groups, .. } = iam.holders(name);
     Some(shape::NamedPolicy {
         name: name.to_owned(),
         document: serde_json::from_str(&p.policy.to_json()).unwrap_or_default(),

@@ -34,6 +34,8 @@ mod identities;
 mod keeper;
 mod kms;
 mod kms_remote;
+#[cfg(test)]
+mod lattice;
 mod lifecycle;
 mod listen;
 mod logs;
@@ -226,12 +228,14 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
             listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?
         }
     };
+    surroundings::allow(&std::env::var("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
     let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
     if let Some(root) = &environment {
         guard_weak(root, &everywhere)?;
     }
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
+    warn_without_tls(config.is_some(), &everywhere);
     // Before anything is announced: who reads the banner may already send a signal.
     let heard = hear()?;
     // The port is taken first: a second server must not touch the drives.
@@ -373,12 +377,25 @@ fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<
     }
     match addresses.iter().find(|a| !a.ip().is_loopback()) {
         Some(address) => Err(format!(
-            "the root credentials are known to everybody and {address} can be reached by others. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
+            "the root credentials are among those that everybody tries first, and {address} can be reached by others. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
         )),
         None => {
-            tracing::warn!("the root credentials are known to everybody: good for trying things out only");
+            tracing::warn!(
+                "the root credentials are among those that everybody tries first: good for trying things out only"
+            );
             Ok(())
         }
+    }
+}
+
+/// Says what everybody on the way can read and change where others are served without TLS.
+fn warn_without_tls(tls: bool, addresses: &[SocketAddr]) {
+    if let Some(address) = addresses.iter().find(|a| !tls && !a.ip().is_loopback()) {
+        tracing::warn!(
+            %address,
+            "TLS is off for an address that others can reach: objects, session tokens and customers' keys can be \
+             read and changed on the way. Give a certificate (--certs), or put a proxy that speaks TLS in front"
+        );
     }
 }
 
@@ -475,6 +492,7 @@ fn service(
             owner_name: "root".to_owned(),
             clock: clock::now_ms,
             notices,
+            people: None,
         },
         verifier: Verifier {
             keys: Keys::over(iam),

@@ -161,6 +161,7 @@ impl Door {
         }
         let _turn = self.turn.lock().await;
         if ask.route == Route::ProviderRemove {
+            only_full(ask, "Removing an identity provider ends its users' sessions and keys")?;
             return self.remove(kind, name).await;
         }
         let order: Order = ask.document()?;

@@ -32,6 +32,32 @@ pub struct Peer {
     pub watch: Watch,
 }
 
+/// What `work` answers; if it panics, that it failed, on a connection that is not used again. The cause is in
+/// the log and not in the answer.
+async fn whatever_happens(
+    work: impl Future<Output = Response<Body>>,
+    peer: std::net::SocketAddr,
+) -> Response<Body> {
+    if let Ok(response) = AssertUnwindSafe(work).catch_unwind().await {
+        return response;
+    }
+    tracing::error!(%peer, "a request failed in a way that must not happen");
+    let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";
+    let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, text);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// No answer is taken by a browser for another type than it has.
+fn not_sniffed(mut response: Response<Body>) -> Response<Body> {
+    response
+        .headers_mut()
+        .entry(header::X_CONTENT_TYPE_OPTIONS)
+        .or_insert(HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// All that requests can reach.
 pub struct Routes {
     service: Arc<Service>,
@@ -65,12 +91,7 @@ impl Routes {
                 _ => plain(StatusCode::NOT_FOUND, "administration is at /api/v1/; S3 has another port\n"),
             }
         };
-        AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!(peer = %peer.address, "a request failed in a way that must not happen");
-            let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n");
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            response
-        })
+        not_sniffed(whatever_happens(answer, peer.address).await)
     }
 
     /// Answers a request, whatever happens.
@@ -78,24 +99,11 @@ impl Routes {
         // No body will come, so no "100 Continue" goes out. botocore then takes the next answer on
         // this connection for this one's status and waits for ever: give it a new connection.
         let hurried = request.headers().contains_key(header::EXPECT) && request.body().is_end_stream();
-        match AssertUnwindSafe(self.route(request, peer)).catch_unwind().await {
-            Ok(mut response) => {
-                if hurried {
-                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                }
-                response
-            }
-            Err(_) => {
-                tracing::error!(peer = %peer.address, "a request failed in a way that must not happen");
-                let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";
-                let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, text);
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                response
-            }
+        let mut response = whatever_happens(self.route(request, peer), peer.address).await;
+        if hurried {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        not_sniffed(response)
     }
 
     async fn route(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
@@ -208,4 +216,22 @@ pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_costs_its_request_only_and_says_nothing() {
+        let peer = "127.0.0.1:9".parse().unwrap();
+        let broken = async { panic!("planted words") };
+        let response = whatever_happens(broken, peer).await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(response.headers()[header::CONNECTION], "close");
+        let text = String::from_utf8(response.into_body().collect().await.unwrap().to_vec()).unwrap();
+        assert!(text.contains("<Code>InternalError</Code>") && !text.contains("planted"), "{text}");
+        let fine = whatever_happens(async { plain(StatusCode::OK, "fine") }, peer).await;
+        assert_eq!(fine.status(), StatusCode::OK);
+    }
 }

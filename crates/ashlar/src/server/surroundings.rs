@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ashlar_iam::Iam;
 use ashlar_idp::{Around, Environment};
-use ashlar_outbound::{Outbound, Rules};
+use ashlar_outbound::{Class, Outbound, Rules, is_allowed};
 
 use super::clock;
 
@@ -52,18 +52,34 @@ pub fn authorities(certs: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
     Ok(all)
 }
 
-fn rules(own: &[Vec<u8>]) -> Result<Rules, String> {
-    let mut rules = Rules { timeout: PATIENCE, max_body: ANSWER, ..Rules::default() };
-    let allowed = std::env::var("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default();
-    for kind in allowed.split(',').map(str::trim).filter(|k| !k.is_empty()) {
+/// Takes up which addresses the operator allows beside public and private ones, for events, identity
+/// providers, directories and the receivers of the audit log: `ASHLAR_OUTBOUND_ALLOW`.
+///
+/// # Errors
+/// In words: a kind that there is not.
+pub fn allow(text: &str) -> Result<(), String> {
+    let (mut loopback, mut link_local) = (false, false);
+    for kind in text.split(',').map(str::trim).filter(|k| !k.is_empty()) {
         match kind {
-            "loopback" => rules.allow_loopback = true,
-            "link-local" => rules.allow_link_local = true,
+            "loopback" => loopback = true,
+            "link-local" => link_local = true,
             other => {
                 return Err(format!("ASHLAR_OUTBOUND_ALLOW: \"{other}\" is none of loopback, link-local"));
             }
         }
     }
+    ashlar_outbound::allow(loopback, link_local);
+    Ok(())
+}
+
+fn rules(own: &[Vec<u8>]) -> Result<Rules, String> {
+    let mut rules = Rules {
+        allow_loopback: is_allowed(Class::Loopback),
+        allow_link_local: is_allowed(Class::LinkLocal),
+        timeout: PATIENCE,
+        max_body: ANSWER,
+        ..Rules::default()
+    };
     if !own.is_empty() {
         // One's own beside the system's: a public provider and one in the house may both be configured.
         rules.authorities = own.to_vec();

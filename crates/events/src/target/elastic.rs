@@ -1,6 +1,6 @@
 //! Elasticsearch (and OpenSearch): documents of an index, over HTTP.
 
-use ashlar_outbound::{Outbound, Url};
+use ashlar_outbound::{Outbound, Url, refuse_host};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub struct Elastic {
 impl Elastic {
     pub fn open(s: &Settings<'_>) -> Result<Elastic, String> {
         let url = s.need("url")?.trim_end_matches('/');
-        Url::parse(url).map_err(|e| e.to_string())?;
+        refuse_host(&Url::parse(url).map_err(|e| e.to_string())?.host)?;
         let index = s.need("index")?;
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '.');
         if !index.chars().all(legal) {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncWriteExt as _, BufStream};
 use super::postgres::table;
 use super::{Failure, Format, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Io, Line, Place, retry};
+use crate::wire::{self, Line, Place, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "mysql";
@@ -175,7 +175,7 @@ impl Mysql {
     /// The handshake, up to where the server says that all is well.
     async fn sign_in(&self) -> Result<Conn, Failure> {
         let unclear = || retry(WHAT, "a greeting that is not understood");
-        let line = BufStream::new(Box::new(self.place.tcp().await?) as Box<dyn Io>);
+        let line = BufStream::new(self.place.tcp().await?);
         let mut conn = Conn { line, next: 0 };
         let hello = conn.read().await?;
         if hello.first() == Some(&0xff) {

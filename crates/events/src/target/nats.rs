@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::{Failure, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Io, Line, Place, retry};
+use crate::wire::{self, Line, Place, retry};
 use crate::{Message, Site};
 use tokio::io::BufStream;
 
@@ -104,7 +104,7 @@ impl Speak for Nats {
     type Conn = Conn;
 
     async fn connect(&self) -> Result<Conn, Failure> {
-        let mut raw: Box<dyn Io> = Box::new(self.place.tcp().await?);
+        let mut raw = self.place.tcp().await?;
         if self.first {
             raw = self.place.secured(raw).await?;
         }

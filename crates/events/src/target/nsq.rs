@@ -60,7 +60,7 @@ impl Speak for Nsq {
     type Conn = Line;
 
     async fn connect(&self) -> Result<Line, Failure> {
-        let mut conn = BufStream::new(Box::new(self.place.tcp().await?) as Box<dyn wire::Io>);
+        let mut conn = BufStream::new(self.place.tcp().await?);
         let hello = json!({
             "client_id": "ashlar", "user_agent": concat!("ashlar/", env!("CARGO_PKG_VERSION")),
             "feature_negotiation": true, "heartbeat_interval": -1, "tls_v1": self.place.tls.is_some(),

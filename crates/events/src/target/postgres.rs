@@ -81,7 +81,7 @@ impl Postgres {
     }
 
     async fn stream(&self) -> Result<Box<dyn Io>, Failure> {
-        let mut stream: Box<dyn Io> = Box::new(self.place.tcp().await?);
+        let mut stream = self.place.tcp().await?;
         if self.place.tls.is_none() {
             return Ok(stream);
         }

@@ -1,6 +1,6 @@
 //! Webhooks: one POST per event, several at a time.
 
-use ashlar_outbound::{Outbound, Url};
+use ashlar_outbound::{Outbound, Url, refuse_host};
 use futures::future::join_all;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 
@@ -21,7 +21,7 @@ pub struct Webhook {
 impl Webhook {
     pub fn open(s: &Settings<'_>) -> Result<Webhook, String> {
         let url = s.need("endpoint")?.to_owned();
-        Url::parse(&url).map_err(|e| e.to_string())?;
+        refuse_host(&Url::parse(&url).map_err(|e| e.to_string())?.host)?;
         let outbound = Outbound::new(s.rules()?).map_err(|e| e.to_string())?;
         let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         if let Some(token) = s.get("auth_token") {

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_outbound::{Class, classify};
+use ashlar_outbound::{classify, is_allowed};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -111,7 +111,7 @@ impl Server {
         let mut last = Failure::Away("has no address".into());
         for address in found.take(8) {
             last = match classify(address.ip()) {
-                class @ (Class::LinkLocal | Class::Metadata | Class::Unusable) => {
+                class if !is_allowed(class) => {
                     Failure::Away(format!("is at {address}, {class}: not allowed"))
                 }
                 _ => match connect(address).await {
@@ -188,6 +188,13 @@ fn whole(read: &[u8]) -> Result<Option<(usize, usize)>, Failure> {
 impl Connection {
     fn over(stream: Box<dyn Io>) -> Connection {
         Connection { stream, read: Vec::new(), received: 0, id: 0 }
+    }
+
+    /// A directory that says these bytes, whatever it is asked, and closes the connection.
+    #[cfg(feature = "script")]
+    pub fn scripted(bytes: &[u8]) -> Connection {
+        let script = std::io::Cursor::new(bytes.to_vec());
+        Connection::over(Box::new(tokio::io::join(script, tokio::io::sink())))
     }
 
     #[cfg(test)]

@@ -27,6 +27,8 @@ mod dn;
 mod filter;
 mod message;
 mod people;
+#[cfg(feature = "script")]
+pub mod script;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -213,7 +213,8 @@ fn server(address: &str, values: &Values, around: &Arc<Around>) -> Result<Server
     if let Some(ca) = filled(values, "tls_ca") {
         authorities = vec![match ca.starts_with("-----BEGIN") {
             true => ca.as_bytes().to_vec(),
-            false => std::fs::read(ca).map_err(|e| Error::Invalid(format!("tls_ca: {ca}: {e}")))?,
+            false => ashlar_outbound::tls::read_file(ca.as_ref())
+                .map_err(|e| Error::Invalid(format!("tls_ca: {e}")))?,
         }];
     }
     let config = ashlar_outbound::tls::config(&authorities, false)

@@ -178,7 +178,7 @@ fn variables(text: &str, facts: &Facts) -> Option<Pattern> {
                 // "You can use any available single-valued context key as a policy variable, but you
                 // can't use a multivalued context key."
                 let found = facts.keys.get(&key).filter(|_| !facts.multivalued.contains(&key));
-                found.map(|v| v[0].clone()).or(default)?
+                found.map(|v| v[0].clone()).filter(|v| !v.is_empty()).or(default)?
             };
             out.extend(value.chars().map(|c| (c, true)));
             chars.drain(..=end);

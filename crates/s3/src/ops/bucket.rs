@@ -18,6 +18,8 @@ use crate::xml::{Doc, Xml};
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 /// Names whose paths belong to the server itself.
 const RESERVED: [&str; 2] = ["ashlar", "minio"];
+/// How the names begin of buckets that the server makes for itself. Only root changes what is in them.
+pub const RESERVED_PREFIX: &str = "ashlar-";
 
 /// `ListBuckets`.
 pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
@@ -102,7 +104,7 @@ pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if !is_bucket_name(&call.bucket) {
         return Err(Fault::new(Code::INVALID_BUCKET_NAME).element("BucketName", call.bucket.as_str()));
     }
-    if RESERVED.contains(&call.bucket.as_str()) {
+    if RESERVED.contains(&call.bucket.as_str()) || call.bucket.starts_with(RESERVED_PREFIX) {
         return Err(Fault::new(Code::BUCKET_ALREADY_EXISTS).element("BucketName", call.bucket.as_str()));
     }
     refuse_unsupported(&call.headers, &cx.owner_id)?;

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{
-    Copied, CopySeal, CopySource, CopySpec, MAX_PUT, PartSpec, Verdict, conditions, parse_version,
+    Copied, CopySeal, CopySource, CopySpec, MAX_PUT, Pairs, PartSpec, Verdict, conditions, parse_version,
     version_text,
 };
+use ashlar_policy::Action;
 use http::header::HeaderName;
 
 use super::get::CHANGES;
@@ -15,6 +16,7 @@ use super::{Answer, Call, Context, VERSION_ID, fault};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, checksum_text, checksum_type};
+use crate::permit::Need;
 use crate::sse::{self, Allowed, Found, Side};
 use crate::target::{check_key, decode};
 use crate::xml::Xml;
@@ -128,6 +130,9 @@ async fn copy(
     for _ in 0..CHANGES {
         let source = cx.store.get_source(from).await;
         let mut source = source.map_err(|e| of_source(e, call, from))?;
+        if spec.tags.is_none() && !source.version().tags.is_empty() {
+            permit_tags(cx, call, from, &source.version().tags).await?;
+        }
         let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
         let found = Found::with(cx, (&from.bucket, &from.key), &mut source, customer, true).await?;
         let (seal, shown) = sse::for_copy(cx, call, &found, same, spec.checksum.is_some()).await?;
@@ -140,6 +145,23 @@ async fn copy(
         }
     }
     Err(Fault::new(Code::SLOW_DOWN))
+}
+
+/// Refuses to carry tags to the copy unless the caller may read them there, and store them and the copy here.
+/// The object was permitted before, without what is known of its tags only now.
+async fn permit_tags(cx: &Context, call: &Call, from: &CopySource, tags: &Pairs) -> Outcome<()> {
+    let version = from.version.map(version_text);
+    let version = version.as_deref();
+    let action = match version {
+        Some(_) => Action::GetObjectVersionTagging,
+        None => Action::GetObjectTagging,
+    };
+    call.permit(cx, &Need { action, bucket: &from.bucket, key: &from.key, version }).await?;
+    for action in [Action::PutObject, Action::PutObjectTagging] {
+        let need = Need { action, bucket: &call.bucket, key: &call.key, version: None };
+        call.permit_tags(cx, &need, tags).await?;
+    }
+    Ok(())
 }
 
 /// Errors about the source name the source; a delete marker there is a request that makes no sense.

@@ -25,6 +25,8 @@ pub const DEFAULT: &str = "object-lock";
 const MODE: &str = "x-amz-object-lock-mode";
 const UNTIL: &str = "x-amz-object-lock-retain-until-date";
 const HOLD: &str = "x-amz-object-lock-legal-hold";
+/// The headers that lock a new object.
+pub const HEADERS: [&str; 3] = [MODE, UNTIL, HOLD];
 const DAY_MS: i64 = 86_400_000;
 /// Longest default (AWS: 100 years).
 const MAX_DAYS: i64 = 36_500;
@@ -258,7 +260,7 @@ async fn permitted(
     action: Action,
     facts: &[(&'static str, &str)],
 ) -> Outcome<()> {
-    for name in [MODE, UNTIL, HOLD] {
+    for name in HEADERS {
         call.headers.remove(name);
     }
     for (name, value) in facts {
@@ -271,6 +273,7 @@ async fn permitted(
 
 /// `PutObjectRetention`.
 pub async fn put_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    call.permit_before_body(cx, Action::PutObjectRetention).await?;
     let body = call.document(limit::CONFIGURATION).await?;
     let (mode, until) = parse_retention(&body)?;
     let facts = [(MODE, mode.as_str()), (UNTIL, until.as_str())];
@@ -331,6 +334,7 @@ pub async fn get_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 
 /// `PutObjectLegalHold`.
 pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    call.permit_before_body(cx, Action::PutObjectLegalHold).await?;
     let body = call.document(limit::CONFIGURATION).await?;
     let mut doc = Doc::open(&body, "LegalHold")?;
     let mut status = None;

@@ -1,7 +1,10 @@
 //! `?logging`: where the access log of a bucket goes.
 
+use ashlar_policy::Action;
+
 use super::{Answer, Call, Context, document, limit};
 use crate::fault::{Code, Fault, Outcome};
+use crate::permit::Need;
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds it.
@@ -40,7 +43,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let text = match parse(&body)? {
         None => None,
         Some(logging) => {
-            if cx.store.bucket(&logging.target).is_err() {
+            if !permits(cx, call, &logging).await {
                 return Err(Fault::with(
                     Code::INVALID_LOG_TARGET,
                     "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group.",
@@ -55,6 +58,16 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     call.origin.gate.logs.look_again(&cx.store);
     Ok(Answer::ok())
+}
+
+/// Whether the target exists and lets the caller write log objects under the prefix. Both are refused alike:
+/// a caller without permission cannot tell whether the bucket exists.
+async fn permits(cx: &Context, call: &Call, logging: &Logging) -> bool {
+    // The name of a log object, as `access_log` makes them.
+    let key = format!("{}2006-01-02-15-04-05-0123456789ABCDEF", logging.prefix);
+    let need = Need { action: Action::PutObject, bucket: &logging.target, key: &key, version: None };
+    let permitted = call.may(cx, &need).await;
+    permitted && cx.store.bucket(&logging.target).is_ok()
 }
 
 /// As it is kept.

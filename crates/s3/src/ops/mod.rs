@@ -31,6 +31,7 @@ pub mod website;
 use std::sync::Arc;
 
 use ashlar_checksum::Algorithm;
+use ashlar_iam::Iam;
 use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Committed, Error, Store, VersionId, parse_version, version_text};
 use bytes::Bytes;
@@ -67,6 +68,8 @@ pub struct Context {
     pub clock: fn() -> i64,
     /// Who is told of what happens.
     pub notices: Notices,
+    /// The users, for their canonical ids; [`crate::Service::new`] takes those that its keys are of.
+    pub people: Option<Arc<Iam>>,
 }
 
 /// A verified request on its way to an operation.

@@ -69,24 +69,22 @@ pub(crate) async fn post_object(
         policy.check(&form.fields, bucket, now)?;
     }
     let request = as_headers(form)?;
-    permit(
-        cx,
-        &Asker { verified, headers: &request, query: &Query::default(), tls, origin, ruling },
-        bucket,
-        &key,
-        form,
-    )
-    .await?;
+    let tags = match form.fields.get("tagging") {
+        Some(text) => super::tagging::parse_form(text),
+        None => headers::tagging(&request).map(Option::unwrap_or_default),
+    };
+    let stored = tags.as_ref().ok();
+    let query = &Query::default();
+    let asker = Asker { verified, headers: &request, query, tls, origin, ruling, tags: stored };
+    permit(cx, &asker, bucket, &key, form).await?;
+    // What is wrong with the tags is told only after that.
+    let tags = tags?;
     sse::refuse(&request, &cx.owner_id, Allowed::All)?;
     let class = headers::class(&request)?;
     let mut meta = headers::metadata(&request)?;
     if class != ashlar_object::Class::Standard {
         meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
     }
-    let tags = match form.fields.get("tagging") {
-        Some(text) => super::tagging::parse_form(text)?,
-        None => headers::tagging(&request)?.unwrap_or_default(),
-    };
     let stated = Stated::read(&request)?;
     let (held, size) = measure(form).await?;
     if let Some(policy) = &policy {
@@ -136,10 +134,7 @@ async fn permit(cx: &Context, asker: &Asker<'_>, bucket: &str, key: &str, form: 
     if form.fields.get("tagging").is_some() {
         actions.push(Action::PutObjectTagging);
     }
-    if crate::permit::asks_for_acl(asker.headers) {
-        actions.push(Action::PutObjectAcl);
-    }
-    actions.extend(crate::permit::locks(asker.headers));
+    actions.extend(crate::permit::carried(asker.headers));
     for action in actions {
         if !asker.may(cx, &Need { action, bucket, key, version: None }).await {
             return Err(Fault::new(Code::ACCESS_DENIED));
@@ -190,11 +185,6 @@ fn as_headers(form: &Form) -> Outcome<HeaderMap> {
             Fault::with(Code::INVALID_ARGUMENT, format!("The form field {name} is not a legal header value."))
         })?;
         out.insert(name, value);
-    }
-    if !out.contains_key(header::CONTENT_TYPE)
-        && let Some(value) = form.file_type.as_deref().and_then(|t| HeaderValue::from_str(t).ok())
-    {
-        out.insert(header::CONTENT_TYPE, value);
     }
     Ok(out)
 }

@@ -2,10 +2,12 @@
 
 use ashlar_object::Pairs;
 use ashlar_object::feed::Kind;
+use ashlar_policy::Action;
 
 use super::{Answer, Call, Context, limit};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
+use crate::permit::Need;
 use crate::xml::{Doc, Xml};
 
 /// Most tags of an object.
@@ -115,12 +117,20 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// `PutObjectTagging`.
+/// `PutObjectTagging`. Decided with the tags of the document: a header is no fact about them.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let version = call.version()?;
+    let given = call.query.filled("versionId").map(str::to_owned);
+    let action = match given {
+        Some(_) => Action::PutObjectVersionTagging,
+        None => Action::PutObjectTagging,
+    };
+    call.permit_before_body(cx, action).await?;
     let body = call.document(limit::CONFIGURATION).await?;
     let tags = parse(&body, OBJECT_TAGS)?;
+    let need = Need { action, bucket: &call.bucket, key: &call.key, version: given.as_deref() };
+    call.permit_tags(cx, &need, &tags).await?;
+    refuse_unsupported(&call.headers, &cx.owner_id)?;
+    let version = call.version()?;
     let store = call.store(cx, Kind::TagsPut);
     let id = store.set_tags(&call.bucket, &call.key, version, tags).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();

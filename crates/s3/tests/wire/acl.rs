@@ -15,6 +15,13 @@ fn acl(w: &World, path: &str) -> String {
     w.root("GET", path).q("acl", "").send().expect(200).text()
 }
 
+/// The canonical id of a user.
+fn canonical(w: &World, user: &str) -> String {
+    let id = w.iam.canonical_id(user).unwrap();
+    assert!(id.len() == 64 && id != user);
+    id
+}
+
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 const AUTHENTICATED: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
 
@@ -80,9 +87,15 @@ fn the_writer_owns_and_grants() {
     assert_eq!([read("alice"), read("bobby")], [200, 403]);
     assert_eq!(w.root("GET", "/b-1/k").send().expect(200).body, b"hers");
     let text = acl(&w, "/b-1/k");
-    assert!(text.contains("<Owner><ID>alice</ID><DisplayName>alice</DisplayName></Owner>"), "{text}");
+    assert!(
+        text.contains(&format!(
+            "<Owner><ID>{}</ID><DisplayName>alice</DisplayName></Owner>",
+            canonical(&w, "alice")
+        )),
+        "{text}"
+    );
     let listed = w.root("GET", "/b-1").q("list-type", "2").q("fetch-owner", "true").send().expect(200).text();
-    assert!(listed.contains("<ID>alice</ID>"), "{listed}");
+    assert!(listed.contains(&format!("<ID>{}</ID>", canonical(&w, "alice"))), "{listed}");
     // Grants by header, to one user and to everybody with an identity.
     let put = |header: (&str, &str)| {
         w.by("alice", "PUT", "/b-1/k").header(header.0, header.1).body("x").send().expect(200)
@@ -119,7 +132,7 @@ fn the_writer_owns_and_grants() {
     assert_ne!(changed, document);
     w.by("alice", "PUT", "/b-1/k").q("acl", "").body(&changed).send().expect(200);
     assert!(acl(&w, "/b-1/k").contains(AUTHENTICATED));
-    let stolen = document.replace("<ID>alice</ID>", "<ID>bobby</ID>");
+    let stolen = document.replace(&canonical(&w, "alice"), &canonical(&w, "bobby"));
     w.by("alice", "PUT", "/b-1/k").q("acl", "").body(&stolen).send().refused(403, "AccessDenied");
     let many = "<Grant><Grantee><ID>a</ID></Grantee><Permission>READ</Permission></Grant>".repeat(101);
     let many =
@@ -171,10 +184,10 @@ fn the_owner_of_the_bucket_is_preferred_when_it_gets_full_control() {
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
     );
     w.by("alice", "POST", "/b-1/up").q("uploadId", &id).body(done).send().expect(200);
-    assert!(acl(&w, "/b-1/up").contains("<ID>alice</ID>"));
+    assert!(acl(&w, "/b-1/up").contains(&canonical(&w, "alice")));
     let copy = w.by("alice", "PUT", "/b-1/copy").header("x-amz-copy-source", "b-1/hers");
     copy.send().expect(200);
-    assert!(acl(&w, "/b-1/copy").contains("<ID>alice</ID>"));
+    assert!(acl(&w, "/b-1/copy").contains(&canonical(&w, "alice")));
 }
 
 #[test]
@@ -209,4 +222,33 @@ fn the_list_of_a_bucket() {
         .send()
         .refused(400, "MalformedXML");
     w.root("PUT", "/b-4").header("x-amz-object-ownership", "Nobody").send().refused(400, "InvalidArgument");
+}
+
+/// Names are chosen by who makes users; what they are granted is not (FINDINGS S8).
+#[test]
+fn a_name_gives_nothing() {
+    let w = world();
+    set_ownership(&w, "ObjectWriter").expect(200);
+    let put =
+        |who: &str| w.by("alice", "PUT", "/b-1/k").header("x-amz-grant-read", format!("id={who}")).body("x");
+    let make =
+        |name: &str| w.runtime.block_on(w.iam.put_user(name, &ashlar_iam::Secret::new(USERS_SECRET), true));
+    let read = |user: &str| w.by(user, "GET", "/b-1/k").send().status;
+    // Nothing is granted to who is not there.
+    for nobody in ["later", &"ab".repeat(32)] {
+        put(nobody).send().refused(400, "InvalidArgument");
+    }
+    // Another user of the same name is another one.
+    put("bobby").send().expect(200);
+    assert_eq!(read("bobby"), 200);
+    w.runtime.block_on(w.iam.remove_user("bobby")).unwrap();
+    make("bobby").unwrap();
+    assert_eq!(read("bobby"), 403);
+    put(&canonical(&w, "bobby")).send().expect(200);
+    assert_eq!(read("bobby"), 200);
+    // The owner's id, and what looks like one, is no name.
+    for name in ["0".repeat(64), "Ab".repeat(32)] {
+        assert!(make(&name).is_err(), "{name}");
+    }
+    assert!(make(&"0".repeat(63)).is_ok());
 }

@@ -15,6 +15,9 @@ pub struct User {
     pub groups: Vec<String>,
     pub changed_ms: i64,
     pub used_ms: Option<i64>,
+    /// What access control lists and owners of objects name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub canonical_id: String,
     /// Only where it was made just now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,

@@ -69,6 +69,7 @@ impl Server {
                         owner_name: "root".into(),
                         clock: now_ms,
                         notices: Default::default(),
+                        people: None,
                     },
                     verifier: Verifier {
                         keys: Keys::new(Credential { access_key: KEY.into(), secret: Secret::new(SECRET) }),

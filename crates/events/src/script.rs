@@ -1,0 +1,63 @@
+//! Plays bytes to a target in place of its server: for the fuzzer, which has no other way to the decoders.
+//!
+//! Only with the feature `script`, which no release has.
+
+use std::cell::RefCell;
+use std::io::Cursor;
+use std::sync::OnceLock;
+
+use tokio::runtime::Runtime;
+
+use crate::settings::{Settings, Values};
+use crate::target::Target;
+use crate::wire::Io;
+use crate::{Event, Kind, Message, Name, Site};
+
+thread_local! {
+    static SCRIPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// The script of this thread, for the first connection: what a server says, whatever it is told.
+pub(crate) fn take() -> Option<Box<dyn Io>> {
+    let bytes = SCRIPT.with_borrow_mut(Option::take)?;
+    Some(Box::new(tokio::io::join(Cursor::new(bytes), tokio::io::sink())))
+}
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
+    })
+}
+
+/// Sends an event to a target of this kind whose server says `bytes`, whatever it is told, and then closes
+/// the connection. `values`: its settings, with any address. Whether it was taken.
+///
+/// # Panics
+/// The settings are not understood.
+pub fn play(kind: Kind, values: &[(&str, &str)], bytes: &[u8]) -> bool {
+    let values: Values = values.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    let mut target = Target::open(kind, &Settings { values: &values, authorities: &[] }).expect("settings");
+    let event = Event {
+        position: 1,
+        time_ms: 5,
+        name: Name::CreatedPut,
+        bucket: "b".into(),
+        key: "k".into(),
+        version: None,
+        size: 1,
+        etag: None,
+        meta: Vec::new(),
+        who: "w".into(),
+        source: "127.0.0.1".into(),
+        request_id: "r".into(),
+        agent: String::new(),
+        endpoint: String::new(),
+    };
+    let site = Site::default();
+    let message = Message::new(event, "rule", &site);
+    SCRIPT.set(Some(bytes.to_vec()));
+    let sent = runtime().block_on(target.send(&[message], &site));
+    SCRIPT.set(None);
+    sent.done == 1 && sent.refused.is_empty()
+}
