@@ -7,6 +7,7 @@
 //! | `establish` | how a start becomes the one writer: the two rounds before the first answer |
 //! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
 //! | `map` | drives, states, code, placement groups, epochs |
+//! | `sequences` | how far the drives' journals have come, noted on all of them: shows who went back in time |
 //! | `layout` | which code and which groups a set of drives gets |
 //!
 //! Invariants: a transaction is answered only after a majority of the member drives holds it
@@ -21,6 +22,7 @@ mod error;
 mod establish;
 mod layout;
 mod map;
+mod sequences;
 
 pub use control::{Change, Compare, Control, Health, Txn, Value, Watch, Watched};
 #[doc(hidden)]
@@ -29,3 +31,4 @@ pub use copy::{FileMedium, Medium};
 pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, Map};
+pub use sequences::Sequences;

@@ -33,8 +33,9 @@ impl Drive {
         self.shared
             .on_io(move |s| {
                 s.readable()?;
+                let horizon = s.horizon();
                 let found = s.read_register(&key, want_record, Mode::Wait).map_err(must)?;
-                reply(s, found, epoch)
+                reply(s, found, horizon, epoch)
             })
             .await
     }
@@ -46,8 +47,9 @@ impl Drive {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
+        let horizon = self.shared.horizon();
         match self.shared.read_register(key, want_record, Mode::Now) {
-            Ok(found) => Some(reply(&self.shared, found, epoch)),
+            Ok(found) => Some(reply(&self.shared, found, horizon, epoch)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -154,7 +156,20 @@ fn in_epoch(core: &Core, epoch: u32) -> Result<()> {
     }
 }
 
-fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>, epoch: u32) -> Result<ReadReply> {
+impl Shared {
+    /// The purge horizon. Read before a register is looked up: a record that came after the look is above
+    /// it.
+    fn horizon(&self) -> Ballot {
+        self.core.lock().acceptor.horizon()
+    }
+}
+
+fn reply(
+    s: &Shared,
+    found: Option<(Register, Option<Bytes>)>,
+    horizon: Ballot,
+    epoch: u32,
+) -> Result<ReadReply> {
     let voter = {
         let core = s.core.lock();
         in_epoch(&core, epoch)?;
@@ -162,6 +177,7 @@ fn reply(s: &Shared, found: Option<(Register, Option<Bytes>)>, epoch: u32) -> Re
     };
     Ok(ReadReply {
         voter,
+        horizon,
         accepted: found.map(|(r, record)| Seen {
             ballot: r.ballot,
             hint: r.hinted(),

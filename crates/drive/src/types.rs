@@ -138,6 +138,8 @@ pub enum Prepared {
     Promised {
         /// What it accepted last.
         accepted: Option<Accepted>,
+        /// Where there is no record: none is taken up to this ballot, its purge horizon.
+        horizon: Ballot,
     },
     /// A ballot at least this high is promised or accepted already.
     Refused {
@@ -168,6 +170,8 @@ pub struct ReadReply {
     pub voter: bool,
     /// What it accepted last; `None` is an explicit "no record".
     pub accepted: Option<Seen>,
+    /// Where there is no record: none is taken up to this ballot, its purge horizon.
+    pub horizon: Ballot,
 }
 
 /// An accepted record as a reader sees it.

@@ -48,7 +48,8 @@ impl Drive {
                     let (entry, _, record) = self.entry_and_record(key).await?;
                     return Ok(match entry {
                         Some(e) if e.ballot > ballot => Prepared::Refused { highest: e.ballot },
-                        e => Prepared::Promised { accepted: accepted(e, record) },
+                        // A horizon read now would say nothing about the record looked up before.
+                        e => Prepared::Promised { accepted: accepted(e, record), horizon: Ballot::ZERO },
                     });
                 }
             }
@@ -81,7 +82,10 @@ impl Drive {
                     p.waiters.push(tx);
                     Next::Flush(rx)
                 }
-                None => Next::Answer(Prepared::Promised { accepted: accepted(entry, record) }),
+                None => Next::Answer(Prepared::Promised {
+                    accepted: accepted(entry, record),
+                    horizon: core.acceptor.horizon(),
+                }),
             },
         };
         core.raise_floor_ahead(&self.shared.journal_work);

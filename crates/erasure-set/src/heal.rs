@@ -187,6 +187,7 @@ impl Inner {
     pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, deep: bool) -> Result<Healed> {
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         let hash = ashlar_checksum::key_hash(key.as_bytes());
+        // That of a failed update is settled by this.
         let register = self.read(key, hash).await?;
         let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
         let mut healed = Healed { records, ..Healed::default() };

@@ -12,6 +12,7 @@
 //! | `sets` | the shared state: table, caches, queues, options |
 //! | `register` | reading a register |
 //! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
+//! | `doubt` | which registers may be undecided |
 //! | `stored` | what a drive keeps as the record of a register |
 //! | `write` | bytes -> stripes -> shards |
 //! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
@@ -28,6 +29,7 @@
 
 mod ballots;
 mod cache;
+mod doubt;
 mod error;
 mod fetch;
 mod heal;

@@ -199,13 +199,18 @@ impl Inner {
 
     async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
         let Some(from) = c.from.take() else { return Ok(()) };
-        let stretch = self.any_stretch(&c.view, &from, &c.to, chunk).await?;
+        let all = self.in_doubt() || self.doubts.any();
+        let stretch = self.any_stretch(&c.view, &from, &c.to, chunk, all).await?;
         c.from = stretch.next;
         c.half |= stretch.half;
         for shown in stretch.keys {
             let entry = match shown {
                 // That half the drives agree proves nothing (2.13): one must know it chosen.
                 Shown::Same(e) if stretch.half && !e.hint => self.resolve(&c.view, e.key, &[]).await?,
+                // Its last update failed: it is settled before it is shown.
+                Shown::Same(e) if self.doubts.any() && self.doubts.has(hash_of(&e.key)) => {
+                    self.resolve(&c.view, e.key, &[]).await?
+                }
                 Shown::Same(e) => Some((e.key, e.summary)),
                 Shown::Differ(key, seen) => self.resolve(&c.view, key, &seen).await?,
             };
@@ -244,21 +249,22 @@ impl Inner {
         }
     }
 
-    /// [`Inner::stretch`] over whichever drives answer.
+    /// [`Inner::stretch`] over whichever drives answer; `all`: over all of them, not only a majority.
     pub(crate) async fn any_stretch(
         &self,
         view: &View,
         from: &[u8],
         to: &[u8],
         limit: usize,
+        all: bool,
     ) -> Result<Stretch> {
         // A drive that fails here is late from then on, so the next attempt prefers others.
-        let mut result = self.stretch(view, readers(view)?, from, to, limit).await;
+        let mut result = self.stretch(view, askable(view, all)?, from, to, limit).await;
         for _ in 0..view.n() {
             if result.is_ok() {
                 break;
             }
-            result = self.stretch(view, readers(view)?, from, to, limit).await;
+            result = self.stretch(view, askable(view, all)?, from, to, limit).await;
         }
         result
     }
@@ -314,12 +320,18 @@ impl Inner {
         let keys = shown
             .into_iter()
             .map(|(key, mut seen)| {
-                let same = seen.len() == count && seen.iter().all(|(_, e)| e.ballot == seen[0].1.ballot);
+                seen.sort_by_key(|(_, e)| e.ballot);
+                let newest = seen.last().map(|(_, e)| e.ballot);
+                let holders = seen.iter().filter(|(_, e)| Some(e.ballot) == newest).count();
+                if holders < count {
+                    self.heals.push(&key, false);
+                }
+                // Enough show it, and nobody anything above.
+                let same = holders >= count.min(usize::from(view.quorum.majority()));
                 match seen.pop() {
                     Some((_, e)) if same => Shown::Same(e),
                     Some(last) => {
                         seen.push(last);
-                        self.heals.push(&key, false);
                         Shown::Differ(key, seen)
                     }
                     None => Shown::Differ(key, seen),
@@ -377,6 +389,10 @@ impl Inner {
     }
 }
 
+fn hash_of(key: &RegisterKey) -> u64 {
+    ashlar_checksum::key_hash(key.as_bytes())
+}
+
 /// The digest of one entry, as [`ashlar_drive::Drive::range_digest`] sums it up.
 fn digest(e: &Entry) -> u64 {
     let mut bytes = SmallVec::<[u8; 256]>::new();
@@ -384,6 +400,15 @@ fn digest(e: &Entry) -> u64 {
     bytes.extend_from_slice(&e.digest.to_le_bytes());
     bytes.extend_from_slice(e.key.as_bytes());
     ashlar_checksum::key_hash(&bytes)
+}
+
+/// [`readers`], or, where undecided registers may lie outside a majority, everybody who is prompt as well.
+pub(crate) fn askable(view: &View, all: bool) -> Result<SlotSet> {
+    let some = readers(view)?;
+    if !all || some.len() < view.quorum.majority() {
+        return Ok(some);
+    }
+    Ok(some.or(view.which(|m: &Member| m.is_voter() && m.is_up() && !m.pulse.is_late())))
 }
 
 /// The slots a listing asks: a majority of the voters; with fewer, at least half, all of them

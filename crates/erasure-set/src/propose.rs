@@ -17,9 +17,10 @@ use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
 use ashlar_drive::{Accept, Drive, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
 use ashlar_format::{Ballot, Body, Record, RegisterKey};
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,10 @@ pub(crate) struct Attempt<'a> {
     /// The base comes out of an overtaken one-sync record, with this summary.
     overtaken: Option<Bytes>,
     completed: bool,
+    /// PREPAREs not yet answered, and their slots. Never locked: others only need to know that they may look
+    /// at the attempt meanwhile.
+    waiting: Mutex<FuturesUnordered<BoxFuture<'a, Reply>>>,
+    open: SlotSet,
     /// Set from the first ACCEPT on.
     updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
@@ -126,10 +131,11 @@ impl<'a> Attempt<'a> {
             base: None,
             overtaken: None,
             completed: false,
+            waiting: Mutex::new(FuturesUnordered::new()),
+            open: SlotSet::EMPTY,
             updating: None,
             grave: false,
         };
-        let mut waiting = FuturesUnordered::new();
         let mut step = Step::Wait;
         let view = a.view.clone();
         for slot in 0..view.n() {
@@ -137,11 +143,12 @@ impl<'a> Attempt<'a> {
                 None => a.p.on_silent(slot),
                 Some(m) => {
                     // Most drives answer without waiting for anything: no need to queue the future.
-                    let mut f = Box::pin(ask(m.drive.clone(), slot, key, ballot));
+                    let mut f = ask(m.drive.clone(), slot, key, ballot).boxed();
                     match f.as_mut().now_or_never() {
                         Some(reply) => a.feed(reply),
                         None => {
-                            waiting.push(f);
+                            a.waiting.get_mut().push(f);
+                            a.open.insert(slot);
                             Step::Wait
                         }
                     }
@@ -152,32 +159,82 @@ impl<'a> Attempt<'a> {
             }
         }
         if step == Step::Wait {
-            let deadline = tokio::time::sleep(DEADLINE);
-            tokio::pin!(deadline);
-            while step == Step::Wait {
-                tokio::select! {
-                    biased;
-                    next = waiting.next() => match next {
-                        Some(reply) => step = a.feed(reply),
-                        None => unreachable!("the proposer decides when all have answered"),
-                    },
-                    () = &mut deadline => {
-                        for slot in view.quorum.all().iter() {
-                            let new = a.p.on_silent(slot);
-                            step = if step == Step::Wait { new } else { step };
-                        }
-                    }
-                }
-            }
+            step = a.hear().await;
         }
-        drop(waiting);
         a.based(step).await
     }
 
+    /// Waits until the base is known, or cannot be.
+    async fn hear(&mut self) -> Step<Bytes> {
+        let deadline = tokio::time::sleep(DEADLINE);
+        tokio::pin!(deadline);
+        let mut hurried = false;
+        loop {
+            if self.p.could_decide() && !hurried {
+                // The others could only tell that the highest record is dead, or spare mending.
+                hurried = true;
+                deadline.as_mut().reset(tokio::time::Instant::now() + GRACE);
+            }
+            tokio::select! {
+                biased;
+                next = self.waiting.get_mut().next() => match next {
+                    Some(reply) => {
+                        let step = self.feed(reply);
+                        if step != Step::Wait {
+                            return step;
+                        }
+                    }
+                    None => unreachable!("the proposer decides when all have answered"),
+                },
+                () = &mut deadline => {
+                    for slot in self.view.quorum.all().iter() {
+                        let step = self.p.on_silent(slot);
+                        if step != Step::Wait {
+                            return step;
+                        }
+                    }
+                    unreachable!("all are silent that have not answered");
+                }
+            }
+        }
+    }
+
+    /// Waits a short while for the promises of slots that are usually prompt: with all of them, "nothing to
+    /// change" needs no round.
+    pub(crate) async fn hear_all(&mut self) {
+        let patient = tokio::time::sleep(GRACE);
+        tokio::pin!(patient);
+        loop {
+            let prompt = self.view.which(|m| !m.pulse.is_late());
+            if self.open.is_empty() || self.open.without(prompt).len() == self.open.len() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                next = self.waiting.get_mut().next() => match next {
+                    // The base is given out: what comes can only show something above it.
+                    Some(reply) => {
+                        let _ = self.feed(reply);
+                    }
+                    None => return,
+                },
+                () = &mut patient => {
+                    for slot in self.open.and(prompt).iter() {
+                        if let Some(m) = self.view.member(slot) {
+                            m.pulse.strike();
+                        }
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
     fn feed(&mut self, (slot, reply): Reply) -> Step<Bytes> {
+        self.open.remove(slot);
         match reply {
-            Ok(Prepared::Promised { accepted: None }) => self.p.on_promise(slot, None),
-            Ok(Prepared::Promised { accepted: Some(a) }) => {
+            Ok(Prepared::Promised { accepted: None, horizon }) => self.p.on_absent(slot, horizon),
+            Ok(Prepared::Promised { accepted: Some(a), .. }) => {
                 if a.hint {
                     self.p.on_hint(a.ballot);
                 }
@@ -206,6 +263,11 @@ impl<'a> Attempt<'a> {
         match step {
             Step::Base(None, _) => Ok(Some(self)),
             Step::Base(Some((ballot, bytes)), _) => {
+                assert!(
+                    ballot < self.p.ballot(),
+                    "I1: the base {ballot:?} is not below {:?}",
+                    self.p.ballot()
+                );
                 self.base = Some(self.base_of(ballot, &bytes)?);
                 Ok(Some(self))
             }
@@ -301,6 +363,11 @@ impl<'a> Attempt<'a> {
     }
     pub(crate) fn chosen_known(&self) -> bool {
         self.overtaken.is_none() && self.p.chosen_known()
+    }
+
+    /// Whether "nothing to change" may be answered without a round.
+    pub(crate) fn idle_known(&self) -> bool {
+        self.overtaken.is_none() && self.p.idle_known()
     }
 
     /// The base as a register: as it was, or as it was completed.

@@ -164,7 +164,11 @@ impl Inner {
             self.rebuilds.begin(drive, Phase::Records, total);
             for (view, from) in views.iter().zip(sources) {
                 self.copy_group(view, &member, from).await?;
+                self.drop_extras(view, &member, from).await?;
             }
+            // What it promises from now on, and from where its absences count.
+            let epoch = table.layout.epoch;
+            member.drive.fence_epoch(epoch).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
             member.drive.joined().await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
             tracing::info!(drive = %drive, "all records copied: the drive votes");
         }
@@ -235,6 +239,8 @@ impl Inner {
         // With more than a majority fenced, a majority is read.
         let most = usize::from(view.quorum.majority());
         let sources: SlotSet = sources.iter().take(most).collect();
+        let fenced = view.which(|m| m.drive.epoch() >= view.epoch);
+        assert!(sources.without(fenced).is_empty(), "I7: {sources:?} are read, {fenced:?} are fenced");
         let (mut from, end) = group_range(view.group);
         loop {
             let began = Instant::now();
@@ -262,6 +268,65 @@ impl Inner {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// What the joining drive held before, of older epochs, and its sources do not hold was deleted
+    /// meanwhile, or never chosen: it goes before the drive votes.
+    async fn drop_extras(&self, view: &Arc<View>, to: &Arc<Member>, sources: SlotSet) -> Result<()> {
+        let (mut from, end) = group_range(view.group);
+        let away = |e| Error::Unavailable(format!("the joining drive: {e}"));
+        loop {
+            let began = Instant::now();
+            let page = to.in_time(to.drive.scan(&from, &end, STRETCH, u32::MAX)).await.map_err(away)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            let mut next = last.key.as_bytes().to_vec();
+            next.push(0);
+            let old = page.iter().filter(|e| e.ballot < Ballot::fence(view.epoch));
+            let mut extras: HashMap<RegisterKey, Ballot> = old.map(|e| (e.key.clone(), e.ballot)).collect();
+            for slot in sources.iter() {
+                let mut at = from.clone();
+                while !extras.is_empty() {
+                    let theirs = self.scan(view, slot, &at, &next, STRETCH).await?;
+                    for e in &theirs {
+                        extras.remove(&e.key);
+                    }
+                    match theirs.last() {
+                        Some(e) if theirs.len() == STRETCH => {
+                            at = e.key.as_bytes().to_vec();
+                            at.push(0);
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            for (key, ballot) in &extras {
+                tracing::info!(?key, ?ballot, "a drive that joins forgets what its peers do not hold");
+                to.drive.purge(key, *ballot);
+            }
+            self.see_gone(to, &extras).await?;
+            self.pacer.pace(0, began.elapsed()).await;
+            from = next;
+        }
+    }
+
+    /// Waits until the joining drive shows nothing of `extras`: it forgets lazily.
+    async fn see_gone(&self, to: &Member, extras: &HashMap<RegisterKey, Ballot>) -> Result<()> {
+        for (key, ballot) in extras {
+            let mut looks = 0;
+            loop {
+                let reply = to.read(key, false, u32::MAX).await;
+                let reply = reply.map_err(|e| Error::Unavailable(format!("the joining drive: {e}")))?;
+                if reply.accepted.is_none_or(|s| s.ballot != *ballot) {
+                    break;
+                }
+                looks += 1;
+                if looks > 200 {
+                    return Err(Error::Unavailable(format!("the joining drive does not forget {key:?}")));
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        Ok(())
     }
 
     /// Brings one register of the joining drive up; true if something was copied.
@@ -333,8 +398,9 @@ impl Inner {
             let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
             let reply = m.read(key, true, view.epoch).await;
             let reply = reply.map_err(|e| Error::Unavailable(format!("a survivor: {e}")))?;
+            let horizon = reply.horizon;
             let Some(Seen { ballot, hint, with_shard, record: Some(bytes), .. }) = reply.accepted else {
-                rule.on_record(slot, None);
+                rule.on_absent(slot, horizon);
                 continue;
             };
             match Stored::parse(&bytes).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?.light {
@@ -401,17 +467,20 @@ impl Inner {
     }
 
     /// Heals every register of a group; `told` hears of each.
+    /// Looks at every register of a group on every slot, heals what is behind; returns how many could not
+    /// be looked at.
     pub(crate) async fn heal_group(
         self: &Arc<Self>,
         view: &Arc<View>,
         deep: bool,
         told: impl Fn(crate::heal::Healed, u64),
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (mut from, end) = group_range(view.group);
+        let mut failed = 0;
         loop {
             let began = Instant::now();
             let view = self.view(view.group)?;
-            let stretch = self.any_stretch(&view, &from, &end, STRETCH).await?;
+            let stretch = self.any_stretch(&view, &from, &end, STRETCH, true).await?;
             let mut heals = FuturesUnordered::new();
             let mut keys = stretch.keys.iter();
             let mut bytes = 0;
@@ -427,6 +496,7 @@ impl Inner {
                         told(h, 1);
                     }
                     Err(e) => {
+                        failed += 1;
                         tracing::debug!("heal of a group: {e}");
                         let h = crate::heal::Healed { missing: 1, ..Default::default() };
                         told(h, 1);
@@ -437,7 +507,7 @@ impl Inner {
             self.pacer.pace(bytes, began.elapsed()).await;
             match stretch.next {
                 Some(next) => from = next,
-                None => return Ok(()),
+                None => return Ok(failed),
             }
         }
     }

@@ -27,6 +27,9 @@ use std::time::Duration;
 /// How long a read waits for drives before those that did not answer count as silent.
 const DEADLINE: Duration = Duration::from_secs(10);
 
+/// How long a read that has its answer waits for what other drives show.
+const GRACE: Duration = Duration::from_millis(50);
+
 /// Layouts a read or a listing follows before it gives up.
 pub(crate) const LAYOUTS: u32 = 8;
 
@@ -63,8 +66,10 @@ impl Answers {
         }
         // One-sync records are written only where a majority is enough to choose them (update.rs),
         // so they need no other count here.
-        let hint = seen.is_some_and(|s| s.hint);
-        self.reader.on_answer(slot, seen.map(|s| s.ballot), hint, reply.voter)
+        match seen {
+            None => self.reader.on_absent(slot, reply.horizon, reply.voter),
+            Some(s) => self.reader.on_answer(slot, Some(s.ballot), s.hint, reply.voter),
+        }
     }
 
     fn silent(&mut self, slot: u8) -> ReadStep {
@@ -93,6 +98,10 @@ impl Inner {
 
     /// The fast path; `None`: go the slow way.
     fn read_now(&self, key: &RegisterKey, hash: u64) -> Option<Result<Option<Register>>> {
+        if self.doubts.has(hash) {
+            return None;
+        }
+        let all = self.in_doubt();
         let table = self.table.load();
         let view = match table.view(key.group()) {
             Ok(v) => v,
@@ -127,6 +136,8 @@ impl Inner {
             };
             match step {
                 ReadStep::Wait => {}
+                // What a majority does not show, another may.
+                _ if all && i + 1 < n => {}
                 ReadStep::Absent { majority: true } => return Some(Ok(None)),
                 // Of half the drives: the epoch has to be confirmed.
                 ReadStep::Absent { majority: false } => return None,
@@ -166,9 +177,10 @@ impl Inner {
 
     /// Asks all slots at once; settles what is undecided.
     pub(crate) async fn read_slowly(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
-        match self.ask_all(key, hash).await? {
-            Asked::Known(r) => return Ok(r),
-            Asked::Undecided => {}
+        if !self.doubts.has(hash)
+            && let Asked::Known(r) = self.ask_all(key, hash).await?
+        {
+            return Ok(r);
         }
         // Wait for a write of this process, which usually decides it; else decide it here.
         let _turn = self.locks.lock(hash).await;
@@ -177,9 +189,19 @@ impl Inner {
 
     /// Asks all slots; settles what is undecided. The caller holds the key's turn.
     pub(crate) async fn read_in_turn(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+        if self.doubts.has(hash) {
+            return self.settle(key, hash).await;
+        }
         match self.ask_all(key, hash).await? {
             Asked::Known(r) => Ok(r),
-            Asked::Undecided => self.settle(key, hash).await,
+            Asked::Undecided(shown) => match (self.settle(key, hash).await, shown) {
+                // It is chosen: what lies above it can be settled only when enough drives can be written.
+                (Err(Error::Unavailable(why)), Some(shown)) => {
+                    tracing::debug!(?key, "served although something undecided lies above it: {why}");
+                    Ok(Some(shown))
+                }
+                (r, _) => r,
+            },
         }
     }
 
@@ -191,7 +213,7 @@ impl Inner {
     ) -> Result<Option<Option<Register>>> {
         Ok(match self.ask_all(key, hash).await? {
             Asked::Known(r) => Some(r),
-            Asked::Undecided => None,
+            Asked::Undecided(_) => None,
         })
     }
 
@@ -257,6 +279,12 @@ impl Inner {
                 () = &mut deadline => step = answers.reader.on_deadline(),
             }
         }
+        if self.in_doubt() && answers.reader.more() {
+            step = self.ask_more(view, key, &mut answers, &mut waiting).await;
+        }
+        let asked = answers.reader.answered_by().len();
+        let enough = asked >= view.quorum.half();
+        assert!(enough || step == ReadStep::Unavailable, "I9: {asked} voters cannot tell");
         match step {
             ReadStep::Absent { majority } => Ok((Asked::Known(None), majority)),
             ReadStep::Serve { ballot, proof, .. } => {
@@ -267,16 +295,58 @@ impl Inner {
                     Error::Corrupt(format!("the record of {key:?} at {ballot:?} cannot be decoded"))
                 })
             }
-            ReadStep::NeedIdentityRound => Ok((Asked::Undecided, true)),
+            ReadStep::NeedIdentityRound => {
+                let shown = answers.reader.majority_shows();
+                let shown = shown.and_then(|b| answers.records.iter().find(|r| r.0 == b));
+                Ok((Asked::Undecided(shown.and_then(|r| self.decoded(key, hash, r))), true))
+            }
             ReadStep::Unavailable => {
                 Err(Error::Unavailable("too few drives answered to read a record".into()))
             }
             ReadStep::Wait => unreachable!("the loop ends with a step"),
         }
     }
+
+    /// There is an answer; what other slots show is heard too, if they are prompt.
+    async fn ask_more(
+        &self,
+        view: &View,
+        key: &RegisterKey,
+        answers: &mut Answers,
+        waiting: &mut FuturesUnordered<impl Future<Output = (u8, Result<ReadReply, DriveError>)>>,
+    ) -> ReadStep {
+        let prompt = view.which(|m| !m.pulse.is_late());
+        let patient = tokio::time::sleep(GRACE);
+        tokio::pin!(patient);
+        while answers.reader.more() && !prompt.without(answers.reader.answered_by()).is_empty() {
+            tokio::select! {
+                biased;
+                next = waiting.next() => match next {
+                    None => break,
+                    Some((slot, Ok(reply))) => {
+                        let _ = answers.take(slot, &reply);
+                    }
+                    Some((slot, Err(e))) => {
+                        self.note(key, &e);
+                        let _ = answers.silent(slot);
+                    }
+                },
+                () = &mut patient => {
+                    for slot in prompt.without(answers.reader.answered_by()).iter() {
+                        if let Some(m) = view.member(slot) {
+                            m.pulse.strike();
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+        answers.reader.step()
+    }
 }
 
 enum Asked {
     Known(Option<Register>),
-    Undecided,
+    /// Where a majority shows the same state and another slot one above it: that state.
+    Undecided(Option<Register>),
 }

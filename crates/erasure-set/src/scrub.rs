@@ -94,13 +94,27 @@ impl Inner {
     pub(crate) async fn scrub(self: &Arc<Self>, deep: bool) -> Result<Scrubbed> {
         let found = Mutex::new(Scrubbed::default());
         let table = self.table.load_full();
+        let begun = self.doubts.begin();
+        let whole = |view: &View| view.which(|m| m.is_up() && m.pulse.is_late()).is_empty();
+        let mut sure = true;
         for view in &table.views {
-            self.heal_group(view, deep, |h, looked| {
-                let mut f = found.lock();
-                f.registers += looked;
-                f.healed.add(h);
-            })
-            .await?;
+            sure &= whole(view);
+            let failed = self
+                .heal_group(view, deep, |h, looked| {
+                    let mut f = found.lock();
+                    f.registers += looked;
+                    f.healed.add(h);
+                })
+                .await?;
+            sure &= failed == 0 && whole(view);
+        }
+        if sure {
+            // Every register was seen on every slot that answers.
+            self.doubts.end(begun);
+        }
+        let left = self.settle_doubts().await;
+        if left > 0 {
+            tracing::debug!(left, "registers of failed updates are not settled yet");
         }
         let mut found = found.into_inner();
         if deep {
@@ -262,8 +276,8 @@ impl Inner {
         let mut step = SweepStep::Wait;
         for (slot, reply) in join_all(asks).await {
             let new = match reply {
-                Some(Ok(Prepared::Promised { accepted: None })) => sweep.on_promise(slot, None, false, false),
-                Some(Ok(Prepared::Promised { accepted: Some(a) })) => {
+                Some(Ok(Prepared::Promised { accepted: None, horizon })) => sweep.on_absent(slot, horizon),
+                Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
                         Ok((_, light)) => {
                             let named = stored_names(&a.record, id);

@@ -5,6 +5,7 @@
 
 use crate::ballots::{Ballots, WriteIds};
 use crate::cache::RecordCache;
+use crate::doubt::Doubts;
 use crate::heal::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
@@ -101,6 +102,7 @@ pub(crate) struct Inner {
     /// Bound: `Options::record_cache`.
     pub(crate) cache: RecordCache,
     pub(crate) locks: Arc<KeyLocks>,
+    pub(crate) doubts: Doubts,
     pub(crate) tails: Tails,
     pub(crate) heals: HealQueue,
     pub(crate) rebuilds: Rebuilds,
@@ -165,6 +167,7 @@ impl Sets {
             ids: WriteIds::new(key),
             cache: RecordCache::new(options.record_cache),
             locks: KeyLocks::new(),
+            doubts: Doubts::new(),
             tails: Tails::new(),
             heals: HealQueue::new(),
             rebuilds: Rebuilds::new(),
@@ -220,6 +223,7 @@ impl Sets {
             let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
         }
         self.inner.table.store(Arc::new(Table::new(layout, members)));
+        self.inner.doubts.raise();
         self.inner.cache.doubt_all();
         self.inner.rebuilds.look();
     }
@@ -310,6 +314,12 @@ impl Inner {
     pub(crate) async fn copy_turn(&self) -> CopyTurn {
         // Never closed.
         CopyTurn { _turn: self.copies.clone().acquire_owned().await.ok() }
+    }
+
+    /// Whether undecided registers may lie outside the majority that would answer: then every slot is
+    /// asked.
+    pub(crate) fn in_doubt(&self) -> bool {
+        !self.options.sole || self.doubts.all()
     }
 
     pub(crate) fn view(&self, group: u16) -> Result<Arc<View>> {

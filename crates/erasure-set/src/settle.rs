@@ -11,16 +11,16 @@ use ashlar_format::{Ballot, RegisterKey};
 use bytes::Bytes;
 
 impl Inner {
-    /// Decides an undecided register; the caller holds its key's turn.
+    /// Decides an undecided register, so that nothing older can come up any more; the caller holds its
+    /// key's turn.
     pub(crate) async fn settle(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
         for _ in 0..8 {
             let view = self.view(key.group())?;
             let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
-            if base.is_none() && a.chosen_known() {
-                return Ok(None);
-            }
-            if a.chosen_known() || a.complete(base.as_ref()).await?.is_some() {
+            a.hear_all().await;
+            if a.idle_known() || a.complete(base.as_ref()).await?.is_some() {
+                self.doubts.settled(hash);
                 return Ok(base.map(|b| a.register(b)));
             }
         }
@@ -33,14 +33,24 @@ impl Inner {
             let view = self.view(key.group())?;
             let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
-            if base.is_none() && a.chosen_known() {
-                return Ok(());
-            }
-            if a.complete(base.as_ref()).await?.is_some() {
+            a.hear_all().await;
+            if base.is_none() && a.idle_known() || a.complete(base.as_ref()).await?.is_some() {
+                self.doubts.settled(hash);
                 return Ok(());
             }
         }
         Err(Error::Contended)
+    }
+
+    /// Settles the registers of failed updates; returns how many are left.
+    pub(crate) async fn settle_doubts(&self) -> usize {
+        let mut left = 0;
+        for key in self.doubts.keys() {
+            let hash = ashlar_checksum::key_hash(key.as_bytes());
+            let _turn = self.locks.lock(hash).await;
+            left += usize::from(self.settle(&key, hash).await.is_err());
+        }
+        left
     }
 
     /// The summary some slot keeps beside the record of `ballot`.

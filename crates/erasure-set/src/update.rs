@@ -133,6 +133,23 @@ impl<R> Trail<R> {
     }
 }
 
+/// Notes, however an update ends, that its record was sent and nobody knows what became of it.
+struct Unsure<'a> {
+    inner: &'a Inner,
+    key: &'a RegisterKey,
+    hash: u64,
+    sent: bool,
+}
+
+impl Drop for Unsure<'_> {
+    fn drop(&mut self) {
+        if self.sent {
+            self.inner.doubts.add(self.key, self.hash);
+            self.inner.heals.push(self.key, false);
+        }
+    }
+}
+
 impl Sets {
     /// Changes a register by a function of its state. `decide` may be called several times; of a
     /// call that keeps or refuses, the state it saw is known chosen before its answer is given.
@@ -149,14 +166,22 @@ impl Sets {
     ) -> Result<Updated<R>, UpdateError<E>> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let _turn = self.inner.locks.lock(hash).await;
+        let mut unsure = Unsure { inner: &self.inner, key, hash, sent: false };
         let mut sent = Trail(SmallVec::new());
         for round in 0..ATTEMPTS {
             if round > 0 {
                 self.inner.back_off(round).await;
             }
-            match self.inner.attempt(key, hash, staged, &mut decide, &mut sent).await {
-                Ok(Some(done)) => return Ok(done),
+            match self.inner.attempt(key, hash, staged, &mut decide, &mut sent, &mut unsure).await {
+                Ok(Some(done)) => {
+                    unsure.sent = false;
+                    return Ok(done);
+                }
                 Ok(None) => {}
+                Err(UpdateError::Refused(e)) => {
+                    unsure.sent = false;
+                    return Err(UpdateError::Refused(e));
+                }
                 Err(UpdateError::Set(e)) if !sent.is_empty() => {
                     tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
                     return Err(Error::Unknown(sent.ballot()).into());
@@ -186,6 +211,7 @@ impl Inner {
         staged: &[&Staged],
         decide: &mut impl FnMut(Option<&Record>) -> Decision<R, E>,
         sent: &mut Trail<R>,
+        unsure: &mut Unsure<'_>,
     ) -> Result<Option<Updated<R>>, UpdateError<E>> {
         let view = self.view(key.group())?;
         let Some(mut attempt) = Attempt::prepare(self, view, key, hash, !sent.is_empty()).await? else {
@@ -205,7 +231,9 @@ impl Inner {
         let (mut body, summary, moved, out) = match decision {
             Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
             Decision::Keep(out) => {
-                if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
+                // Nothing of what failed before may come up after this answer.
+                attempt.hear_all().await;
+                if !attempt.idle_known() && attempt.complete(base.as_ref()).await?.is_none() {
                     return Ok(None);
                 }
                 let register = base.map(|b| attempt.register(b));
@@ -243,11 +271,16 @@ impl Inner {
             attempt.stage(&named, &mut body).await?
         };
         let record = Record { seq, parent, body };
+        if let Some(b) = &base {
+            let next = record.seq == b.record.seq + 1 && record.parent == b.digest;
+            assert!(next && attempt.ballot() > b.ballot, "I5: {key:?} is not built on its base");
+        }
         let bytes = Bytes::from(record.encode());
         let digest = Record::digest(&bytes);
         for s in &named {
             s.keep();
         }
+        unsure.sent = true;
         sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), out });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, moved);
         let chosen = match light {

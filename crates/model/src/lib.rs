@@ -52,6 +52,10 @@ pub enum Bad {
     Thin,
     /// Nothing can be read although enough drives answer: a spurious 404.
     Vanished,
+    /// A write shows after a delete that was acknowledged after it had ended.
+    Risen,
+    /// Two answers differ although nobody wrote.
+    Unstable,
     /// Both of two exclusive answers were given.
     BothWon,
 }

@@ -35,6 +35,20 @@ pub enum Mutant {
     PurgeByMajority,
     /// A tombstone is purged when all *voters* have it, while a slot is joining.
     PurgeWhileJoining,
+    /// A delete that finds nothing is answered from what a majority has promised.
+    IdleDelete,
+    /// A read is answered as soon as a majority agrees, whatever others would show.
+    ReadPassesBy,
+    /// A read that saw something undecided answers from a majority that shows nothing of it.
+    ReadSettlesHalf,
+    /// "No record" is said without the purge horizon.
+    AbsenceWithoutHorizon,
+    /// A drive that went back in time votes.
+    BackVotes,
+    /// A drive whose flush failed votes again without joining.
+    FencedVotes,
+    /// After distrust of too many, the record that most drives show is taken.
+    SalvageMost,
     /// The record is sent before k' + f shards are durable.
     RecordBeforeData,
     /// The collector looks at a majority, without a ballot.
@@ -93,6 +107,13 @@ impl Mutant {
         Mutant::NoHorizon,
         Mutant::PurgeByMajority,
         Mutant::PurgeWhileJoining,
+        Mutant::IdleDelete,
+        Mutant::ReadPassesBy,
+        Mutant::ReadSettlesHalf,
+        Mutant::AbsenceWithoutHorizon,
+        Mutant::BackVotes,
+        Mutant::FencedVotes,
+        Mutant::SalvageMost,
         Mutant::RecordBeforeData,
         Mutant::SweepWithoutBallot,
         Mutant::SweepOnlyPrepares,

@@ -45,6 +45,35 @@ const DEAD: register::Scope<4> = register::Scope { dead: true, writers: ONE, ..R
 const MATCH: register::Scope<3> = register::Scope { rounds: 4, learns: true, writers: MATCHING, ..R3 };
 const PURGE: register::Scope<3> = register::Scope { rounds: 3, writers: DELETING, purge: true, ..R3 };
 
+/// A put that fails, and a delete.
+const FAILED: register::Scope<3> = register::Scope {
+    writers: &[Kind::Append, Kind::Drop],
+    attempts: 1,
+    rounds: 3,
+    gives_up: true,
+    patient: true,
+    ..R3
+};
+/// A put that fails, a restart, two reads.
+const QUIET: register::Scope<3> = register::Scope {
+    writers: ONE,
+    attempts: 1,
+    rounds: 3,
+    reads: 2,
+    gives_up: true,
+    patient: true,
+    quiet: true,
+    ..R3
+};
+/// A drive goes back behind a purge, unnoticed.
+const BACK: register::Scope<4> =
+    register::Scope { writers: DELETING, attempts: 1, rounds: 3, purge: true, images: 1, reads: 1, ..R4 };
+/// A drive goes back, is noticed, and joins.
+const NOTICED: register::Scope<3> =
+    register::Scope { images: 1, detected: true, attempts: 1, reads: 1, ..R3 };
+const FAILING: register::Scope<3> = register::Scope { fails: 1, crashes: 1, reads: 1, attempts: 1, ..R3 };
+const SALVAGE: register::Scope<3> = register::Scope { images: 1, salvage: true, attempts: 1, ..R3 };
+
 const STAGED: staging::Scope<3> =
     staging::Scope { needed: 2, attempts: [2, 0, 1], together: true, crashes: 0, mutant: None };
 
@@ -75,9 +104,15 @@ pub fn small() -> Vec<Setting> {
     reg("purge, 3 rounds", PURGE);
     reg("purge, 1 replaced", register::Scope { rounds: 2, replaced: 1, ..PURGE });
     reg("purge, 1 restart, 1 read", register::Scope { rounds: 2, crashes: 1, reads: 1, ..PURGE });
+    reg("a put that fails, a delete, a read", register::Scope { reads: 1, ..FAILED });
+    reg("a put that fails, restart, 2 reads", QUIET);
+    reg("a drive goes back and joins, 1 read", NOTICED);
+    reg("a flush fails, 1 restart, 1 read", FAILING);
+    reg("distrust of all, one went back", SALVAGE);
     let mut reg = |name: &str, s: register::Scope<4>| {
         all.push(Setting::new(format!("register n=4: {name}"), s));
     };
+    reg("a drive goes back behind a purge, 1 read", BACK);
     let one = register::Scope { writers: ONE, rounds: 1, ..HALF };
     reg("half reads, 1 round, 2 reads", register::Scope { reads: 2, ..one });
     let two = register::Scope { writers: ONE, reads: 1, ..HALF };
@@ -169,6 +204,10 @@ pub fn large() -> Vec<Setting> {
     reg("half reads, 2 reads", register::Scope { reads: 2, ..HALF });
     let dead = register::Scope { half: true, hints: true, reads: 1, ..DEAD };
     reg("2 dead drives, half reads, 2 rounds", dead);
+    reg(
+        "hints, a drive goes back behind a purge, 1 read",
+        register::Scope { hints: true, patient: true, ..BACK },
+    );
     reg("2 dead drives that live on, half reads, 2 rounds", register::Scope { zombies: true, ..dead });
     all.push(Setting::new(
         "register n=5: 3 rounds, 1 restart",
@@ -251,6 +290,12 @@ fn mutant(m: Mutant) -> Setting {
         M::DeadFromSome => Setting::new(name, four(register::Scope { dead: true, ..R4 })),
         M::NoHorizon | M::PurgeByMajority => Setting::new(name, three(PURGE)),
         M::PurgeWhileJoining => Setting::new(name, three(register::Scope { replaced: 1, ..PURGE })),
+        M::IdleDelete => Setting::new(name, three(register::Scope { reads: 1, ..FAILED })),
+        M::ReadPassesBy | M::ReadSettlesHalf => Setting::new(name, three(QUIET)),
+        M::AbsenceWithoutHorizon => Setting::new(name, four(BACK)),
+        M::BackVotes => Setting::new(name, three(NOTICED)),
+        M::FencedVotes => Setting::new(name, three(FAILING)),
+        M::SalvageMost => Setting::new(name, three(SALVAGE)),
         M::SweepWithoutBallot | M::SweepOnlyPrepares | M::NoReconfirm => {
             Setting::new(name, staging::Scope { mutant, ..STAGED })
         }

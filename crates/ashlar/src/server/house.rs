@@ -157,7 +157,10 @@ impl House {
         if fresh {
             formatted = format_all(deployment, &mut found).await?;
         }
-        let opened = open_drives(&found, &drive_options).await?;
+        let mut opened = open_drives(&found, &drive_options).await?;
+        if !fresh {
+            distrust(deployment, &mut opened).await;
+        }
         let control = if fresh {
             create_control(deployment, &opened, plan.code, made).await?
         } else {
@@ -302,6 +305,19 @@ async fn open_drives(
         return Err(format!("no drive can be opened\n{}", why.join("\n")));
     }
     Ok(opened)
+}
+
+/// Takes the vote of drives that went back in time; who cannot be asked to is not used.
+async fn distrust(deployment: DeploymentId, opened: &mut Opened) {
+    let paths = opened.iter().map(|(path, _)| path.clone()).collect();
+    let noted = super::rollback::noted(paths, deployment).await;
+    for (_, drive) in opened {
+        if let Ok(d) = drive
+            && let Err(why) = super::rollback::distrust(d, &noted).await
+        {
+            *drive = Err(why);
+        }
+    }
 }
 
 /// Opens one drive.

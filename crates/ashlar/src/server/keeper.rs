@@ -153,6 +153,7 @@ async fn returned(house: &House, i: usize, slot: &Slot, id: DriveId) -> Result<(
             if slot.distrusted {
                 drive.set_joining().await.map_err(|e| e.to_string())?;
             }
+            super::rollback::distrust_late(house, &drive).await?;
             enlist(house, i, drive).await
         }
         Some(DriveState::Dead) => Err("it was replaced; empty the folder to use it again".into()),

@@ -48,6 +48,7 @@ mod providers;
 mod quotas;
 mod reach;
 mod region;
+mod rollback;
 mod routes;
 mod settings;
 mod surroundings;
@@ -303,6 +304,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(keeper::run(house.clone()));
+    tokio::spawn(rollback::run(house.clone()));
     open_feed(&house).await;
     tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
     tokio::spawn(sweep(house.clone()));

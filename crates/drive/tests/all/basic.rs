@@ -12,7 +12,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
     assert_eq!(d.role(), Role::Voter);
     assert_eq!(read_record(&d, 1).unwrap(), None);
     let p = run(&d, d.prepare(&key(1), ballot(5))).unwrap();
-    assert_eq!(p, Prepared::Promised { accepted: None });
+    assert_eq!(p, Prepared::Promised { accepted: None, horizon: Ballot::ZERO });
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(4), b"low"), c));
     assert_eq!((r.refused, r.highest), (1, ballot(5)));
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(5), b"first"), c));
@@ -20,7 +20,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
     assert_eq!(read_record(&d, 1).unwrap(), Some((ballot(5), b"first".to_vec())));
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(5), b"first"), c));
     assert_eq!(r.ok, 1, "a repeat is answered again");
-    let Prepared::Promised { accepted: Some(a) } = run(&d, d.prepare(&key(1), ballot(9))).unwrap() else {
+    let Prepared::Promised { accepted: Some(a), .. } = run(&d, d.prepare(&key(1), ballot(9))).unwrap() else {
         panic!()
     };
     assert_eq!((a.ballot, a.record.as_ref(), a.hint, a.with_shard), (ballot(5), &b"first"[..], false, false));

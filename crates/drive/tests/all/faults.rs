@@ -325,7 +325,7 @@ fn a_slow_drive_blocks_nobody() {
         assert!(started.elapsed() < Duration::from_millis(100), "submitting does not wait");
         let p = d.prepare(&key(2), ballot(3)).await.unwrap();
         assert!(started.elapsed() >= Duration::from_millis(140));
-        let ashlar_drive::Prepared::Promised { accepted: Some(a) } = p else { panic!("{p:?}") };
+        let ashlar_drive::Prepared::Promised { accepted: Some(a), .. } = p else { panic!("{p:?}") };
         assert_eq!(a.record, "slow");
         assert_eq!(t.wait(3).await.ok, 7);
         f.clear();

@@ -36,7 +36,11 @@ async fn add(sets: &Sets, sent: &mut Trail<u64>, size: u64) -> Result<Option<Upd
         let (body, summary) = (body(size, None), summary(size));
         Decision::<u64, ()>::Write { body, summary, moved: false, out: size }
     };
-    sets.inner.attempt(&key, hash, &[], &mut decide, sent).await.map_err(|e| match e {
+    let mut unsure = super::Unsure { inner: &sets.inner, key: &key, hash, sent: false };
+    let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut unsure).await;
+    // The update goes on with its next attempt.
+    unsure.sent = false;
+    done.map_err(|e| match e {
         super::UpdateError::Set(e) => e,
         super::UpdateError::Refused(()) => unreachable!("nothing is refused here"),
     })
@@ -144,7 +148,8 @@ async fn a_refusal_buries_what_was_sent_before() {
     let mut refused = false;
     for _ in 0..8 {
         let mut refuse = |_: Option<&Record>| Decision::<u64, ()>::Refuse(());
-        match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent).await {
+        let mut unsure = super::Unsure { inner: &rig.sets.inner, key: &key, hash, sent: false };
+        match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent, &mut unsure).await {
             Ok(None) => {}
             Ok(Some(_)) => panic!("it was not written"),
             Err(super::UpdateError::Refused(())) => {

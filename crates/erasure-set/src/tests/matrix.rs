@@ -38,7 +38,7 @@ async fn read_all_right(rig: &Rig, what: &str) {
     assert_eq!(page.entries.len() as u64, KEYS, "{what}");
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for e in std::fs::read_dir(from).unwrap().map(|e| e.unwrap()) {
         let to = to.join(e.file_name());

@@ -1,5 +1,6 @@
 //! Tests over real drives in temporary folders, on a memory file system where there is one.
 
+mod back;
 mod basic;
 mod faults;
 mod flaws;
@@ -13,6 +14,7 @@ mod race;
 mod singles;
 mod torn;
 mod unchecked;
+mod undecided;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};

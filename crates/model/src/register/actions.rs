@@ -1,12 +1,10 @@
 //! What may happen next, and what it does. The protocol itself is `ashlar-commit`; this file
 //! delivers messages, keeps what is durable, and breaks the rule a mutant asks for.
 
-use super::state::{Drive, KEY, Kind, Read, Round, Scope, World};
+use super::faults::acceptor;
+use super::state::{KEY, Kind, Read, Round, Scope, World};
 use crate::{Log, Mutant};
-use ashlar_commit::{
-    AcceptAnswer, Acceptor, Ballot, Copy, OnePromise, PrepareAnswer, Proposer, Reader, Resync, Role, SlotSet,
-    Step, may_purge,
-};
+use ashlar_commit::{AcceptAnswer, Ballot, PrepareAnswer, Proposer, Reader, Role, SlotSet, Step, may_purge};
 use stateright::{Model, Property};
 
 /// The operation number of a read's identity round.
@@ -27,6 +25,24 @@ pub enum Act {
     Hint { r: u8, i: u8 },
     /// A purge of the tombstone of this round arrives.
     Purge { r: u8, i: u8 },
+    /// A coordinator decides upon its base.
+    Decide { r: u8 },
+    /// It waits no longer for slots that could tell it more.
+    Short { r: u8 },
+    /// A client is told that its write failed.
+    GiveUp { who: u8 },
+    /// Nobody writes any more, and everything is restarted.
+    Still,
+    /// An image of a drive is kept.
+    Image { i: u8 },
+    /// It is put back.
+    Back { i: u8 },
+    /// ACCEPT arrives; the flush fails.
+    FailFlush { r: u8, i: u8 },
+    /// All drives lose their vote.
+    Distrust,
+    /// An operator says that what is left is to be trusted.
+    Salvage,
     /// A drive restarts.
     Crash { i: u8 },
     /// A drive is replaced by a blank one, in a new epoch.
@@ -59,6 +75,7 @@ impl<const N: usize> Model for Scope<N> {
         }
         self.round_actions(w, acts);
         self.drive_actions(w, acts);
+        self.fault_actions(w, acts);
         self.read_actions(w, acts);
     }
 
@@ -76,6 +93,22 @@ impl<const N: usize> Model for Scope<N> {
                 w.drive(i as usize, epoch).hint = true;
             }
             Act::Purge { r, i } => self.purge(&mut w, r as usize, i as usize),
+            Act::Decide { r } => {
+                let log = w.rounds[r as usize].base.take()?;
+                self.decide(&mut w, r as usize, log);
+            }
+            Act::Short { r } => self.short(&mut w, r as usize)?,
+            Act::GiveUp { who } => w.over |= 1 << who,
+            Act::Still => self.still(&mut w),
+            Act::Image { i } => {
+                w.images -= 1;
+                let image = w.drives[i as usize].clone();
+                w.drives[i as usize].image = Some(Box::new(image));
+            }
+            Act::Back { i } => self.back(&mut w, i)?,
+            Act::FailFlush { r, i } => self.fail_flush(&mut w, r as usize, i)?,
+            Act::Distrust => self.distrust(&mut w),
+            Act::Salvage => self.salvage(&mut w)?,
             Act::Crash { i } => {
                 w.crashes -= 1;
                 self.crash(&mut w, i as usize)?;
@@ -126,7 +159,7 @@ impl<const N: usize> Scope<N> {
     fn round_actions(&self, w: &World<N>, acts: &mut Vec<Act>) {
         for who in 0..self.writers.len() as u8 {
             let more = w.rounds.len() < self.rounds && w.attempts[who as usize] < self.attempts;
-            if more && w.answered >> who & 1 == 0 {
+            if more && !w.has_ended(who) {
                 for epoch in self.maps(w) {
                     acts.extend((0..N as u8).map(|i| Act::Start { who, epoch, i }));
                 }
@@ -134,6 +167,16 @@ impl<const N: usize> Scope<N> {
         }
         for (r, round) in w.rounds.iter().enumerate() {
             let r = r as u8;
+            if round.ended {
+                continue;
+            }
+            let here = round.who == READER || w.over >> round.who & 1 == 0;
+            if round.base.is_some() && here {
+                acts.push(Act::Decide { r });
+            }
+            if round.prop.could_decide() && here {
+                acts.push(Act::Short { r });
+            }
             for i in 0..N as u8 {
                 let drive = w.drive_at(i as usize, round.epoch);
                 let ballot = round.prop.ballot();
@@ -142,15 +185,18 @@ impl<const N: usize> Scope<N> {
                     let sent = round.prop.accepted_by().contains(i);
                     if !sent && drive.accepted < ballot && promised <= ballot {
                         acts.push(Act::Accept { r, i });
+                        if w.fails > 0 && w.joining.is_empty() {
+                            acts.push(Act::FailFlush { r, i });
+                        }
                     }
-                } else if !round.chosen && promised < ballot {
+                } else if !round.chosen && promised < ballot && here {
                     acts.push(Act::Prepare { r, i });
                 }
-                let here = drive.accepted == ballot;
-                if self.hints && round.chosen && here && !drive.hint {
+                let has = drive.accepted == ballot;
+                if self.hints && round.chosen && has && !drive.hint && here {
                     acts.push(Act::Hint { r, i });
                 }
-                if self.purge && here && round.log.deleted() && self.purgeable(w, round) {
+                if self.purge && has && here && round.log.deleted() && self.purgeable(w, round) {
                     acts.push(Act::Purge { r, i });
                 }
             }
@@ -185,10 +231,10 @@ impl<const N: usize> Scope<N> {
         }
         if let Some(resync) = &w.resync {
             for i in slots {
-                if w.joining.contains(i) {
-                    acts.push(Act::Join { i });
-                } else if resync.sources().without(resync.read_by()).contains(i) {
+                if resync.sources().without(resync.read_by()).contains(i) {
                     acts.push(Act::FenceAndRead { i });
+                } else if w.joining.contains(i) {
+                    acts.push(Act::Join { i });
                 }
             }
         }
@@ -196,7 +242,7 @@ impl<const N: usize> Scope<N> {
 
     fn read_actions(&self, w: &World<N>, acts: &mut Vec<Act>) {
         match &w.read {
-            None if w.reads > 0 && !w.rounds.is_empty() => {
+            None if w.reads > 0 && !w.rounds.is_empty() && w.still == self.quiet => {
                 for epoch in self.maps(w) {
                     acts.extend((0..N as u8).map(|i| Act::StartRead { epoch, i }));
                 }
@@ -217,6 +263,9 @@ impl<const N: usize> Scope<N> {
 impl<const N: usize> Scope<N> {
     pub(super) fn start(&self, w: &mut World<N>, who: u8, kind: Kind, epoch: u32, min: Option<Log>) -> usize {
         let again = w.rounds.iter().any(|r| r.who == who);
+        if w.attempts[who as usize] == 0 && who < READER {
+            w.before[who as usize] = (0..READER).filter(|o| w.has_ended(*o)).fold(0, |b, o| b | 1 << o);
+        }
         w.attempts[who as usize] += 1;
         let mut counter = w.skipped + u64::from(w.attempts[who as usize]);
         if self.learns && again {
@@ -238,7 +287,9 @@ impl<const N: usize> Scope<N> {
             log: Log::default(),
             ghost: Log::default(),
             only_base: false,
+            base: None,
             proposed: false,
+            ended: false,
             chosen: false,
             min: min.unwrap_or(w.seen.log),
             starts: [0; N],
@@ -260,6 +311,7 @@ impl<const N: usize> Scope<N> {
             return None;
         }
         let (pair, hint, log, starts) = (drive.pair(), drive.hint, drive.log, drive.starts);
+        let horizon = drive.acc.horizon();
         let round = &mut w.rounds[r];
         round.starts[i] = starts;
         if hint {
@@ -268,22 +320,49 @@ impl<const N: usize> Scope<N> {
         if pair.is_none() {
             round.ghost = round.ghost.longer(log);
         }
-        match round.prop.on_promise(i as u8, pair) {
-            Step::Base(base, known) => {
-                let log = base.map_or(round.ghost, |b| b.1);
-                self.decide(w, r, base.is_some(), log, known);
+        let step = match pair {
+            Some(pair) => round.prop.on_promise(i as u8, Some(pair)),
+            None if self.broken(Mutant::AbsenceWithoutHorizon) => round.prop.on_promise(i as u8, None),
+            None => round.prop.on_absent(i as u8, horizon),
+        };
+        self.based(w, r, step);
+        Some(())
+    }
+
+    /// The slots still asked are waited for no longer.
+    fn short(&self, w: &mut World<N>, r: usize) -> Option<()> {
+        for i in 0..N as u8 {
+            let step = w.rounds[r].prop.on_silent(i);
+            if step != Step::Wait {
+                self.based(w, r, step);
+                return Some(());
+            }
+        }
+        None
+    }
+
+    fn based(&self, w: &mut World<N>, r: usize, step: Step<Log>) {
+        match step {
+            Step::Base(base, _) => {
+                let round = &mut w.rounds[r];
+                let found = base.map_or(round.ghost, |b| b.1);
+                let answers = !matches!(round.kind, Kind::Append | Kind::Delete);
+                if self.patient && answers {
+                    round.base = Some(found);
+                } else {
+                    self.decide(w, r, found);
+                }
             }
             Step::Wait => {}
             other => unreachable!("{other:?}"),
         }
-        Some(())
     }
 
     /// The base is known: the record follows from it.
-    fn decide(&self, w: &mut World<N>, r: usize, exists: bool, base: Log, known: bool) {
+    fn decide(&self, w: &mut World<N>, r: usize, base: Log) {
         let round = &mut w.rounds[r];
         let mark = match round.kind {
-            Kind::Delete => (round.who + 1) | Log::DELETE,
+            Kind::Delete | Kind::Drop => (round.who + 1) | Log::DELETE,
             _ => round.who + 1,
         };
         let object = !base.is_empty() && !base.deleted();
@@ -293,9 +372,15 @@ impl<const N: usize> Scope<N> {
             _ => false,
         };
         let refuses = fails && !base.contains(mark);
-        if round.kind == Kind::Identity || refuses {
-            let known = known || self.broken(Mutant::AnswerUndecided);
-            if known || round.kind == Kind::Identity && !exists {
+        let idle = round.kind == Kind::Drop && !object && !base.contains(mark);
+        if round.kind == Kind::Identity || refuses || idle {
+            // A reader comes here because something undecided was seen: that must not outlive the answer.
+            let settles = round.kind == Kind::Identity && !self.broken(Mutant::ReadSettlesHalf);
+            let known = match idle && !self.broken(Mutant::IdleDelete) || settles {
+                true => round.prop.idle_known(),
+                false => round.prop.chosen_known(),
+            };
+            if known || self.broken(Mutant::AnswerUndecided) {
                 // Decided: answered without a round.
                 round.chosen = true;
                 self.answer_base(w, r, base);
@@ -320,14 +405,32 @@ impl<const N: usize> Scope<N> {
         if newest != Some(r) {
             return; // given up by its coordinator, which has begun another attempt
         }
-        w.observe(base, min);
+        if who < READER {
+            w.observe(base, min);
+        } else {
+            w.observe_read(base, min);
+        }
         if who < READER {
             w.answered |= 1 << who;
+            if w.rounds[r].kind == Kind::Drop {
+                self.deleted(w, who, base);
+                return;
+            }
             w.refused |= 1 << (who + 1);
             // It may have appeared before.
             let seen = w.seen.log;
             w.observe(seen, Log::default());
         }
+    }
+
+    /// A delete is acknowledged: what ended before it began, and is not in what it deleted, never appears.
+    fn deleted(&self, w: &mut World<N>, who: u8, log: Log) {
+        let unseen = |o: &u8| !log.contains(o + 1) && !log.contains((o + 1) | Log::DELETE);
+        let before = (0..READER).filter(|o| w.before[who as usize] >> o & 1 == 1);
+        w.gone |= before.filter(unseen).fold(0, |b, o| b | 1 << o);
+        // It may have appeared meanwhile.
+        let seen = w.seen.log;
+        w.observe(seen, Log::default());
     }
 
     fn accept(&self, w: &mut World<N>, r: usize, i: usize) -> Option<()> {
@@ -351,13 +454,18 @@ impl<const N: usize> Scope<N> {
         let round = &mut w.rounds[r];
         if round.prop.on_accepted(i as u8) == Step::Chosen {
             round.chosen = true;
-            let (who, only_base) = (round.who, round.only_base);
-            if only_base {
+            let (who, only_base, kind) = (round.who, round.only_base, round.kind);
+            if who < READER && w.over >> who & 1 == 1 {
+                // Nobody is told.
+            } else if only_base {
                 self.answer_base(w, r, log);
             } else {
                 // The operation is in the record; what was seen before it is as well.
                 w.observe(log, Log::default());
                 w.answered |= 1 << who;
+                if kind == Kind::Drop {
+                    self.deleted(w, who, log);
+                }
             }
         }
         Some(())
@@ -377,94 +485,5 @@ impl<const N: usize> Scope<N> {
         }
         drive.accepted = Ballot::ZERO;
         drive.hint = false;
-    }
-}
-
-fn acceptor(role: Role, epoch: u32, floor: Ballot) -> Acceptor<OnePromise> {
-    Acceptor::with_promises(role, epoch, floor, 0, OnePromise::default())
-}
-
-/// Drives.
-impl<const N: usize> Scope<N> {
-    fn crash(&self, w: &mut World<N>, i: usize) -> Option<()> {
-        let forget = self.broken(Mutant::PromiseForgotten) || self.broken(Mutant::SameIncarnationOnly);
-        let drive = &mut w.drives[i];
-        let floor = if forget { Ballot::ZERO } else { drive.acc.floor() };
-        let mut acc = acceptor(drive.acc.role(), drive.acc.epoch(), floor);
-        acc.restore_horizon(drive.acc.horizon());
-        if acc == drive.acc && !drive.hint {
-            return None; // nothing was in memory
-        }
-        drive.acc = acc;
-        drive.hint = false;
-        drive.starts += u8::from(self.broken(Mutant::SameIncarnationOnly));
-        let counter = floor.counter;
-        w.skipped = w.skipped.max(counter);
-        Some(())
-    }
-
-    /// Blank drives in these slots.
-    fn blank(&self, w: &mut World<N>, slots: SlotSet, dead: bool) {
-        let votes = self.broken(Mutant::BlankVotes);
-        if !votes && !self.broken(Mutant::NoFence) {
-            w.epoch += 1;
-        }
-        for i in slots.iter() {
-            let role = if votes { Role::Voter } else { Role::Joining };
-            let blank = Drive::new(role, w.epoch);
-            let gone = std::mem::replace(&mut w.drives[i as usize], blank);
-            if self.zombies {
-                w.old[i as usize] = Some(gone);
-            }
-        }
-        if votes {
-            return;
-        }
-        w.joining = slots;
-        let q = self.quorum();
-        w.resync =
-            if dead { Resync::dead(q, w.epoch, slots) } else { Some(Resync::replaced(q, w.epoch, slots)) };
-        if self.broken(Mutant::DeadFromSome)
-            && let Some(resync) = &mut w.resync
-            && let Some(unasked) = q.all().without(slots).iter().next()
-        {
-            resync.on_fenced(unasked);
-            resync.on_record(unasked, None);
-        }
-    }
-
-    fn fence_and_read(&self, w: &mut World<N>, i: u8) {
-        let epoch = w.epoch;
-        let drive = &mut w.drives[i as usize];
-        if !self.broken(Mutant::NoFence) {
-            drive.acc.fence(epoch);
-        }
-        let pair = drive.pair();
-        if let Some(resync) = &mut w.resync {
-            resync.on_fenced(i);
-            resync.on_record(i, pair);
-        }
-    }
-
-    fn join(&self, w: &mut World<N>, i: u8) -> Option<()> {
-        let copy = match w.resync.as_ref()?.copy() {
-            Copy::Record(pair) => Some(*pair),
-            Copy::Nothing => None,
-            Copy::Wait | Copy::Parent { .. } => return None,
-        };
-        let drive = &mut w.drives[i as usize];
-        if let Some((ballot, log)) = copy
-            && ballot > drive.accepted
-        {
-            drive.accepted = ballot;
-            drive.log = log;
-            drive.hint = false;
-        }
-        drive.acc.joined();
-        w.joining.remove(i);
-        if w.joining.is_empty() {
-            w.resync = None;
-        }
-        Some(())
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! * [`state`]: what the drives hold and what is under way,
 //! * [`actions`]: what may happen next, and what it does,
+//! * [`faults`]: what happens to drives,
 //! * [`reads`]: what readers do,
 //! * [`properties`]: what must always hold.
 
 pub mod actions;
+mod faults;
 pub mod properties;
 mod reads;
 pub mod state;

@@ -13,8 +13,14 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
             w.seen.bad != Some(Bad::Stale)
         }),
         Property::always("a refused write never appears", |_, w: &World<N>| w.seen.bad != Some(Bad::BothWon)),
+        Property::always("after an acknowledged delete no earlier write appears", |_, w: &World<N>| {
+            w.seen.bad != Some(Bad::Risen)
+        }),
+        Property::always("answers stay while nobody writes", |_, w: &World<N>| {
+            w.seen.bad != Some(Bad::Unstable)
+        }),
         Property::sometimes("reached: every writer has its answer", |s: &Scope<N>, w: &World<N>| {
-            w.answered == (1 << s.writers.len()) - 1
+            w.answered | w.over == (1 << s.writers.len()) - 1
         }),
     ];
     if scope.reads > 0 {
@@ -22,7 +28,17 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
             w.reads == 0 && w.read.is_none() && !w.seen.log.is_empty()
         }));
     }
-    if scope.replaced > 0 || scope.dead {
+    if scope.gives_up && scope.writers.contains(&Kind::Drop) {
+        all.push(Property::sometimes("reached: a delete after a failed write", |_, w: &World<N>| {
+            w.gone != 0
+        }));
+    }
+    if scope.quiet {
+        all.push(Property::sometimes("reached: two quiet reads", |_, w: &World<N>| {
+            w.reads == 0 && w.read.is_none() && w.stable.is_some()
+        }));
+    }
+    if scope.replaced > 0 || scope.dead || scope.detected || scope.fails > 0 || scope.salvage {
         all.push(Property::sometimes("reached: a blank drive votes", |_, w: &World<N>| {
             w.epoch > 1 && w.joining.is_empty()
         }));

@@ -15,7 +15,18 @@ impl<const N: usize> Scope<N> {
         }
         let voter = drive.acc.role() == Role::Voter;
         let pair = drive.pair();
-        let step = read.reader.on_answer(i as u8, pair.map(|p| p.0), drive.hint, voter);
+        let horizon = drive.acc.horizon();
+        let step = match pair {
+            None if !self.broken(Mutant::AbsenceWithoutHorizon) => {
+                read.reader.on_absent(i as u8, horizon, voter)
+            }
+            _ => read.reader.on_answer(i as u8, pair.map(|p| p.0), drive.hint, voter),
+        };
+        // Who wants an answer that stays asks everybody.
+        let step = match step {
+            _ if self.quiet && read.reader.more() && !self.broken(Mutant::ReadPassesBy) => ReadStep::Wait,
+            step => step,
+        };
         if !voter {
             return None; // not counted
         }
@@ -26,7 +37,7 @@ impl<const N: usize> Scope<N> {
         }
         if self.broken(Mutant::NewestOfMajority) {
             if read.answers >= self.quorum().majority() {
-                w.observe(read.newest.1, read.min);
+                w.observe_read(read.newest.1, read.min);
             } else {
                 w.read = Some(read);
             }
@@ -40,7 +51,7 @@ impl<const N: usize> Scope<N> {
         let mut read = w.read.take()?;
         let step = read.reader.on_deadline();
         if step == ReadStep::Unavailable && self.broken(Mutant::HalfNewest) {
-            w.observe(read.newest.1, read.min);
+            w.observe_read(read.newest.1, read.min);
             return Some(());
         }
         self.take(w, read, step);
@@ -57,12 +68,12 @@ impl<const N: usize> Scope<N> {
                 if !half || current {
                     w.served_half |= half;
                     let log = w.log_of(ballot);
-                    w.observe(log, read.min);
+                    w.observe_read(log, read.min);
                 }
             }
             ReadStep::Absent { majority } => {
                 if majority || current {
-                    w.observe(read.ghost, read.min);
+                    w.observe_read(read.ghost, read.min);
                 }
             }
             ReadStep::NeedIdentityRound => {

@@ -20,6 +20,8 @@ pub enum Kind {
     IfMatch,
     /// Writes a tombstone.
     Delete,
+    /// As a server deletes: a tombstone if there is an object, else nothing to do, which is answered too.
+    Drop,
     /// A read that found no agreement: accepts the base again, then answers it.
     Identity,
 }
@@ -51,6 +53,21 @@ pub struct Scope<const N: usize> {
     pub hints: bool,
     /// Tombstones are purged.
     pub purge: bool,
+    /// Clients may be told that their write failed: no more attempts; what was sent is still under way.
+    pub gives_up: bool,
+    /// Who may answer without a round may wait for more promises first.
+    pub patient: bool,
+    /// Reads begin when nobody writes any more and everything was restarted; they ask every slot.
+    pub quiet: bool,
+    /// Images taken of drives, and put back later. `detected`: the drive joins then. Else only after
+    /// everything was purged.
+    pub images: u8,
+    /// See `images`.
+    pub detected: bool,
+    /// Failed flushes: the record seems to be there until the next restart.
+    pub fails: u8,
+    /// All drives lose their vote, one of them perhaps its newest record too, and are salvaged.
+    pub salvage: bool,
     /// The rule that is broken.
     pub mutant: Option<Mutant>,
 }
@@ -70,6 +87,13 @@ impl<const N: usize> Scope<N> {
         half: false,
         hints: false,
         purge: false,
+        gives_up: false,
+        patient: false,
+        quiet: false,
+        images: 0,
+        detected: false,
+        fails: 0,
+        salvage: false,
         mutant: None,
     };
 
@@ -99,6 +123,10 @@ pub struct Drive {
     pub hint: bool,
     /// How often it was restarted (only for a mutant).
     pub starts: u8,
+    /// What was kept of it at some time.
+    pub image: Option<Box<Drive>>,
+    /// The accepted pair did not reach the medium; this is there.
+    pub volatile: Option<(Ballot, Log)>,
 }
 
 impl Drive {
@@ -111,6 +139,8 @@ impl Drive {
             log: Log::default(),
             hint: false,
             starts: 0,
+            image: None,
+            volatile: None,
         }
     }
 
@@ -138,8 +168,12 @@ pub struct Round<const N: usize> {
     pub ghost: Log,
     /// It proposes its base unchanged, and answers from it when that is chosen.
     pub only_base: bool,
+    /// The base, given out and not yet decided upon.
+    pub base: Option<Log>,
     /// ACCEPTs are under way.
     pub proposed: bool,
+    /// Its coordinator and all its messages are gone.
+    pub ended: bool,
     /// It heard that its record is chosen.
     pub chosen: bool,
     /// What had been observed when the operation began.
@@ -190,6 +224,23 @@ pub struct World<const N: usize> {
     pub answered: u8,
     /// Writers that were told 412: their change never appears.
     pub refused: u8,
+    /// Writers whose clients were told that they failed.
+    pub over: u8,
+    /// Writers whose operation had ended when this one began.
+    pub before: [u8; 3],
+    /// Writers that had ended before an acknowledged delete began, and were not in what it deleted: they
+    /// never appear.
+    pub gone: u8,
+    /// Nobody writes any more.
+    pub still: bool,
+    /// What reads have answered since.
+    pub stable: Option<Log>,
+    /// Images, failed flushes left.
+    pub images: u8,
+    /// See `images`.
+    pub fails: u8,
+    /// A salvage is under way.
+    pub salvaging: bool,
     /// Restarts left.
     pub crashes: u8,
     /// Replacements left.
@@ -222,6 +273,14 @@ impl<const N: usize> World<N> {
             attempts: [0; 3],
             answered: 0,
             refused: 0,
+            over: 0,
+            before: [0; 3],
+            gone: 0,
+            still: false,
+            stable: None,
+            images: scope.images,
+            fails: scope.fails,
+            salvaging: false,
             crashes: scope.crashes,
             replaced: scope.replaced,
             dead: scope.dead,
@@ -255,6 +314,23 @@ impl<const N: usize> World<N> {
         if log.marks().iter().any(|m| self.refused >> (m & !Log::DELETE) & 1 == 1) {
             self.seen.fail(Bad::BothWon);
         }
+        if log.marks().iter().any(|m| self.gone >> ((m & !Log::DELETE) - 1) & 1 == 1) {
+            self.seen.fail(Bad::Risen);
+        }
+    }
+
+    /// A read is answered.
+    pub fn observe_read(&mut self, log: Log, min: Log) {
+        self.observe(log, min);
+        if self.still && *self.stable.get_or_insert(log) != log {
+            self.seen.fail(Bad::Unstable);
+        }
+    }
+
+    /// The operation of this writer has ended, one way or another.
+    #[must_use]
+    pub fn has_ended(&self, who: u8) -> bool {
+        (self.answered | self.over) >> who & 1 == 1
     }
 
     /// The record of a ballot (I1: there is one).
@@ -279,6 +355,7 @@ impl<const N: usize> Hash for World<N> {
         for r in &self.rounds {
             r.prop.hash_shared(state);
             (r.who, r.epoch, r.log, r.ghost, r.only_base, r.proposed, r.chosen, r.min).hash(state);
+            (r.base, r.ended).hash(state);
         }
         if let Some(r) = &self.resync {
             r.hash_shared(state);
@@ -289,6 +366,7 @@ impl<const N: usize> Hash for World<N> {
         }
         (self.epoch, self.skipped, self.attempts, self.answered, self.refused, self.seen).hash(state);
         (self.crashes, self.replaced, self.dead, self.reads).hash(state);
-        (self.purged, self.served_half).hash(state);
+        (self.purged, self.served_half, self.over, self.before, self.gone, self.still).hash(state);
+        (self.stable, self.images, self.fails, self.salvaging).hash(state);
     }
 }

@@ -1,0 +1,178 @@
+//! Drives that went back in time: noticed when they are opened, because their peers have noted how far they
+//! had come (PROTOCOL.md 2.14; FINDINGS D2).
+//!
+//! Invariants: a drive that is behind what was noted of it loses its vote durably before it is put in service,
+//! and comes back by joining; notes are written at a bounded rate, never for a request; a folder that does not
+//! hold the drive any more is not written to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_cluster::Sequences;
+use ashlar_drive::{Drive, Probe, Role, State};
+use ashlar_format::{DeploymentId, DriveId};
+use ashlar_machine::Folder;
+
+use super::house::{House, blocking};
+
+/// How often new sequences are noted.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What the folders of a deployment have noted, together.
+pub async fn noted(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
+    let read = move || {
+        let mut all = Sequences::default();
+        for path in paths {
+            all.merge(&Sequences::read(&Folder::real(&path, None), deployment));
+        }
+        all
+    };
+    blocking(read).await.unwrap_or_default()
+}
+
+/// Takes the vote of a drive that was opened and is behind what was noted of it; true: it was.
+///
+/// # Errors
+/// When it cannot be taken away: then the drive must not be used.
+pub async fn distrust(drive: &Drive, noted: &Sequences) -> Result<bool, String> {
+    let behind = noted.behind(drive.label().drive, drive.opened_sequence());
+    if behind == 0 || drive.role() == Role::Joining {
+        return Ok(false);
+    }
+    tracing::error!(
+        drive = %drive.path().display(),
+        batches = behind,
+        "the drive lost what it had acknowledged (an older image of it, or a cache that was not flushed): it joins again"
+    );
+    drive
+        .set_joining()
+        .await
+        .map_err(|e| format!("it went back in time, and its vote cannot be taken: {e}"))?;
+    Ok(true)
+}
+
+/// [`distrust`] for a drive that is put in service while the server runs.
+///
+/// # Errors
+/// As [`distrust`].
+pub async fn distrust_late(house: &House, drive: &Drive) -> Result<bool, String> {
+    let paths = house.slots.lock().iter().map(|s| s.path.clone()).collect();
+    let deployment = house.map.load().deployment;
+    distrust(drive, &noted(paths, deployment).await).await
+}
+
+/// Notes on every drive how far all of them have come, for ever.
+pub async fn run(house: Arc<House>) {
+    let paths = house.slots.lock().iter().map(|s| s.path.clone()).collect();
+    let deployment = house.map.load().deployment;
+    let mut all = noted(paths, deployment).await;
+    let mut interval = tokio::time::interval(EVERY);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        note(&house, deployment, &mut all).await;
+    }
+}
+
+/// One round of notes.
+async fn note(house: &House, deployment: DeploymentId, all: &mut Sequences) {
+    let drives: Vec<Drive> = house.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
+    let online = drives.iter().filter(|d| d.state() == State::Online);
+    let mut news = false;
+    for drive in online {
+        news |= all.note(drive.label().drive, drive.sequence());
+    }
+    if !news {
+        return;
+    }
+    let writes = drives.iter().filter(|d| d.state() == State::Online).map(|drive| {
+        let (path, id, all) = (drive.path().to_owned(), drive.label().drive, all.clone());
+        // A drive that hangs holds up no other's notes for long.
+        let write = tokio::time::timeout(EVERY, blocking(move || write(&path, id, &all, deployment)));
+        async move {
+            match write.await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(e))) => tracing::debug!(drive = %drive.path().display(), "sequences: {e}"),
+                Ok(Err(e)) => tracing::debug!("sequences: {e}"),
+                Err(_) => tracing::debug!(drive = %drive.path().display(), "sequences: it does not answer"),
+            }
+        }
+    });
+    futures::future::join_all(writes).await;
+}
+
+fn write(path: &Path, id: DriveId, all: &Sequences, deployment: DeploymentId) -> std::io::Result<()> {
+    match ashlar_drive::probe(path) {
+        Probe::Ours(label) if label.drive == id => all.write(&Folder::real(path, None), deployment),
+        _ => Err(std::io::Error::other("the folder does not hold this drive any more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_drive::{Label, Options};
+    use ashlar_machine::BufferPool;
+
+    /// Everything in a folder, in place of everything in another.
+    fn copy(from: &Path, to: &Path) {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir_all(to).unwrap();
+        for e in std::fs::read_dir(from).unwrap().map(|e| e.unwrap()) {
+            let to = to.join(e.file_name());
+            if e.file_type().unwrap().is_dir() {
+                copy(&e.path(), &to);
+            } else {
+                std::fs::copy(e.path(), to).unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_older_image_joins() {
+        let dir = tempfile::tempdir().unwrap();
+        let deployment = DeploymentId([9; 16]);
+        let paths: Vec<PathBuf> = ["a", "b", "image"].iter().map(|n| dir.path().join(n)).collect();
+        let mut options = Options::new(BufferPool::new(16 << 20));
+        (options.segment_bytes, options.journal_segment_bytes) = (4 << 20, 1 << 20);
+        options.reserve_bytes = 1 << 20;
+        let open = |path: &Path| Drive::open(path, &options).unwrap();
+        for (i, path) in paths.iter().take(2).enumerate() {
+            std::fs::create_dir_all(path).unwrap();
+            let label = Label { deployment, drive: DriveId([i as u8 + 1; 16]), created_ms: 1 };
+            ashlar_drive::format(path, &label, Role::Voter).unwrap();
+        }
+        let (a, b) = (open(&paths[0]), open(&paths[1]));
+        a.fence_epoch(1).await.unwrap();
+        a.close().await;
+        drop(a);
+        copy(&paths[0], &paths[2]);
+
+        // It goes on, and its peer notes how far it came.
+        let a = open(&paths[0]);
+        assert!(!distrust(&a, &Sequences::default()).await.unwrap(), "nothing is known of it");
+        a.fence_epoch(2).await.unwrap();
+        let mut all = Sequences::default();
+        assert!(all.note(a.label().drive, a.sequence()));
+        write(&paths[1], b.label().drive, &all, deployment).unwrap();
+        assert!(write(&paths[1], a.label().drive, &all, deployment).is_err(), "another drive's folder");
+        a.close().await;
+        drop(a);
+        let known = noted(paths[..2].to_vec(), deployment).await;
+        let a = open(&paths[0]);
+        assert!(!distrust(&a, &known).await.unwrap(), "it lost nothing");
+        a.close().await;
+        drop(a);
+
+        // The image in its place.
+        copy(&paths[2], &paths[0]);
+        let a = open(&paths[0]);
+        assert_eq!(a.role(), Role::Voter);
+        assert!(distrust(&a, &known).await.unwrap());
+        assert_eq!(a.role(), Role::Joining);
+        a.close().await;
+        drop(a);
+        assert_eq!(open(&paths[0]).role(), Role::Joining, "for good");
+    }
+}

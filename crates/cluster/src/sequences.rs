@@ -1,0 +1,159 @@
+//! How far the journals of a deployment's drives have come, as noted on all of its drives.
+//!
+//! A drive cannot tell by itself that it went back in time: an older image of it is a sound drive. Its peers
+//! can: each folder holds a small file with the journal sequence of every drive, written every few seconds
+//! while anything changes. Whoever opens a drive compares ([`Sequences::behind`]).
+//!
+//! Invariants: only what a drive has flushed is noted; a note never goes down; a file that does not verify,
+//! or is another deployment's, says nothing. Notes may be behind, or lost: they show that a drive went
+//! back, never that it did not.
+//!
+//! Bytes of the file `sequences`: format u8 = 1, deployment 16, list of (drive 16, sequence u64) in order
+//! of the drives, then HighwayHash-256 of all that (key: "ashlar journal sequences 1 ......").
+
+use std::collections::BTreeMap;
+use std::io;
+
+use ashlar_checksum::frame_hash;
+use ashlar_format::codec::{Reader, Writer};
+use ashlar_format::{DeploymentId, DriveId};
+use ashlar_machine::Folder;
+
+/// Format number, the first byte.
+const FORMAT: u8 = 1;
+/// The file in the folder of a drive.
+const FILE: &str = "sequences";
+/// Longest file read, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// Key of the checksum, fixed for ever.
+const KEY: [u64; 4] = [
+    u64::from_le_bytes(*b"ashlar j"),
+    u64::from_le_bytes(*b"ournal s"),
+    u64::from_le_bytes(*b"equences"),
+    u64::from_le_bytes(*b" 1 ....."),
+];
+
+/// The highest sequence noted of each drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sequences(BTreeMap<DriveId, u64>);
+
+impl Sequences {
+    /// Notes that a drive has come this far; true if that is news.
+    pub fn note(&mut self, drive: DriveId, sequence: u64) -> bool {
+        let known = self.0.entry(drive).or_default();
+        let news = sequence > *known;
+        *known = sequence.max(*known);
+        news
+    }
+
+    /// What others have noted, too.
+    pub fn merge(&mut self, other: &Sequences) {
+        for (drive, sequence) in &other.0 {
+            self.note(*drive, *sequence);
+        }
+    }
+
+    /// By how many batches a drive that shows `sequence` is behind what was noted of it; 0: it is not.
+    #[must_use]
+    pub fn behind(&self, drive: DriveId, sequence: u64) -> u64 {
+        self.0.get(&drive).map_or(0, |noted| noted.saturating_sub(sequence))
+    }
+
+    /// What the folder of a drive says; nothing, where the file is missing or does not verify.
+    #[must_use]
+    pub fn read(folder: &Folder, deployment: DeploymentId) -> Sequences {
+        let bytes = folder.read(FILE, MAX_BYTES).unwrap_or_default();
+        Sequences::decode(&bytes, deployment).unwrap_or_default()
+    }
+
+    /// Writes them into the folder of a drive, durably. Torn, the file says nothing: the others do.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn write(&self, folder: &Folder, deployment: DeploymentId) -> io::Result<()> {
+        let bytes = self.encode(deployment);
+        let (file, new) = match folder.open(FILE, false) {
+            Ok(file) => (file, false),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => (folder.create(FILE, false)?, true),
+            Err(e) => return Err(e),
+        };
+        file.set_len(bytes.len() as u64)?;
+        file.write_at(&bytes, 0)?;
+        file.sync_all()?;
+        if new { folder.sync() } else { Ok(()) }
+    }
+
+    fn encode(&self, deployment: DeploymentId) -> Vec<u8> {
+        let mut w = Writer::with_capacity(64 + 24 * self.0.len());
+        w.u8(FORMAT);
+        w.raw(&deployment.0);
+        w.var(self.0.len() as u64);
+        for (drive, sequence) in &self.0 {
+            w.raw(&drive.0);
+            w.u64(*sequence);
+        }
+        let mut out = w.into_vec();
+        let hash = frame_hash(&KEY, &[&out]);
+        out.extend_from_slice(&hash);
+        out
+    }
+
+    /// The inverse of `encode`; `None` for anything that is not sound.
+    #[must_use]
+    pub fn decode(bytes: &[u8], deployment: DeploymentId) -> Option<Sequences> {
+        let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
+        if frame_hash(&KEY, &[body]) != *hash {
+            return None;
+        }
+        let mut r = Reader::new(body);
+        if r.u8().ok()? != FORMAT || r.array::<16>().ok()? != deployment.0 {
+            return None;
+        }
+        let list = r.list(|r| Ok((DriveId(r.array()?), r.u64()?))).ok()?;
+        r.end().ok()?;
+        Some(Sequences(list.into_iter().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_in_a_folder_and_bound_to_the_deployment() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::real(dir.path(), None);
+        let (ours, drive) = (DeploymentId([9; 16]), DriveId([1; 16]));
+        assert_eq!(Sequences::read(&folder, ours), Sequences::default());
+        let mut s = Sequences::default();
+        assert!(s.note(drive, 7) && s.note(DriveId([2; 16]), 1));
+        assert!(!s.note(drive, 6), "a note never goes down");
+        s.write(&folder, ours).unwrap();
+        assert_eq!(Sequences::read(&folder, ours), s);
+        assert_eq!(Sequences::read(&folder, DeploymentId([8; 16])), Sequences::default());
+        assert_eq!((s.behind(drive, 7), s.behind(drive, 9), s.behind(drive, 5)), (0, 0, 2));
+        assert_eq!(s.behind(DriveId([3; 16]), 0), 0, "nothing is known of it");
+        let mut other = Sequences::default();
+        other.note(drive, 9);
+        s.merge(&other);
+        assert_eq!(s.behind(drive, 7), 2);
+    }
+
+    #[test]
+    fn golden_and_every_flipped_bit() {
+        let mut s = Sequences::default();
+        s.note(DriveId([1; 16]), 0x0102);
+        let ours = DeploymentId([9; 16]);
+        let bytes = s.encode(ours);
+        assert_eq!(bytes.len(), 1 + 16 + 1 + 24 + 32);
+        assert_eq!(bytes[..18], [&[1][..], &[9; 16], &[1]].concat());
+        assert_eq!(bytes[34..42], [2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Sequences::decode(&bytes, ours), Some(s));
+        for i in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[i] ^= 1;
+            assert_eq!(Sequences::decode(&bad, ours), None, "byte {i}");
+            assert_eq!(Sequences::decode(&bytes[..i], ours), None, "cut at {i}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which registers may be undecided: a record may lie on slots outside the majority that would answer.
+//!
+//! Where this process is the only coordinator, that is so from the start, and from every change of the
+//! drives, until a look over all registers of all slots has ended; and for a register whose update failed,
+//! or was given up after its record was sent, until a round has settled it. Where other processes propose
+//! too, it is always so.
+//!
+//! Invariants: in doubt is the safe side; the keys remembered are bounded, beyond that everything is in
+//! doubt; without doubt it costs a reader two loads.
+
+use crate::keylock::HashKeyed;
+use ashlar_format::RegisterKey;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Most keys remembered.
+const BOUND: usize = 4096;
+
+/// See the module.
+pub(crate) struct Doubts {
+    /// Reasons for doubt about everything so far, and how many of them a look has ended.
+    raised: AtomicU64,
+    ended: AtomicU64,
+    /// Registers of failed updates, by their hash.
+    keys: Mutex<HashKeyed<RegisterKey>>,
+    count: AtomicUsize,
+}
+
+impl Doubts {
+    pub(crate) fn new() -> Doubts {
+        let zero = || AtomicU64::new(0);
+        Doubts {
+            raised: AtomicU64::new(1),
+            ended: zero(),
+            keys: Mutex::default(),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Everything is in doubt.
+    pub(crate) fn raise(&self) {
+        self.raised.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A look begins; the number is for [`Doubts::end`].
+    pub(crate) fn begin(&self) -> u64 {
+        self.raised.load(Ordering::SeqCst)
+    }
+
+    /// The look that began so saw every register on every slot, and settled what it saw.
+    pub(crate) fn end(&self, begun: u64) {
+        self.ended.fetch_max(begun, Ordering::SeqCst);
+    }
+
+    /// Is everything in doubt?
+    pub(crate) fn all(&self) -> bool {
+        self.ended.load(Ordering::SeqCst) != self.raised.load(Ordering::SeqCst)
+    }
+
+    /// An update of this register failed after its record was sent.
+    pub(crate) fn add(&self, key: &RegisterKey, hash: u64) {
+        let mut keys = self.keys.lock();
+        if keys.len() < BOUND || keys.contains_key(&hash) {
+            keys.insert(hash, key.clone());
+            self.count.store(keys.len(), Ordering::SeqCst);
+        } else {
+            drop(keys);
+            self.raise();
+        }
+    }
+
+    /// Is this register one of a failed update?
+    pub(crate) fn has(&self, hash: u64) -> bool {
+        self.count.load(Ordering::SeqCst) > 0 && self.keys.lock().contains_key(&hash)
+    }
+
+    /// Is any?
+    pub(crate) fn any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// A round under a new ballot has settled it.
+    pub(crate) fn settled(&self, hash: u64) {
+        if self.any() {
+            let mut keys = self.keys.lock();
+            keys.remove(&hash);
+            self.count.store(keys.len(), Ordering::SeqCst);
+        }
+    }
+
+    /// The registers of failed updates.
+    pub(crate) fn keys(&self) -> Vec<RegisterKey> {
+        self.keys.lock().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_format::{BucketId, Space};
+
+    #[test]
+    fn doubt_ends_only_by_a_look_that_began_after_it() {
+        let d = Doubts::new();
+        assert!(d.all(), "at the start");
+        let look = d.begin();
+        d.raise();
+        d.end(look);
+        assert!(d.all(), "raised during the look");
+        d.end(d.begin());
+        assert!(!d.all());
+    }
+
+    #[test]
+    fn keys_are_bounded() {
+        let d = Doubts::new();
+        d.end(d.begin());
+        for i in 0..=BOUND as u64 {
+            d.add(&RegisterKey::new(0, Space::Object, BucketId::ZERO, &i.to_be_bytes()), i);
+        }
+        assert!(d.has(3) && !d.has(BOUND as u64) && d.all() && d.keys().len() == BOUND);
+        d.settled(3);
+        assert!(!d.has(3) && d.any());
+    }
+}
