@@ -82,7 +82,10 @@ fn text(output: &Output, c: &Comparison) -> String {
         let mut table = Table::new();
         let header =
             ["Operation", "Number", "Before", "After", "Change", "95 % interval", "p", "Verdict", "By"];
-        table.load_preset(UTF8_FULL_CONDENSED).set_header(header);
+        table
+            .load_preset(UTF8_FULL_CONDENSED)
+            .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+            .set_header(header);
         for (i, column) in table.column_iter_mut().enumerate() {
             if (2..7).contains(&i) {
                 column.set_cell_alignment(CellAlignment::Right);

@@ -52,7 +52,10 @@ pub fn command() -> Vec<String> {
 /// A table; the first `left` columns are text, the others numbers.
 pub fn table(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(header.iter().copied());
+    table
+        .load_preset(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .set_header(header.iter().copied());
     for (i, column) in table.column_iter_mut().enumerate() {
         if i >= left {
             column.set_cell_alignment(CellAlignment::Right);

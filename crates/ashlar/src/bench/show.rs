@@ -76,7 +76,10 @@ fn phases(run: &Run) -> Table {
         "Errors",
         "CPU/op",
     ];
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(header);
+    table
+        .load_preset(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .set_header(header);
     for (i, column) in table.column_iter_mut().enumerate() {
         if i == 1 || i > 2 {
             column.set_cell_alignment(CellAlignment::Right);

@@ -284,7 +284,7 @@ fn rebuild_text(rebuild: &Rebuild) -> String {
 
 fn drives_text(output: &Output, drives: &[Drive]) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", "Note"]);
     for drive in drives {
         let healthy = drive.state == "online";

@@ -213,7 +213,7 @@ async fn one(engine: &Engine, options: &Options, context: &Context, job: Job) ->
     if options.resume && is_there(job.clone()).await {
         tally.skipped = 1;
     } else {
-        engine.progress.found(job.source.item.size);
+        engine.progress.found_file(job.source.item.size);
         carry(engine, &job).await?;
         tally = Tally { copied: 1, bytes: job.source.item.size, ..Tally::default() };
         copied(context, &job);
@@ -250,8 +250,9 @@ pub async fn copy_all<'j, F: Future<Output = bool> + Send>(
         if skip(job.clone()).await {
             return Outcome::Ok((job, false));
         }
-        progress.found(job.source.item.size);
+        progress.found_file(job.source.item.size);
         carry(engine, &job).await?;
+        progress.file_done();
         Ok((job, true))
     });
     let mut running = running.buffer_unordered(engine.parallel);

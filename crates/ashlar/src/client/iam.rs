@@ -323,7 +323,7 @@ async fn list(
         return Ok(());
     }
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|(title, _)| *title));
     for row in &rows {
         table.add_row(columns.iter().map(|(_, field)| {

@@ -220,7 +220,7 @@ async fn list(context: &Context, alias: &str, path: &str) -> Outcome {
         return Ok(());
     }
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(["Name", "State", "Role", "Note"]);
     for row in &rows {
         let on = row["enabled"] == json!(true);

@@ -320,7 +320,7 @@ async fn list(target: &str, context: &Context) -> Outcome {
         return Ok(());
     }
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(["Id", "Status", "Which", "What"]);
     for rule in &rules.rules {
         table.add_row([rule.id.clone(), rule.status.clone(), which(rule), what(rule)]);
@@ -408,7 +408,7 @@ async fn test(options: &TestOptions, context: &Context) -> Outcome {
     }
     let total = total.unwrap_or_default();
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(["Rule", "Expire", "Old versions", "Markers", "Uploads", "Size"]);
     for rule in total["rules"].as_array().into_iter().flatten() {
         let n = |name: &str| rule[name].as_u64().unwrap_or(0);

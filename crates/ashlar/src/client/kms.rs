@@ -74,7 +74,10 @@ fn key_text(key: &Value) -> String {
 
 fn table(answer: &Value) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(["Key", "Version", "Made", "Default"]);
+    table
+        .load_preset(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .set_header(["Key", "Version", "Made", "Default"]);
     for key in answer["keys"].as_array().into_iter().flatten() {
         let made = match key["created_ms"].as_i64() {
             Some(ms) if ms > 0 => {

@@ -19,12 +19,14 @@ use super::output::Output;
 pub struct Progress {
     bar: ProgressBar,
     total: Arc<AtomicU64>,
+    /// Files found and files done.
+    files: Arc<(AtomicU64, AtomicU64)>,
 }
 
 impl Progress {
     /// A bar over bytes, or nothing if the output wants none.
     pub fn bytes(output: &Output) -> Progress {
-        let template = "{bar:30.cyan/blue} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {wide_msg}";
+        let template = "{bar:24.cyan/blue} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}{prefix}  {wide_msg}";
         Progress::new(output, template)
     }
 
@@ -51,13 +53,34 @@ impl Progress {
         if output.wants_progress() {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
-        Progress { bar, total: Arc::default() }
+        Progress { bar, total: Arc::default(), files: Arc::default() }
     }
 
     /// More work was found.
     pub fn found(&self, amount: u64) {
         let total = self.total.fetch_add(amount, Ordering::Relaxed) + amount;
         self.bar.set_length(total);
+    }
+
+    /// A file of so many bytes was found.
+    pub fn found_file(&self, bytes: u64) {
+        self.files.0.fetch_add(1, Ordering::Relaxed);
+        self.found(bytes);
+        self.show_files();
+    }
+
+    /// A file is done.
+    pub fn file_done(&self) {
+        self.files.1.fetch_add(1, Ordering::Relaxed);
+        self.show_files();
+    }
+
+    fn show_files(&self) {
+        let found = self.files.0.load(Ordering::Relaxed);
+        if !self.bar.is_hidden() && found > 1 {
+            let done = self.files.1.load(Ordering::Relaxed);
+            self.bar.set_prefix(format!("  {done} of {found} files"));
+        }
     }
 
     /// The whole amount of work is known.
