@@ -58,8 +58,8 @@ fn every_section_is_there() {
 
 #[test]
 fn two_results_are_compared() {
-    let a = fixture::noisy("before", 1000.0, 1_000_000, 1, 1);
-    let b = fixture::noisy("after", 800.0, 1_000_000, 1, 2);
+    let a = fixture::noisy("before", 1000.0, 1_000_000, 5, 1);
+    let b = fixture::noisy("after", 800.0, 1_000_000, 5, 2);
     let html = html(&[a, b], Some("Release <1>"));
     assert!(
         html.contains("<section id=\"change\">")
