@@ -6,10 +6,16 @@
 //! Must never know: headers, multipart uploads, objects.
 
 use std::fmt;
+use std::hash::Hasher as _;
 
 use aws_lc_rs::digest as sha;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use crc_fast::CrcAlgorithm;
+use md5::Digest as _;
+use twox_hash::{XxHash64, xxhash3_64, xxhash3_128};
+
+/// Bytes of the longest digest.
+const LONGEST: usize = 64;
 
 /// A checksum algorithm of the S3 protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,14 +30,34 @@ pub enum Algorithm {
     Sha1,
     /// SHA-256, 32 bytes.
     Sha256,
+    /// SHA-512, 64 bytes.
+    Sha512,
+    /// MD5, 16 bytes.
+    Md5,
+    /// xxHash, 64 bits (XXH64 with seed 0), 8 bytes.
+    XxHash64,
+    /// xxHash 3, 64 bits (XXH3 with seed 0), 8 bytes.
+    XxHash3,
+    /// xxHash 3, 128 bits (XXH128 with seed 0), 16 bytes.
+    XxHash128,
 }
 
 impl Algorithm {
     /// All algorithms, in the order in which they are declared.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
+    pub const ALL: [Algorithm; 10] = [
+        Algorithm::Crc32,
+        Algorithm::Crc32c,
+        Algorithm::Crc64Nvme,
+        Algorithm::Sha1,
+        Algorithm::Sha256,
+        Algorithm::Sha512,
+        Algorithm::Md5,
+        Algorithm::XxHash64,
+        Algorithm::XxHash3,
+        Algorithm::XxHash128,
+    ];
 
-    /// The name in the protocol: `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`.
+    /// The name in the protocol, for instance `CRC32` or `XXHASH128`.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Crc32 => "CRC32",
@@ -39,6 +65,11 @@ impl Algorithm {
             Algorithm::Crc64Nvme => "CRC64NVME",
             Algorithm::Sha1 => "SHA1",
             Algorithm::Sha256 => "SHA256",
+            Algorithm::Sha512 => "SHA512",
+            Algorithm::Md5 => "MD5",
+            Algorithm::XxHash64 => "XXHASH64",
+            Algorithm::XxHash3 => "XXHASH3",
+            Algorithm::XxHash128 => "XXHASH128",
         }
     }
 
@@ -51,9 +82,11 @@ impl Algorithm {
     pub fn digest_len(self) -> usize {
         match self {
             Algorithm::Crc32 | Algorithm::Crc32c => 4,
-            Algorithm::Crc64Nvme => 8,
+            Algorithm::Crc64Nvme | Algorithm::XxHash64 | Algorithm::XxHash3 => 8,
+            Algorithm::Md5 | Algorithm::XxHash128 => 16,
             Algorithm::Sha1 => 20,
             Algorithm::Sha256 => 32,
+            Algorithm::Sha512 => 64,
         }
     }
 
@@ -68,7 +101,8 @@ impl Algorithm {
             Algorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
             Algorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
             Algorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
-            Algorithm::Sha1 | Algorithm::Sha256 => None,
+            Algorithm::Sha1 | Algorithm::Sha256 | Algorithm::Sha512 | Algorithm::Md5 => None,
+            Algorithm::XxHash64 | Algorithm::XxHash3 | Algorithm::XxHash128 => None,
         }
     }
 }
@@ -79,19 +113,19 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The value of a checksum: 4 to 32 bytes, held inline.
+/// The value of a checksum: 4 to 64 bytes, held inline.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     algorithm: Algorithm,
     /// Bytes beyond the algorithm's length are zero, so that derived equality holds.
-    bytes: [u8; 32],
+    bytes: [u8; LONGEST],
 }
 
 impl Digest {
     /// The digest whose bytes (as on the wire) are `bytes`; `None` if their number is wrong.
     pub fn from_bytes(algorithm: Algorithm, bytes: &[u8]) -> Option<Digest> {
         (bytes.len() == algorithm.digest_len()).then(|| {
-            let mut digest = Digest { algorithm, bytes: [0; 32] };
+            let mut digest = Digest { algorithm, bytes: [0; LONGEST] };
             digest.bytes[..bytes.len()].copy_from_slice(bytes);
             digest
         })
@@ -99,8 +133,8 @@ impl Digest {
 
     /// The digest that `text` states in base64 (padded, canonical); `None` if it states none.
     pub fn from_base64(algorithm: Algorithm, text: &str) -> Option<Digest> {
-        // The longest digest is 44 characters; a decode into a stack buffer allocates nothing.
-        let mut buffer = [0; 36];
+        // A decode into a stack buffer allocates nothing; it wants room for whole groups of three.
+        let mut buffer = [0; LONGEST + 2];
         let len = STANDARD.decode_slice(text, &mut buffer).ok()?;
         Digest::from_bytes(algorithm, &buffer[..len])
     }
@@ -121,7 +155,7 @@ impl Digest {
     }
 
     fn from_crc(algorithm: Algorithm, crc: u64) -> Digest {
-        let mut bytes = [0; 32];
+        let mut bytes = [0; LONGEST];
         let len = algorithm.digest_len();
         bytes[..len].copy_from_slice(&crc.to_be_bytes()[8 - len..]);
         Digest { algorithm, bytes }
@@ -157,15 +191,27 @@ pub struct Hasher {
 enum State {
     Crc(crc_fast::Digest),
     Sha(sha::Context),
+    Md5(md5::Md5),
+    XxHash64(XxHash64),
+    // The state of XXH3 is half a KiB, and these are rare.
+    XxHash3(Box<xxhash3_64::Hasher>),
+    XxHash128(Box<xxhash3_128::Hasher>),
 }
 
 impl Hasher {
     /// The checksum of no bytes yet.
     pub fn new(algorithm: Algorithm) -> Hasher {
-        let state = match (algorithm.crc(), algorithm) {
-            (Some(crc), _) => State::Crc(crc_fast::Digest::new(crc)),
-            (None, Algorithm::Sha1) => State::Sha(sha::Context::new(&sha::SHA1_FOR_LEGACY_USE_ONLY)),
-            (None, _) => State::Sha(sha::Context::new(&sha::SHA256)),
+        let state = match algorithm {
+            Algorithm::Crc32 => State::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32IsoHdlc)),
+            Algorithm::Crc32c => State::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            Algorithm::Crc64Nvme => State::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme)),
+            Algorithm::Sha1 => State::Sha(sha::Context::new(&sha::SHA1_FOR_LEGACY_USE_ONLY)),
+            Algorithm::Sha256 => State::Sha(sha::Context::new(&sha::SHA256)),
+            Algorithm::Sha512 => State::Sha(sha::Context::new(&sha::SHA512)),
+            Algorithm::Md5 => State::Md5(md5::Md5::new()),
+            Algorithm::XxHash64 => State::XxHash64(XxHash64::with_seed(0)),
+            Algorithm::XxHash3 => State::XxHash3(Box::new(xxhash3_64::Hasher::new())),
+            Algorithm::XxHash128 => State::XxHash128(Box::new(xxhash3_128::Hasher::new())),
         };
         Hasher { algorithm, state }
     }
@@ -180,15 +226,26 @@ impl Hasher {
         match &mut self.state {
             State::Crc(crc) => crc.update(data),
             State::Sha(sha) => sha.update(data),
+            State::Md5(md5) => md5.update(data),
+            State::XxHash64(hash) => hash.write(data),
+            State::XxHash3(hash) => hash.write(data),
+            State::XxHash128(hash) => hash.write(data),
         }
     }
 
     /// The checksum of everything appended.
     pub fn finish(self) -> Digest {
+        let made = |bytes: &[u8]| {
+            Digest::from_bytes(self.algorithm, bytes).expect("a hash returns the algorithm's own length")
+        };
         match self.state {
             State::Crc(crc) => Digest::from_crc(self.algorithm, crc.finalize()),
-            State::Sha(sha) => Digest::from_bytes(self.algorithm, sha.finish().as_ref())
-                .expect("aws-lc returns the algorithm's own length"),
+            State::Sha(sha) => made(sha.finish().as_ref()),
+            State::Md5(md5) => made(&md5.finalize()),
+            // xxHash's canonical form is big-endian.
+            State::XxHash64(hash) => made(&hash.finish().to_be_bytes()),
+            State::XxHash3(hash) => made(&hash.finish().to_be_bytes()),
+            State::XxHash128(hash) => made(&hash.finish_128().to_be_bytes()),
         }
     }
 }

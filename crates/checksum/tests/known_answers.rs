@@ -47,6 +47,16 @@ fn checksums() {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
             "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=",
         ),
+        (
+            Algorithm::Sha512,
+            "abc",
+            "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+            "3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw==",
+        ),
+        (Algorithm::Md5, "abc", "900150983cd24fb0d6963f7d28e17f72", "kAFQmDzST7DWlj99KOF/cg=="),
+        (Algorithm::XxHash64, "abc", "44bc2cf5ad770999", "RLws9a13CZk="),
+        (Algorithm::XxHash3, "abc", "78af5f94892f3950", "eK9flIkvOVA="),
+        (Algorithm::XxHash128, "abc", "06b05ab6733a618578af5f94892f3950", "BrBatnM6YYV4r1+UiS85UA=="),
     ] {
         let value = checksum(algorithm, data.as_bytes());
         assert_eq!(hex::encode(value.as_bytes()), digest, "{algorithm}");
@@ -56,6 +66,24 @@ fn checksums() {
         assert_eq!(Digest::from_bytes(algorithm, value.as_bytes()), Some(value));
         assert_eq!(Algorithm::parse(algorithm.name()), Some(algorithm));
         assert_eq!(Algorithm::parse(&algorithm.name().to_lowercase()), Some(algorithm));
+    }
+}
+
+/// Of 0 to 255, 40 times, in pieces; the digests are those of the reference implementation (xxHash 0.8).
+#[test]
+fn long_xxhash_in_pieces() {
+    let data: Vec<u8> = (0..=255u8).cycle().take(40 * 256).collect();
+    for (algorithm, digest) in [
+        (Algorithm::XxHash64, "58b820aa7970dbe2"),
+        (Algorithm::XxHash3, "c03d2231ab9348f3"),
+        (Algorithm::XxHash128, "1cb22534d0d96975c03d2231ab9348f3"),
+        (Algorithm::Md5, "c3cd26e07e555c0116db237fbc06d99c"),
+    ] {
+        for piece in [1, 63, 1000, data.len()] {
+            let mut hasher = Hasher::new(algorithm);
+            data.chunks(piece).for_each(|p| hasher.update(p));
+            assert_eq!(hex::encode(hasher.finish().as_bytes()), digest, "{algorithm} by {piece}");
+        }
     }
 }
 
@@ -74,7 +102,7 @@ fn malformed_digests_and_names_are_refused() {
         assert_eq!(Digest::from_base64(Algorithm::Crc32, text), None, "{text}");
     }
     assert_eq!(Digest::from_bytes(Algorithm::Sha1, &[0; 32]), None);
-    for name in ["", "CRC", "CRC32 ", "MD5", "CRC-32"] {
+    for name in ["", "CRC", "CRC32 ", "XXHASH", "CRC-32"] {
         assert_eq!(Algorithm::parse(name), None, "{name}");
     }
 }
@@ -156,7 +184,7 @@ fn combining_refuses_what_cannot_combine() {
     let b = checksum(Algorithm::Crc32, b"a");
     assert_eq!(combine_crc(Algorithm::Crc32c, &b, &b, 1), None);
     for algorithm in Algorithm::ALL {
-        assert_eq!(algorithm.is_crc(), algorithm.digest_len() <= 8);
+        assert_eq!(algorithm.is_crc(), algorithm.name().starts_with("CRC"));
     }
 }
 

@@ -34,6 +34,11 @@ pub(crate) fn trailer_name(algorithm: Algorithm) -> &'static str {
         Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
         Algorithm::Sha1 => "x-amz-checksum-sha1",
         Algorithm::Sha256 => "x-amz-checksum-sha256",
+        Algorithm::Sha512 => "x-amz-checksum-sha512",
+        Algorithm::Md5 => "x-amz-checksum-md5",
+        Algorithm::XxHash64 => "x-amz-checksum-xxhash64",
+        Algorithm::XxHash3 => "x-amz-checksum-xxhash3",
+        Algorithm::XxHash128 => "x-amz-checksum-xxhash128",
     }
 }
 

@@ -55,6 +55,8 @@ pub struct CreateBucket {
     pub region: String,
     /// Documents that it has from the first moment, by kind.
     pub documents: BTreeMap<String, Arc<str>>,
+    /// Tags that it has from the first moment.
+    pub tags: Pairs,
 }
 
 /// A bucket as of one revision of the registry; a cheap, shared snapshot.
@@ -271,7 +273,7 @@ impl Store {
             versioning: if spec.object_lock { Versioning::Enabled } else { Versioning::Off },
             object_lock: spec.object_lock,
             region: spec.region.clone(),
-            tags: Pairs::new(),
+            tags: spec.tags.clone(),
             documents: spec.documents.clone(),
         };
         let key = format!("{PREFIX}{name}");

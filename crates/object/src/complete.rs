@@ -145,6 +145,14 @@ impl Inner {
         let numbers: Vec<u16> = asked.iter().map(|p| p.number).collect();
         let found = self.read_parts(names, &numbers).await?;
         check_parts(asked, &found, self.min_part)?;
+        if upload.checksum_algorithm != 0
+            && upload.checksum_composite
+            && asked.iter().any(|p| p.checksum.is_none())
+        {
+            return Err(Error::InvalidRequest(
+                "The upload was created with a composite checksum. The complete request must include the checksum for each part.",
+            ));
+        }
         let now_ms = self.now_ms();
         let mut version = assemble(&upload.template, asked, &found);
         version.checksum = whole_checksum(upload, &found)?;

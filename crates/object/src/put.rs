@@ -27,8 +27,8 @@ pub struct PutSpec {
     pub size: u64,
     /// Additional checksum to compute and store.
     pub checksum: Option<Algorithm>,
-    /// False: no MD5 is computed and the ETag is a random tag of the form `hex-1`, which clients do
-    /// not take for an MD5.
+    /// False: no MD5 is computed and the ETag is a random tag: of the form `hex-1`, which clients do not take
+    /// for an MD5, or of an encrypted object `hex`.
     pub want_md5: bool,
     /// How redundantly to keep it.
     pub class: Class,
@@ -213,7 +213,8 @@ impl Put {
     ) -> Result<Version> {
         let (md5, parts_count) = match sums.md5.filter(|_| self.seal.as_ref().is_none_or(|s| s.md5)) {
             Some(md5) => (md5, 0),
-            None => (fresh_id(now_ms)?, 1),
+            // An encrypted object has 32 digits like any of one piece; that they are no MD5, its encryption says.
+            None => (fresh_id(now_ms)?, u16::from(self.seal.is_none())),
         };
         let mut checksum = sums.checksum.map(|d| stored(&d, false));
         let mut meta = VersionSpec::stored_meta(spec.meta);

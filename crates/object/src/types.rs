@@ -116,6 +116,11 @@ pub(crate) fn algorithm_number(algorithm: Algorithm) -> u8 {
         Algorithm::Crc64Nvme => 3,
         Algorithm::Sha1 => 4,
         Algorithm::Sha256 => 5,
+        Algorithm::Sha512 => 6,
+        Algorithm::Md5 => 7,
+        Algorithm::XxHash64 => 8,
+        Algorithm::XxHash3 => 9,
+        Algorithm::XxHash128 => 10,
     }
 }
 
@@ -135,9 +140,12 @@ pub fn digest_of(checksum: &Checksum) -> Option<Digest> {
     Digest::from_bytes(number_algorithm(checksum.algorithm)?, &checksum.value)
 }
 
+/// Where the storage class stands among the metadata.
+pub(crate) const STORAGE_CLASS: &str = "x-amz-storage-class";
+
 /// The storage class among `meta`, empty for STANDARD.
 pub(crate) fn storage_class(meta: &[(String, String)]) -> &str {
-    let found = meta.iter().find(|(k, _)| k == "x-amz-storage-class");
+    let found = meta.iter().find(|(k, _)| k == STORAGE_CLASS);
     found.map_or("", |(_, v)| if v == "STANDARD" { "" } else { v })
 }
 
@@ -178,7 +186,7 @@ mod tests {
     #[test]
     fn algorithms_have_fixed_numbers() {
         let numbers: Vec<u8> = Algorithm::ALL.into_iter().map(algorithm_number).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert_eq!(number_algorithm(0), None);
     }
 }

@@ -126,6 +126,17 @@ fn object(node: Node, path: &str) -> Result<Vec<(String, Node)>> {
 }
 
 impl Document {
+    /// Refuses two statements with one `Sid`: in policies of identities, as IAM. S3 takes them in a bucket's.
+    pub(crate) fn check_sids(&self) -> Result<()> {
+        for (i, s) in self.statements.iter().enumerate() {
+            let same = |o: &StatementDocument| o.sid.is_some() && o.sid == s.sid;
+            if s.sid.as_deref() != Some("") && self.statements[..i].iter().any(same) {
+                return Err(invalid(format!("Statement[{i}].Sid"), "occurs twice; give each its own"));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the form of a document.
     ///
     /// # Errors
@@ -166,12 +177,6 @@ impl Document {
                 .collect::<Result<Vec<_>>>()?,
             Some(one) => vec![StatementDocument::parse(one, "Statement[0]")?],
         };
-        for (i, s) in statements.iter().enumerate() {
-            let same = |o: &StatementDocument| o.sid.is_some() && o.sid == s.sid;
-            if s.sid.as_deref() != Some("") && statements[..i].iter().any(same) {
-                return Err(invalid(format!("Statement[{i}].Sid"), "occurs twice; give each its own"));
-            }
-        }
         let given = version.is_some();
         Ok(Document { version: version.unwrap_or(Version::V2008), version_given: given, id, statements })
     }

@@ -94,7 +94,11 @@ impl Policy {
             column: 1,
             problem: "not UTF-8".into(),
         })?;
-        Policy::compile(attached, Document::parse(text)?)
+        let document = Document::parse(text)?;
+        if attached != Attached::Bucket {
+            document.check_sids()?;
+        }
+        Policy::compile(attached, document)
     }
 
     /// As [`Policy::parse`] for a bucket's policy, which may only name the bucket and what is in it.

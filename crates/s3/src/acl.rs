@@ -29,6 +29,8 @@ use crate::xml::{Doc, Xml};
 pub const ACL: &str = "acl";
 /// The bucket's document that holds its ownership setting.
 pub const OWNERSHIP: &str = "ownership";
+/// What that document says after its deletion: the default counts, and none is shown.
+pub const DELETED: &str = "none";
 /// Longest canonical id, in bytes: distinguished names are long.
 const MAX_ID: usize = 1024;
 

@@ -89,6 +89,7 @@ codes! {
     MISSING_CONTENT_LENGTH 411 "MissingContentLength" "You must provide the Content-Length HTTP header.";
     MISSING_REQUEST_BODY 400 "MissingRequestBodyError" "Request body is empty.";
     MISSING_SECURITY_HEADER 400 "MissingSecurityHeader" "Your request is missing a required header.";
+    NO_OWNERSHIP_CONTROLS 404 "OwnershipControlsNotFoundError" "The bucket ownership controls were not found";
     NO_LOCK_CONFIGURATION 404 "ObjectLockConfigurationNotFoundError" "Object Lock configuration does not exist for this bucket";
     NO_LOCK_OF_OBJECT 404 "NoSuchObjectLockConfiguration" "The specified object does not have a ObjectLock configuration";
     NO_REPLICATION 404 "ReplicationConfigurationNotFoundError" "The replication configuration was not found";

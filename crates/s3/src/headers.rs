@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use ashlar_checksum::{Algorithm, Digest};
+use ashlar_iam::ACCOUNT;
 use ashlar_object::{Checksum, Class, Conditions, Match, Pairs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -93,6 +94,18 @@ pub fn conditions(headers: &HeaderMap, prefix: &'static str) -> Outcome<Conditio
         if_modified_since: time("if-modified-since"),
         if_unmodified_since: time("if-unmodified-since"),
     })
+}
+
+/// Conditions of a write: of `If-None-Match`, AWS has `*` alone there.
+///
+/// # Errors
+/// `NotImplemented` for another `If-None-Match`; as [`conditions`].
+pub fn write_conditions(headers: &HeaderMap) -> Outcome<Conditions> {
+    let conditions = conditions(headers, "")?;
+    if conditions.if_none_match.as_ref().is_some_and(|m| *m != Match::Any) {
+        return Err(Fault::not_implemented("If-None-Match with anything but * on a write"));
+    }
+    Ok(conditions)
 }
 
 /// What a Range header asks of an object of `size` bytes.
@@ -218,7 +231,8 @@ pub fn refuse_others(headers: &HeaderMap, owner: &str) -> Outcome<()> {
                 continue;
             }
             "expected-bucket-owner" | "source-expected-bucket-owner" => {
-                if ascii(headers, n) != Some(owner) {
+                let given = ascii(headers, n);
+                if given != Some(owner) && given != Some(ACCOUNT.to_string().as_str()) {
                     return Err(Fault::with(
                         Code::ACCESS_DENIED,
                         format!("Access Denied: the bucket belongs to another owner than {n} says."),
@@ -264,6 +278,11 @@ pub fn checksum_header(algorithm: Algorithm) -> HeaderName {
         Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
         Algorithm::Sha1 => "x-amz-checksum-sha1",
         Algorithm::Sha256 => "x-amz-checksum-sha256",
+        Algorithm::Sha512 => "x-amz-checksum-sha512",
+        Algorithm::Md5 => "x-amz-checksum-md5",
+        Algorithm::XxHash64 => "x-amz-checksum-xxhash64",
+        Algorithm::XxHash3 => "x-amz-checksum-xxhash3",
+        Algorithm::XxHash128 => "x-amz-checksum-xxhash128",
     })
 }
 
@@ -373,30 +392,18 @@ impl Stated {
 pub fn unknown_algorithm() -> Fault {
     Fault::with(
         Code::INVALID_REQUEST,
-        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]",
+        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5, XXHASH64, XXHASH3, XXHASH128]",
     )
 }
 
 /// A stored checksum: its algorithm and its text, with `-N` when composite.
 pub fn checksum_text(checksum: &Checksum, parts: u16) -> Option<(Algorithm, String)> {
-    let algorithm = stored_algorithm(checksum.algorithm)?;
+    let algorithm = ashlar_object::digest_of(checksum)?.algorithm();
     let mut text = STANDARD.encode(&checksum.value);
     if checksum.composite {
         text.push_str(&format!("-{parts}"));
     }
     Some((algorithm, text))
-}
-
-/// The algorithm behind the number in a record.
-pub fn stored_algorithm(number: u8) -> Option<Algorithm> {
-    Some(match number {
-        1 => Algorithm::Crc32,
-        2 => Algorithm::Crc32c,
-        3 => Algorithm::Crc64Nvme,
-        4 => Algorithm::Sha1,
-        5 => Algorithm::Sha256,
-        _ => return None,
-    })
 }
 
 /// `COMPOSITE` or `FULL_OBJECT`.

@@ -23,6 +23,8 @@ use crate::target::Target;
 use crate::website::{Redirect, Website};
 
 const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
+const ERROR_CODE: HeaderName = HeaderName::from_static("x-amz-error-code");
+const ERROR_MESSAGE: HeaderName = HeaderName::from_static("x-amz-error-message");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// What of a request counts here.
 const TAKEN: [HeaderName; 7] = [
@@ -182,6 +184,7 @@ impl Service {
         let mut answer = Answer::new(status);
         answer.headers.extend(fault.headers().clone());
         answer.headers.insert(header::CONTENT_TYPE, HTML);
+        answer.set(ERROR_CODE, fault.code().name).set(ERROR_MESSAGE, fault.message());
         if method != Method::HEAD {
             let item = |name: &str, value: &str| format!("<li>{}: {}</li>\n", html(name), html(value));
             let mut list = item("Code", fault.code().name) + &item("Message", fault.message());

@@ -453,6 +453,9 @@ fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
     if makes {
         all.extend(carried(&call.headers));
     }
+    if op == Operation::DeleteBucket && crate::ops::bucket::forced(&call.headers) {
+        all.push(Action::ForceDeleteBucket);
+    }
     if op == Operation::CreateBucket {
         let lock = header("x-amz-bucket-object-lock-enabled");
         if lock.is_some_and(|v| v.eq_ignore_ascii_case("true")) {

@@ -65,7 +65,7 @@ async fn everything_but_the_name_stays() {
     let mut list = Vec::new();
     for (number, body) in [(3, &one), (7, &two)] {
         let p = part(&store, "bucket", "a", id, number, body).await.unwrap();
-        list.push(CompletedPart { number, etag: p.etag, checksum: None });
+        list.push(CompletedPart { number, etag: p.etag, checksum: p.checksum });
     }
     store.complete_upload("bucket", "a", id, &list, None, &Conditions::NONE).await.unwrap();
     let before = store.get("bucket", "a", None).await.unwrap().version().clone();

@@ -117,7 +117,7 @@ fn the_owner() {
 }
 
 #[test]
-fn without_identity_only_the_buckets_policy_counts() {
+fn without_identity_the_buckets_policy_and_lists_count() {
     let anonymous = Principal::default();
     let all = [builtin("readwrite").unwrap()];
     let open = anyone("Allow", r#""Principal":"*""#);
@@ -129,7 +129,14 @@ fn without_identity_only_the_buckets_policy_counts() {
         ..Authority::default()
     };
     let off = PublicAccessBlock::default();
-    assert_eq!(get(&anonymous, &with(None, off, true)), (false, By::Nothing));
+    assert_eq!(get(&anonymous, &with(None, off, false)), (false, By::Nothing));
+    assert_eq!(get(&anonymous, &with(None, off, true)), (true, By::Acl));
+    assert_eq!(get(&anonymous, &with(Some(&named), off, true)), (true, By::Acl));
+    // A public policy that is blocked closes public lists too.
+    assert_eq!(
+        get(&anonymous, &with(Some(&open), PublicAccessBlock::ALL, true)),
+        (false, By::PublicAccessBlock)
+    );
     assert!(get(&anonymous, &with(Some(&open), off, false)).0);
     assert_eq!(get(&anonymous, &with(Some(&named), off, false)), (false, By::Nothing));
     assert_eq!(

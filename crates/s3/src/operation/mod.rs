@@ -166,6 +166,9 @@ mod tests {
         assert_eq!(op(&put, "/b/k", "versionId=null"), Err("MethodNotAllowed"));
         assert_eq!(op(&get, "/b", "prefix=a&prefix=b"), Err("InvalidArgument"));
         assert_eq!(op(&get, "/b", "acl&policy"), Err("InvalidArgument"));
+        let select = Target::parse("/b/k", Some("select&select-type=2"), None).unwrap();
+        let refused = classify(&Method::POST, &select, false, false).unwrap_err();
+        assert!(refused.message().contains("SelectObjectContent"), "{}", refused.message());
         let target = Target::parse("/b/k", Some("partNumber=1&uploadId=x"), None).unwrap();
         assert_eq!(classify(&put, &target, true, false).unwrap(), Op::UploadPartCopy);
         let target = Target::parse("/b/k", None, None).unwrap();

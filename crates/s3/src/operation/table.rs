@@ -303,7 +303,8 @@ pub enum Known {
 }
 
 static NAMES: LazyLock<HashMap<&'static str, Known>> = LazyLock::new(|| {
-    let parameters = ROWS.iter().flat_map(|row| row.parameters).map(|name| (*name, Known::Parameter));
+    let parameters = ROWS.iter().flat_map(|row| row.parameters).chain(V2_PARAMETERS);
+    let parameters = parameters.map(|name| (*name, Known::Parameter));
     let anywhere = ANYWHERE.iter().map(|name| (*name, Known::Anywhere));
     parameters.chain(anywhere).chain(subresources().map(|name| (name, Known::Sub))).collect()
 });

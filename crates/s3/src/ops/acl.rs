@@ -98,9 +98,13 @@ async fn wanted(cx: &Context, call: &mut Call, bucket: &Bucket, before: &Acl, ob
     }
 }
 
-/// `GetBucketOwnershipControls`. A bucket where nothing was set has the default, and that is what is said.
+/// `GetBucketOwnershipControls`. A bucket where nothing was set has the default, and that is what is said; one
+/// whose controls were deleted has none, as in AWS.
 pub fn get_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let bucket = bucket_of(cx, call)?;
+    if bucket.documents.get(OWNERSHIP).is_some_and(|text| **text == *acl::DELETED) {
+        return Err(Fault::new(Code::NO_OWNERSHIP_CONTROLS).element("BucketName", call.bucket.as_str()));
+    }
     let mut xml = Xml::new();
     xml.root("OwnershipControls").open("Rule");
     xml.leaf("ObjectOwnership", acl::ownership(&bucket).name()).close().close();
@@ -133,7 +137,7 @@ pub async fn put_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(Answer::ok())
 }
 
-/// `DeleteBucketOwnershipControls`: the default counts again.
+/// `DeleteBucketOwnershipControls`: the default counts again, though nothing says so any more.
 pub async fn delete_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let bucket = bucket_of(cx, call)?;
     set_ownership(cx, call, &bucket, None).await?;
@@ -145,9 +149,6 @@ async fn set_ownership(cx: &Context, call: &Call, bucket: &Bucket, to: Option<Ow
     if enforced && of_bucket(cx, bucket) != Canned::Private.expand(&cx.owner_id, None) {
         return Err(Fault::new(Code::INVALID_BUCKET_ACL));
     }
-    if to.is_none() && !bucket.documents.contains_key(OWNERSHIP) {
-        return Ok(());
-    }
-    let text = to.map(Ownership::name);
-    cx.store.set_bucket_document(&call.bucket, OWNERSHIP, text).await.map_err(|e| call.fault(e))
+    let text = to.map_or(acl::DELETED, Ownership::name);
+    cx.store.set_bucket_document(&call.bucket, OWNERSHIP, Some(text)).await.map_err(|e| call.fault(e))
 }

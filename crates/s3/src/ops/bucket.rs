@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use ashlar_object::{Bucket, CreateBucket, Versioning};
+use ashlar_object::feed::Kind;
+use ashlar_object::{
+    Bucket, Conditions, CreateBucket, Error, Pairs, VersionEntry, VersionListSpec, Versioning,
+};
 use ashlar_policy::{Action, Ownership};
+use futures::StreamExt;
+use http::HeaderMap;
 use http::header::{self, HeaderName};
 
-use super::{Answer, Call, Context, limit};
+use super::{Answer, Call, Context, fault, limit};
 use crate::acl::{self, Asked};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
@@ -14,6 +19,11 @@ use crate::headers::{self, refuse_unsupported};
 use crate::permit::Need;
 use crate::target::is_bucket_name;
 use crate::xml::{Doc, Xml};
+
+/// How often a forced deletion empties a bucket that others fill again.
+const FORCED_TURNS: usize = 4;
+/// Versions that it deletes at the same time.
+const FORCED_AT_ONCE: usize = 16;
 
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 /// Names whose paths belong to the server itself.
@@ -109,11 +119,17 @@ pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let body = call.document(limit::CONFIGURATION).await?;
+    let mut tags = Pairs::new();
     if !body.iter().all(u8::is_ascii_whitespace) {
-        let location = parse_location(&body)?;
+        let (location, given) = parse_creation(&body)?;
+        tags = given;
         if !cx.any_region && !location.is_empty() && location != cx.region {
             return Err(Fault::new(Code::INVALID_LOCATION).element("LocationConstraint", location));
         }
+    }
+    if !tags.is_empty() {
+        let need = Need { action: Action::PutBucketTagging, bucket: &call.bucket, key: "", version: None };
+        call.permit(cx, &need).await?;
     }
     let (ownership, list) = new_lists(cx, call)?;
     let mut documents = std::collections::BTreeMap::new();
@@ -132,7 +148,7 @@ pub async fn create_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             return Err(Fault::with(Code::INVALID_ARGUMENT, text));
         }
     };
-    let spec = CreateBucket { object_lock, region: cx.region.clone(), documents };
+    let spec = CreateBucket { object_lock, region: cx.region.clone(), documents, tags };
     cx.store.create_bucket(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.set(header::LOCATION, format!("/{}", call.bucket));
@@ -151,25 +167,23 @@ fn new_lists(cx: &Context, call: &Call) -> Outcome<(Ownership, String)> {
     Ok((ownership, acl::encode(cx, &list)))
 }
 
-fn parse_location(body: &[u8]) -> Outcome<String> {
+/// Location and tags.
+fn parse_creation(body: &[u8]) -> Outcome<(String, Pairs)> {
     let mut doc = Doc::open(body, "CreateBucketConfiguration")?;
-    let mut location = String::new();
+    let (mut location, mut tags) = (String::new(), Pairs::new());
     while let Some(name) = doc.child()? {
         match name.as_str() {
             "LocationConstraint" => location = doc.text()?.trim().to_owned(),
             "Location" | "Bucket" => {
                 return Err(Fault::not_implemented("Directory buckets (Location, Bucket)"));
             }
-            "Tags" => {
-                return Err(Fault::not_implemented(
-                    "Tags at the creation of a bucket (set them with ?tagging)",
-                ));
-            }
+            "Tags" => super::tagging::tags(&mut doc, super::tagging::BUCKET_TAGS, &mut tags)?,
             other => return doc.unexpected(other),
         }
     }
     doc.finish()?;
-    Ok(location)
+    super::tagging::validate(&tags, super::tagging::BUCKET_TAGS)?;
+    Ok((location, tags))
 }
 
 /// `HeadBucket`.
@@ -184,13 +198,57 @@ pub fn head_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `DeleteBucket`.
 pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    if call.headers.contains_key("x-minio-force-delete") {
-        return Err(Fault::not_implemented(
-            "Deleting a bucket with its content (header x-minio-force-delete)",
+    if !forced(&call.headers) {
+        cx.store.delete_bucket(&call.bucket).await.map_err(|e| call.fault(e))?;
+        return Ok(Answer::no_content());
+    }
+    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    if bucket.object_lock {
+        return Err(Fault::with(
+            Code::METHOD_NOT_ALLOWED,
+            "A bucket with object lock is not deleted with its content. Delete the objects that no lock keeps.",
         ));
     }
-    cx.store.delete_bucket(&call.bucket).await.map_err(|e| call.fault(e))?;
-    Ok(Answer::no_content())
+    for _ in 0..FORCED_TURNS {
+        empty(cx, call).await?;
+        match cx.store.delete_bucket(&call.bucket).await {
+            // Somebody wrote meanwhile.
+            Err(Error::BucketNotEmpty) => {}
+            done => return done.map(|()| Answer::no_content()).map_err(|e| call.fault(e)),
+        }
+    }
+    Err(call.fault(Error::BucketNotEmpty))
+}
+
+/// MinIO's `x-minio-force-delete`: with everything that is in it.
+pub(crate) fn forced(request: &HeaderMap) -> bool {
+    headers::ascii(request, "x-minio-force-delete").is_some_and(|v| v.eq_ignore_ascii_case("true"))
+}
+
+/// Deletes all versions of all keys.
+async fn empty(cx: &Context, call: &Call) -> Outcome<()> {
+    let store = call.store(cx, Kind::Delete);
+    loop {
+        let first = VersionListSpec { max_keys: ashlar_object::MAX_PAGE, ..VersionListSpec::default() };
+        let page = cx.store.list_versions(&call.bucket, &first).await.map_err(|e| call.fault(e))?;
+        if page.entries.is_empty() {
+            return Ok(());
+        }
+        let delete = |v: VersionEntry| {
+            let store = &store;
+            async move {
+                let (key, id) = (v.entry.key, Some(v.version_id));
+                match store.delete_bypassing(&call.bucket, &key, id, &Conditions::NONE, false).await {
+                    Ok(_) | Err(Error::NoSuchVersion) => Ok(()),
+                    Err(error) => Err(fault(error, &call.bucket, &key)),
+                }
+            }
+        };
+        let mut work = futures::stream::iter(page.entries).map(delete).buffer_unordered(FORCED_AT_ONCE);
+        while let Some(done) = work.next().await {
+            done?;
+        }
+    }
 }
 
 /// `GetBucketLocation`.

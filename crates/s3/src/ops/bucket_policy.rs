@@ -3,7 +3,7 @@
 //! Invariants: what is stored compiles for its bucket; the text is kept as it was given.
 
 use ashlar_object::Bucket;
-use ashlar_policy::{Policy, PublicAccessBlock, check_put_policy};
+use ashlar_policy::{Ownership, Policy, PublicAccessBlock, check_put_policy};
 use http::header::{self, HeaderValue};
 
 use super::document::{set, stored};
@@ -21,7 +21,8 @@ pub const BLOCK: &str = "public-access-block";
 /// Whether a bucket exists and has a policy, or lets access control lists count: only then may a request
 /// without identity be told anything about it.
 pub fn exists(cx: &Context, bucket: &str) -> bool {
-    let may_open = |b: &Bucket| b.documents.contains_key(POLICY) || b.documents.contains_key(acl::OWNERSHIP);
+    let lists = |b: &Bucket| acl::ownership(b) != Ownership::BucketOwnerEnforced;
+    let may_open = |b: &Bucket| b.documents.contains_key(POLICY) || lists(b);
     cx.store.bucket(bucket).is_ok_and(|b| may_open(&b))
 }
 

@@ -110,7 +110,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     xml.close();
     let mut answer = Answer::document(xml);
-    answer.version(committed.version_id);
+    answer.made(committed.version_id);
     if let Some(id) = copied.source_version_id {
         answer.set(SOURCE_VERSION, version_text(id));
     }
@@ -136,6 +136,12 @@ async fn copy(
         let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
         let found = Found::with(cx, (&from.bucket, &from.key), &mut source, customer, true).await?;
         let (seal, shown) = sse::for_copy(cx, call, &found, same, spec.checksum.is_some()).await?;
+        // Another encryption is a change, also where no header asks for it: a bucket's default, or none.
+        spec.changes |= match &seal {
+            CopySeal::Plain => found.envelope().is_some(),
+            CopySeal::Fresh(_) | CopySeal::Envelope(_) => true,
+            CopySeal::Kept => false,
+        };
         spec.seal = seal;
         let store = call.store(cx, Kind::Copy);
         match store.copy_from(&source, found.key.as_ref(), &call.bucket, &call.key, spec).await {
@@ -188,9 +194,9 @@ fn cx_has_destination(call: &Call, from: &CopySource) -> bool {
 
 /// `UploadPartCopy`.
 pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    sse::refuse(&call.headers, &cx.owner_id, Allowed::CustomerAndSource)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::PartAndSource)?;
     let number = part_number(call)?;
-    let id = call.upload()?;
+    let id = call.upload(cx)?;
     let from = source(call)?;
     let mut object =
         cx.store.get(&from.bucket, &from.key, from.version).await.map_err(|e| of_source(e, call, &from))?;

@@ -19,6 +19,11 @@ pub const MAX_KEYS: usize = 1000;
 /// `DeleteObject`.
 pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
+    if super::bucket::forced(&call.headers) {
+        return Err(Fault::not_implemented(
+            "Deleting everything below a prefix (header x-minio-force-delete)",
+        ));
+    }
     let version = call.version()?;
     let conditions = headers::conditions(&call.headers, "")?;
     let bypass = match version {

@@ -3,20 +3,26 @@
 //! Continuation tokens are opaque to clients: the base64 of the key to go on after.
 
 use ashlar_object::{
-    Entry, ListSpec, Listing, UploadListSpec, VersionEntry, VersionListSpec, parse_version, version_text,
+    Entry, ListSpec, Listing, Pairs, UploadListSpec, VersionEntry, VersionId, VersionListSpec, parse_version,
+    version_text,
 };
+use ashlar_policy::Action;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::StreamExt;
 
 use super::bucket::{object_owner, owner};
 use super::{Answer, Call, Context};
 use crate::date;
 use crate::fault::{Fault, Outcome};
 use crate::headers::{checksum_type, refuse_unsupported};
+use crate::permit::Need;
 use crate::xml::{Xml, url_encode};
 
 /// Most entries of a page.
 const PAGE: usize = 1000;
+/// Keys that are read at the same time where a list is asked for what they carry.
+const READ_AT_ONCE: usize = 16;
 
 /// Opaque text for "go on after `key`".
 pub fn encode_token(key: &str) -> String {
@@ -63,7 +69,14 @@ impl Names {
     }
 }
 
-fn contents(cx: &Context, xml: &mut Xml, names: Names, entry: &Entry, with_owner: bool) {
+fn contents(
+    cx: &Context,
+    xml: &mut Xml,
+    names: Names,
+    entry: &Entry,
+    with_owner: bool,
+    carried: Option<&Carried>,
+) {
     xml.open("Contents");
     names.leaf(xml, "Key", &entry.key);
     described(xml, entry);
@@ -71,7 +84,69 @@ fn contents(cx: &Context, xml: &mut Xml, names: Names, entry: &Entry, with_owner
         object_owner(cx, xml, &entry.owner);
     }
     storage_class(xml, &entry.storage_class);
+    if let Some(carried) = carried {
+        carried.print(xml);
+    }
     xml.close();
+}
+
+/// What an object carries, for MinIO's `metadata=true`. Empty for what the caller may not read.
+#[derive(Default)]
+struct Carried {
+    meta: Pairs,
+    tags: Pairs,
+}
+
+impl Carried {
+    /// Of each key on a page; empty unless the request asks for it. Lists do not hold it, so each key is read.
+    async fn of(cx: &Context, call: &Call, keys: Vec<(&str, Option<VersionId>)>) -> Vec<Carried> {
+        if !call.query.get("metadata").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+            return Vec::new();
+        }
+        let read = |(key, id): (&str, Option<VersionId>)| {
+            let key = key.to_owned();
+            async move {
+                let text = id.map(version_text);
+                let (action, version) = match &text {
+                    Some(text) => (Action::GetObjectVersion, Some(text.as_str())),
+                    None => (Action::GetObject, None),
+                };
+                let need = Need { action, bucket: &call.bucket, key: &key, version };
+                if !call.may(cx, &need).await {
+                    return Carried::default();
+                }
+                let Ok(object) = cx.store.get(&call.bucket, &key, id).await else {
+                    return Carried::default();
+                };
+                let version = object.version();
+                Carried { meta: version.meta.clone(), tags: version.tags.clone() }
+            }
+        };
+        futures::stream::iter(keys).map(read).buffered(READ_AT_ONCE).collect().await
+    }
+
+    fn print(&self, xml: &mut Xml) {
+        xml.open("UserMetadata");
+        for (name, value) in &self.meta {
+            let user = name.starts_with("x-amz-meta-") || name == "content-type";
+            if user && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+                let name = if name == "content-type" { name.clone() } else { capitalized(name) };
+                xml.leaf(&name, value);
+            }
+        }
+        xml.close();
+        if !self.tags.is_empty() {
+            let pair =
+                |(name, value): &(String, String)| format!("{}={}", url_encode(name), url_encode(value));
+            xml.leaf("UserTags", &self.tags.iter().map(pair).collect::<Vec<_>>().join("&"));
+        }
+    }
+}
+
+/// `X-Amz-Meta-Name`, as MinIO writes names of metadata.
+fn capitalized(name: &str) -> String {
+    let word = |w: &str| w.get(..1).map_or(String::new(), |first| first.to_ascii_uppercase() + &w[1..]);
+    name.split('-').map(word).collect::<Vec<_>>().join("-")
 }
 
 fn described(xml: &mut Xml, entry: &Entry) {
@@ -127,7 +202,7 @@ pub async fn list_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         names.leaf(&mut xml, "Delimiter", delimiter);
     }
     names.encoding(&mut xml);
-    finish(cx, xml, names, &page, true)
+    finish(cx, xml, names, &page, true, &[])
 }
 
 /// `ListObjectsV2`.
@@ -172,13 +247,22 @@ pub async fn list_objects_v2(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         names.leaf(&mut xml, "Delimiter", delimiter);
     }
     names.encoding(&mut xml);
-    finish(cx, xml, names, &page, with_owner)
+    let keys = page.entries.iter().map(|e| (e.key.as_str(), None)).collect();
+    let carried = Carried::of(cx, call, keys).await;
+    finish(cx, xml, names, &page, with_owner, &carried)
 }
 
-fn finish(cx: &Context, mut xml: Xml, names: Names, page: &Listing, with_owner: bool) -> Outcome<Answer> {
+fn finish(
+    cx: &Context,
+    mut xml: Xml,
+    names: Names,
+    page: &Listing,
+    with_owner: bool,
+    carried: &[Carried],
+) -> Outcome<Answer> {
     xml.plain("IsTruncated", page.truncated);
-    for entry in &page.entries {
-        contents(cx, &mut xml, names, entry, with_owner);
+    for (i, entry) in page.entries.iter().enumerate() {
+        contents(cx, &mut xml, names, entry, with_owner, carried.get(i));
     }
     common_prefixes(&mut xml, names, &page.common_prefixes);
     xml.close();
@@ -227,8 +311,12 @@ pub async fn list_versions(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     names.encoding(&mut xml);
     xml.plain("IsTruncated", page.truncated);
+    let of = |v: &'_ VersionEntry| (!v.delete_marker).then_some(v.version_id);
+    let shown = page.entries.iter().filter_map(|v| Some((v.entry.key.as_str(), Some(of(v)?)))).collect();
+    let mut carried = Carried::of(cx, call, shown).await.into_iter();
     for entry in &page.entries {
-        version(cx, &mut xml, names, entry);
+        let carried = if entry.delete_marker { None } else { carried.next() };
+        version(cx, &mut xml, names, entry, carried.as_ref());
     }
     common_prefixes(&mut xml, names, &page.common_prefixes);
     xml.close();
@@ -236,7 +324,7 @@ pub async fn list_versions(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 }
 
 /// Versions and delete markers stand in one sequence, as AWS prints them.
-fn version(cx: &Context, xml: &mut Xml, names: Names, listed: &VersionEntry) {
+fn version(cx: &Context, xml: &mut Xml, names: Names, listed: &VersionEntry, carried: Option<&Carried>) {
     xml.open(if listed.delete_marker { "DeleteMarker" } else { "Version" });
     names.leaf(xml, "Key", &listed.entry.key);
     xml.leaf("VersionId", &version_text(listed.version_id)).plain("IsLatest", listed.latest);
@@ -247,6 +335,9 @@ fn version(cx: &Context, xml: &mut Xml, names: Names, listed: &VersionEntry) {
         described(xml, &listed.entry);
         object_owner(cx, xml, &listed.entry.owner);
         storage_class(xml, &listed.entry.storage_class);
+        if let Some(carried) = carried {
+            carried.print(xml);
+        }
     }
     xml.close();
 }

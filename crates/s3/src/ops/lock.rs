@@ -279,6 +279,9 @@ pub async fn put_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let facts = [(MODE, mode.as_str()), (UNTIL, until.as_str())];
     let facts: Vec<_> = facts.into_iter().filter(|(_, text)| !text.is_empty()).collect();
     permitted(cx, call, Action::PutObjectRetention, &facts).await?;
+    if !mode.is_empty() && self::mode(&mode).is_none() {
+        return Err(Fault::new(Code::MALFORMED_XML));
+    }
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let wanted = match (mode.is_empty(), until.is_empty()) {
         (true, true) => None,

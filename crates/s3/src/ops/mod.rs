@@ -156,6 +156,11 @@ impl Answer {
         self
     }
 
+    /// `x-amz-version-id` of a version that was just made: not for the null version, as in AWS.
+    pub fn made(&mut self, id: Option<VersionId>) -> &mut Answer {
+        self.version(id.filter(|id| *id != VersionId::ZERO))
+    }
+
     /// `ETag`, quoted.
     pub fn etag(&mut self, etag: impl std::fmt::Display) -> &mut Answer {
         self.set(header::ETAG, format!("\"{etag}\""))
@@ -172,7 +177,7 @@ impl Answer {
 
     /// What a committed change says in headers.
     pub fn committed(&mut self, committed: &Committed) -> &mut Answer {
-        self.version(committed.version_id);
+        self.made(committed.version_id);
         self.etag(committed.etag);
         self.checksum(committed.checksum.as_ref(), committed.etag.parts)
     }
@@ -275,8 +280,9 @@ impl Call {
         }
     }
 
-    /// `uploadId`.
-    pub fn upload(&self) -> Outcome<ashlar_object::UploadId> {
+    /// `uploadId`. A bucket that is not there is said first.
+    pub fn upload(&self, cx: &Context) -> Outcome<ashlar_object::UploadId> {
+        cx.store.bucket(&self.bucket).map_err(|e| self.fault(e))?;
         let text = self.query.get("uploadId").unwrap_or_default();
         ashlar_object::UploadId::parse(text).ok_or_else(|| self.no_such_upload(text))
     }

@@ -85,9 +85,9 @@ pub fn part_number(call: &Call) -> Outcome<u16> {
 
 /// `UploadPart`.
 pub async fn upload_part(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Part)?;
     let number = part_number(call)?;
-    let id = call.upload()?;
+    let id = call.upload(cx)?;
     let promise = Promise::read(call)?;
     let spec = PartSpec { number, size: promise.size, checksum: promise.stated.algorithm(), want_md5: true };
     let (mut put, shown) = begin_part(cx, call, id, spec, promise.md5.is_some()).await?;
@@ -133,10 +133,18 @@ pub async fn begin_part(
 /// `CompleteMultipartUpload`.
 pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     // A customer's key may be given, and is not needed: no byte is read.
-    sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
+    sse::refuse(&call.headers, &cx.owner_id, Allowed::Part)?;
     let customer = sse::customer(&call.headers, sse::Side::Here, call.tls)?;
-    let id = call.upload()?;
-    let conditions = headers::conditions(&call.headers, "")?;
+    let id = call.upload(cx)?;
+    if sse::gives_any(&call.headers) {
+        // An upload that is done already was checked then.
+        let upload = cx.store.find_upload(&call.bucket, &call.key, id).await.ok();
+        let envelope = upload.as_ref().and_then(|u| u.sealed()).map(sse::envelope).transpose()?;
+        if upload.is_some() {
+            sse::same_as_upload(&call.headers, call.tls, envelope.as_ref())?;
+        }
+    }
+    let conditions = headers::write_conditions(&call.headers)?;
     let stated = object_checksum(call)?;
     // The checksum headers speak of the object here, not of this document.
     let body = call.intake.collect(limit::COMPLETE).await?;
@@ -167,7 +175,7 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     xml.close();
     let mut answer = Answer::document(xml);
-    answer.version(committed.version_id);
+    answer.made(committed.version_id);
     if let Some(sealed) = &done.sealed {
         sse::show(&mut answer, &sse::envelope(sealed)?, customer.as_ref().map(sse::CustomerKey::md5));
     }
@@ -295,7 +303,7 @@ fn completed_part(doc: &mut Doc<'_>) -> Outcome<CompletedPart> {
 /// `AbortMultipartUpload`.
 pub async fn abort(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let id = call.upload()?;
+    let id = call.upload(cx)?;
     cx.store.abort_upload(&call.bucket, &call.key, id).await.map_err(|e| call.fault(e))?;
     Ok(Answer::no_content())
 }
@@ -304,7 +312,7 @@ pub async fn abort(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn list_parts(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     // Some clients send the customer's key with every call about an upload.
     sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
-    let id = call.upload()?;
+    let id = call.upload(cx)?;
     let most = call.number("max-parts", 1000)?.min(1000);
     let marker = call.number("part-number-marker", 0)?.min(usize::from(u16::MAX)) as u16;
     let page =

@@ -93,9 +93,15 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         return Box::pin(super::append::append_object(cx, call, offset)).await;
     }
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
+    if ["x-amz-meta-snowball-auto-extract", "x-minio-extract"]
+        .iter()
+        .any(|name| headers::ascii(&call.headers, name).is_some_and(|v| v.eq_ignore_ascii_case("true")))
+    {
+        return Err(Fault::not_implemented("Unpacking archives (snowball auto extract)"));
+    }
     let promise = Promise::read(call)?;
     let (spec, class) = version_spec(cx, call)?;
-    let conditions = headers::conditions(&call.headers, "")?;
+    let conditions = headers::write_conditions(&call.headers)?;
     let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
     let put = PutSpec {
         size: promise.size,

@@ -58,23 +58,30 @@ fn parse(body: &[u8], most: usize) -> Outcome<Pairs> {
     let mut tags = Pairs::new();
     while let Some(name) = doc.child()? {
         match name.as_str() {
-            "TagSet" => {
-                while let Some(name) = doc.child()? {
-                    if name != "Tag" {
-                        return doc.unexpected(&name);
-                    }
-                    tags.push(tag(&mut doc)?);
-                    if tags.len() > most {
-                        return validate(&tags, most).map(|()| tags);
-                    }
-                }
-            }
+            "TagSet" => self::tags(&mut doc, most, &mut tags)?,
             other => return doc.unexpected(other),
         }
     }
     doc.finish()?;
     validate(&tags, most)?;
     Ok(tags)
+}
+
+/// The `Tag` elements inside the one that is open; refuses more than `most`.
+///
+/// # Errors
+/// `MalformedXML`; `BadRequest` for too many.
+pub(super) fn tags(doc: &mut Doc<'_>, most: usize, out: &mut Pairs) -> Outcome<()> {
+    while let Some(name) = doc.child()? {
+        if name != "Tag" {
+            return doc.unexpected(&name);
+        }
+        out.push(tag(doc)?);
+        if out.len() > most {
+            validate(out, most)?;
+        }
+    }
+    Ok(())
 }
 
 /// The `tagging` field of a form: the same document.

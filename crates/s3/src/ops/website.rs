@@ -39,6 +39,11 @@ fn bad<T>(why: &'static str) -> Outcome<T> {
     Err(Fault::with(Code::INVALID_ARGUMENT, why))
 }
 
+/// What AWS calls an invalid request, and not an invalid argument.
+fn wrong<T>(why: &'static str) -> Outcome<T> {
+    Err(Fault::with(Code::INVALID_REQUEST, why))
+}
+
 fn parse(body: &[u8]) -> Outcome<Website> {
     let mut doc = Doc::open(body, "WebsiteConfiguration")?;
     let mut site = Website::default();
@@ -64,7 +69,7 @@ fn parse(body: &[u8]) -> Outcome<Website> {
                     }
                     site.routes.push(route(&mut doc)?);
                     if site.routes.len() > MAX_ROUTES {
-                        return bad("Number of routing rules must not exceed 50.");
+                        return wrong("Number of routing rules must not exceed 50.");
                     }
                 }
             }
@@ -78,7 +83,7 @@ fn parse(body: &[u8]) -> Outcome<Website> {
 
 fn check(site: &Website) -> Outcome<()> {
     match (&site.elsewhere, &site.index) {
-        (Some(to), _) if to.host.is_empty() => return bad("HostName of RedirectAllRequestsTo is missing."),
+        (Some(to), _) if to.host.is_empty() => return Err(Fault::new(Code::MALFORMED_XML)),
         (Some(_), _) if site.index.is_some() || site.error.is_some() || !site.routes.is_empty() => {
             return bad("RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.");
         }
@@ -93,7 +98,7 @@ fn check(site: &Website) -> Outcome<()> {
         _ => {}
     }
     if site.error.as_ref().is_some_and(String::is_empty) {
-        return bad("The ErrorDocument Key is not well formed");
+        return Err(Fault::new(Code::MALFORMED_XML));
     }
     Ok(())
 }
@@ -123,7 +128,7 @@ fn protocol(doc: &mut Doc<'_>) -> Outcome<String> {
     let text = doc.text()?.trim().to_owned();
     match text.as_str() {
         "http" | "https" => Ok(text),
-        _ => bad(
+        _ => wrong(
             "Invalid protocol, protocol can be http or https. If not defined the protocol will be selected automatically.",
         ),
     }
@@ -141,7 +146,7 @@ fn route(doc: &mut Doc<'_>) -> Outcome<Route> {
                         "HttpErrorCodeReturnedEquals" => {
                             let status: u16 = doc.parse("HttpErrorCodeReturnedEquals")?;
                             if !(400..600).contains(&status) {
-                                return bad(
+                                return wrong(
                                     "The provided HTTP error code is not valid. Valid codes are 4XX or 5XX.",
                                 );
                             }
@@ -151,7 +156,7 @@ fn route(doc: &mut Doc<'_>) -> Outcome<Route> {
                     }
                 }
                 if route.prefix.is_none() && route.error.is_none() {
-                    return bad(
+                    return wrong(
                         "Condition cannot be empty. To redirect all requests without a condition, the condition element shouldn't be present.",
                     );
                 }
@@ -174,7 +179,7 @@ fn redirect(doc: &mut Doc<'_>, route: &mut Route) -> Outcome<()> {
             "HttpRedirectCode" => {
                 let status: u16 = doc.parse("HttpRedirectCode")?;
                 if ![301, 302, 303, 304, 305, 307, 308].contains(&status) {
-                    return bad(
+                    return wrong(
                         "The provided HTTP redirect code is not valid. Valid codes are 3XX except 300.",
                     );
                 }
@@ -186,7 +191,7 @@ fn redirect(doc: &mut Doc<'_>, route: &mut Route) -> Outcome<()> {
         }
     }
     if route.replace_key.is_some() && route.replace_prefix.is_some() {
-        return bad("You can only define ReplaceKeyPrefix or ReplaceKey but not both.");
+        return wrong("You can only define ReplaceKeyPrefix or ReplaceKey but not both.");
     }
     Ok(())
 }

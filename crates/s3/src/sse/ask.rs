@@ -4,8 +4,9 @@ use ashlar_kms::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
+use http::header::HeaderName;
 
-use super::{ARN, BUCKET_KEY, CONTEXT, KEY_ID, KIND};
+use super::{ARN, BUCKET_KEY, CONTEXT, Envelope, KEY_ID, KIND, Kind};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 
@@ -59,10 +60,12 @@ pub enum Side {
 /// Which headers of encryption an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// A customer's key: reading, parts.
+    /// A customer's key: reading.
     Customer,
-    /// As [`Allowed::Customer`], and that of a source.
-    CustomerAndSource,
+    /// A customer's key, and what the upload was made with, said again: parts, completion.
+    Part,
+    /// As [`Allowed::Part`], and the key of a source.
+    PartAndSource,
     /// Everything: making an object.
     All,
     /// Everything, and the key of a source.
@@ -83,20 +86,15 @@ pub fn refuse(request: &HeaderMap, owner: &str, allowed: Allowed) -> Outcome<()>
             match rest {
                 "-customer-algorithm" | "-customer-key" | "-customer-key-md5" => true,
                 "" | "-aws-kms-key-id" | "-context" | "-bucket-key-enabled" => {
-                    if !matches!(allowed, Allowed::All | Allowed::AllAndSource) {
-                        let value = headers::ascii(request, n).unwrap_or_default();
-                        return Err(Fault::argument(
-                            KIND_NAME,
-                            value,
-                            format!("{n} header is not supported for this operation."),
-                        ));
+                    if allowed == Allowed::Customer {
+                        return Err(not_here(request, n));
                     }
                     true
                 }
                 _ => false,
             }
         } else if n.starts_with("x-amz-copy-source-server-side-encryption") {
-            matches!(allowed, Allowed::CustomerAndSource | Allowed::AllAndSource)
+            matches!(allowed, Allowed::PartAndSource | Allowed::AllAndSource)
                 && matches!(n.strip_prefix(SOURCE_PREFIX), Some("algorithm" | "key" | "key-md5"))
         } else {
             true
@@ -109,6 +107,34 @@ pub fn refuse(request: &HeaderMap, owner: &str, allowed: Allowed) -> Outcome<()>
 }
 
 const KIND_NAME: &str = "x-amz-server-side-encryption";
+
+/// A header that this operation does not take.
+fn not_here(request: &HeaderMap, name: &str) -> Fault {
+    let value = headers::ascii(request, name).unwrap_or_default();
+    Fault::argument(KIND_NAME, value, format!("{name} header is not supported for this operation."))
+}
+
+/// Refuses headers that ask for another encryption than an upload has. AWS refuses them in any case; minio-go
+/// says again with each part, and at the end, what it made the upload with.
+///
+/// # Errors
+/// `InvalidArgument`; as [`asked`].
+pub fn same_as_upload(request: &HeaderMap, tls: bool, envelope: Option<&Envelope>) -> Outcome<()> {
+    let given = |name: &str| headers::ascii(request, name).is_some_and(|v| !v.is_empty());
+    let names = [KIND, KEY_ID, CONTEXT, BUCKET_KEY];
+    let Some(first) = names.iter().map(HeaderName::as_str).find(|name| given(name)) else { return Ok(()) };
+    let same = match (asked(request, tls)?, envelope) {
+        (Asked::Nothing, _) => true,
+        (Asked::S3, Some(e)) => e.kind == Kind::S3,
+        (Asked::Kms { key_id, context, .. }, Some(e)) => {
+            e.kind == Kind::Kms
+                && key_id.is_none_or(|id| id == e.key_id)
+                && (context.is_empty() || context == e.context)
+        }
+        (Asked::S3 | Asked::Kms { .. } | Asked::Customer(_), _) => false,
+    };
+    if same { Ok(()) } else { Err(not_here(request, first)) }
+}
 
 /// Reads what a request asks for.
 pub fn asked(request: &HeaderMap, tls: bool) -> Outcome<Asked> {

@@ -1,10 +1,10 @@
 //! The default of a bucket, and `?encryption`.
 //!
-//! Kept as text in the bucket's document [`DEFAULT`]: `s3`, or `kms KEY BUCKET-KEY` (`-`: the default key;
-//! `0` or `1`). Invariant: a default that cannot be read lets nothing be written.
+//! Kept as text in the bucket's document [`DEFAULT`]: `s3`, or `kms KEY BUCKET-KEY` (the key as it was given,
+//! by name or ARN, `-`: the default key; `0` or `1`). Invariant: a default that cannot be read lets nothing be written.
 
 use super::ask::{Asked, key_name};
-use super::{ARN, kms};
+use super::kms;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
 use crate::ops::{Answer, Call, Context, document, limit};
@@ -62,7 +62,11 @@ pub(super) fn or_default(cx: &Context, bucket: &str, asked: Asked) -> Outcome<As
     Ok(match stored(cx, bucket)? {
         None => Asked::Nothing,
         Some(Rule::S3) => Asked::S3,
-        Some(Rule::Kms { key_id, bucket_key }) => Asked::Kms { key_id, context: String::new(), bucket_key },
+        Some(Rule::Kms { key_id, bucket_key }) => Asked::Kms {
+            key_id: key_id.as_deref().map(key_name).transpose()?,
+            context: String::new(),
+            bucket_key,
+        },
     })
 }
 
@@ -81,7 +85,7 @@ pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         Rule::Kms { key_id, bucket_key } => {
             xml.leaf("SSEAlgorithm", "aws:kms");
             if let Some(name) = key_id {
-                xml.leaf("KMSMasterKeyID", &format!("{ARN}{name}"));
+                xml.leaf("KMSMasterKeyID", &name);
             }
             bucket_key
         }
@@ -98,8 +102,8 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let rule = parse(&body)?;
     // Without keys nothing could be written any more.
     let keys = kms(cx)?;
-    if let Rule::Kms { key_id: Some(name), .. } = &rule {
-        keys.generate(name, b"check").await.map_err(super::of_kms)?;
+    if let Rule::Kms { key_id: Some(id), .. } = &rule {
+        keys.generate(&key_name(id)?, b"check").await.map_err(super::of_kms)?;
     }
     document::set(cx, call, DEFAULT, Some(&rule.text())).await?;
     Ok(Answer::ok())
@@ -153,7 +157,8 @@ fn parse_rule(doc: &mut Doc<'_>) -> Outcome<Rule> {
         (Some("AES256"), None) => Ok(Rule::S3),
         (Some("AES256"), Some(_)) => Err(malformed("KMSMasterKeyID goes with the algorithm aws:kms alone.")),
         (Some("aws:kms"), key) => {
-            Ok(Rule::Kms { key_id: key.as_deref().map(key_name).transpose()?, bucket_key })
+            key.as_deref().map(key_name).transpose()?;
+            Ok(Rule::Kms { key_id: key, bucket_key })
         }
         (Some("aws:kms:dsse"), _) => {
             Err(Fault::not_implemented("Dual-layer server-side encryption (aws:kms:dsse)"))
@@ -192,7 +197,9 @@ mod tests {
         };
         assert_eq!(rule("<SSEAlgorithm>AES256</SSEAlgorithm>"), Ok(Rule::S3));
         let key = "<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>arn:aws:kms:k</KMSMasterKeyID>";
-        assert_eq!(rule(key), Ok(kms(Some("k"), false)));
+        assert_eq!(rule(key), Ok(kms(Some("arn:aws:kms:k"), false)));
+        assert_eq!(rule(&key.replace("arn:aws:kms:", "")), Ok(kms(Some("k"), false)));
+        assert_eq!(rule(&key.replace("arn:aws:kms:", "a b")), Err("KMS.NotFoundException"));
         for bad in ["", "<SSEAlgorithm>x</SSEAlgorithm>", "<Other/>"] {
             assert_eq!(rule(bad), Err("MalformedXML"), "{bad}");
         }

@@ -30,7 +30,7 @@ use http::header::HeaderName;
 use crate::fault::{Code, Fault, Outcome};
 use crate::ops::{Answer, Call, Context};
 
-pub use ask::{Allowed, Asked, CustomerKey, Side, asked, customer, gives_any, refuse};
+pub use ask::{Allowed, Asked, CustomerKey, Side, asked, customer, gives_any, refuse, same_as_upload};
 pub use envelope::{Envelope, Kind};
 
 const KIND: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
@@ -308,9 +308,11 @@ pub async fn of_upload(
 ) -> Outcome<Option<(Envelope, ContentKey, Option<String>)>> {
     let customer = customer(&call.headers, Side::Here, call.tls)?;
     let Some(sealed) = sealed else {
+        same_as_upload(&call.headers, call.tls, None)?;
         return if customer.is_some() { Err(not_applicable()) } else { Ok(None) };
     };
     let envelope = envelope(sealed)?;
+    same_as_upload(&call.headers, call.tls, Some(&envelope))?;
     if envelope.kind == Kind::Customer && customer.is_none() {
         return Err(Fault::with(
             Code::INVALID_REQUEST,

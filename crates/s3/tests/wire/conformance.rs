@@ -160,3 +160,285 @@ fn any_region_unless_one_is_configured() {
     there(configured.req("GET", "/b-1")).send().refused(400, "AuthorizationHeaderMalformed");
     configured.req("PUT", "/b-2").body(location).send().refused(400, "InvalidLocationConstraint");
 }
+
+/// FINDINGS W6.
+#[test]
+fn a_bucket_is_made_with_tags() {
+    let w = World::new();
+    let body = "<CreateBucketConfiguration><Tags><Tag><Key>team</Key><Value>red</Value></Tag></Tags></CreateBucketConfiguration>";
+    w.root("PUT", "/b-3").body(body).send().expect(200);
+    let tags = w.root("GET", "/b-3").q("tagging", "").send().expect(200);
+    assert_eq!((tags.tag("Key").as_deref(), tags.tag("Value").as_deref()), (Some("team"), Some("red")));
+    let twice = body.replace("</Tags>", "<Tag><Key>team</Key><Value>blue</Value></Tag></Tags>");
+    w.root("PUT", "/b-4").body(twice).send().refused(400, "InvalidTag");
+    w.root("HEAD", "/b-4").send().expect(404);
+    // Tags take the permission to tag.
+    w.user("maker", &allow("\"s3:CreateBucket\"", "arn:aws:s3:::*"));
+    w.by("maker", "PUT", "/b-4").body(body).send().refused(403, "AccessDenied");
+    w.by("maker", "PUT", "/b-4").send().expect(200);
+}
+
+/// FINDINGS W7.
+#[test]
+fn statements_of_a_bucket_policy_may_share_a_sid() {
+    let s = server();
+    let one = r#"{"Sid":"s","Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::b-1/*"}"#;
+    let policy = format!(r#"{{"Version":"2012-10-17","Statement":[{one},{one}]}}"#);
+    s.req("PUT", "/b-1").q("policy", "").body(&policy).send().expect(204);
+    assert_eq!(s.req("GET", "/b-1").q("policy", "").send().expect(200).text(), policy);
+}
+
+/// FINDINGS W8.
+#[test]
+fn checksums_of_all_kinds_are_verified_stored_and_returned() {
+    let s = server();
+    let all = [
+        "CRC32",
+        "CRC32C",
+        "CRC64NVME",
+        "SHA1",
+        "SHA256",
+        "SHA512",
+        "MD5",
+        "XXHASH64",
+        "XXHASH3",
+        "XXHASH128",
+    ];
+    for name in all {
+        let header = format!("x-amz-checksum-{}", name.to_lowercase());
+        let sum = checksum(name, b"hello");
+        let put = |sum: &str| s.req("PUT", "/b-1/k").body("hello").header(&header, sum).send();
+        let made = put(&sum).expect(200);
+        assert_eq!(made.header(&header), Some(sum.as_str()), "{name}");
+        assert_eq!(made.header("x-amz-checksum-type"), Some("FULL_OBJECT"), "{name}");
+        put(&checksum(name, b"other")).refused(400, "BadDigest");
+        put("AAAA").refused(400, "InvalidRequest");
+        let got = s.req("GET", "/b-1/k").header("x-amz-checksum-mode", "ENABLED").send().expect(200);
+        assert_eq!(got.header(&header), Some(sum.as_str()), "{name}");
+        let told = s.req("GET", "/b-1/k").q("attributes", "").header("x-amz-object-attributes", "Checksum");
+        assert_eq!(told.send().expect(200).tag(&format!("Checksum{name}")), Some(sum.clone()));
+        let listed = s.req("GET", "/b-1").q("list-type", "2").q("prefix", "k").send().expect(200);
+        assert_eq!(listed.tag("ChecksumAlgorithm").as_deref(), Some(name));
+        // At the end of the body.
+        let trailing =
+            s.req("PUT", "/b-1/k").body("hello").mode(Mode::UnsignedTrailer).trailer(&header, &sum);
+        trailing.header("x-amz-sdk-checksum-algorithm", name).send().expect(200);
+        // Of a copy, computed.
+        let copy = s.req("PUT", "/b-1/copy").header("x-amz-copy-source", "b-1/k");
+        let copied = copy.header("x-amz-checksum-algorithm", name).send().expect(200);
+        assert_eq!(copied.tag(&format!("Checksum{name}")), Some(sum.clone()));
+    }
+    for name in ["SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"] {
+        let create = |kind: Option<&str>| {
+            let r = s.req("POST", "/b-1/big").q("uploads", "").header("x-amz-checksum-algorithm", name);
+            kind.into_iter().fold(r, |r, kind| r.header("x-amz-checksum-type", kind)).send()
+        };
+        create(Some("FULL_OBJECT")).refused(400, "InvalidRequest");
+        let made = create(None).expect(200);
+        assert_eq!(made.header("x-amz-checksum-type"), Some("COMPOSITE"));
+        let id = made.tag("UploadId").unwrap();
+        let header = format!("x-amz-checksum-{}", name.to_lowercase());
+        let parts = [noise(5 << 20, 1), noise(100, 2)];
+        let (mut list, mut sums) = (String::new(), Vec::new());
+        for (i, part) in parts.iter().enumerate() {
+            let (number, sum) = ((i + 1).to_string(), checksum(name, part));
+            let put = s.req("PUT", "/b-1/big").q("partNumber", &number).q("uploadId", &id);
+            let put = put.body(part).header(&header, &sum).send().expect(200);
+            let etag = put.header("etag").unwrap();
+            list += &format!(
+                "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag><Checksum{name}>{sum}</Checksum{name}></Part>"
+            );
+            sums.extend(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, &sum).unwrap());
+        }
+        let complete = |list: &str| {
+            let body = format!("<CompleteMultipartUpload>{list}</CompleteMultipartUpload>");
+            s.req("POST", "/b-1/big").q("uploadId", &id).body(body).send()
+        };
+        // FINDINGS W17: a composite upload is completed with the parts' checksums.
+        let bare: String = list
+            .split("<Checksum")
+            .map(|t| t.split_once("</Checksum").map_or(t, |(_, r)| &r[name.len() + 1..]))
+            .collect();
+        assert!(!bare.contains("Checksum"), "{bare}");
+        complete(&bare).refused(400, "InvalidRequest");
+        let done = complete(&list).expect(200);
+        assert_eq!(done.tag(&format!("Checksum{name}")), Some(format!("{}-2", checksum(name, &sums))));
+    }
+}
+
+/// FINDINGS W10.
+#[test]
+fn the_expected_owner_may_be_the_account() {
+    let s = server();
+    let get = |owner: &str| s.req("HEAD", "/b-1").header("x-amz-expected-bucket-owner", owner).send().status;
+    assert_eq!(
+        [get(&"0".repeat(64)), get(&ashlar_iam::ACCOUNT.to_string()), get("123456789012")],
+        [200, 200, 403]
+    );
+}
+
+/// FINDINGS W11.
+#[test]
+fn a_copy_has_the_class_that_was_asked_for() {
+    let s = server();
+    s.put("/b-1/k", b"hello").expect(200);
+    let copy = |to: &str, class: Option<&str>| {
+        let r = s.req("PUT", to).header("x-amz-copy-source", "b-1/k");
+        class.into_iter().fold(r, |r, c| r.header("x-amz-storage-class", c)).send()
+    };
+    let class =
+        |path: &str| s.req("HEAD", path).send().expect(200).header("x-amz-storage-class").map(str::to_owned);
+    copy("/b-1/c", Some("REDUCED_REDUNDANCY")).expect(200);
+    assert_eq!(class("/b-1/c").as_deref(), Some("REDUCED_REDUNDANCY"));
+    copy("/b-1/k", None).refused(400, "InvalidRequest");
+    copy("/b-1/k", Some("REDUCED_REDUNDANCY")).expect(200);
+    assert_eq!(
+        (class("/b-1/k").as_deref(), s.get("/b-1/k").body),
+        (Some("REDUCED_REDUNDANCY"), b"hello".to_vec())
+    );
+    // It is not copied: a copy that does not ask is STANDARD.
+    copy("/b-1/d", None).expect(200);
+    assert_eq!(class("/b-1/d"), None);
+}
+
+/// FINDINGS W13.
+#[test]
+fn deleted_ownership_controls_are_not_found() {
+    let s = server();
+    s.req("GET", "/b-1").q("ownershipControls", "").send().expect(200);
+    s.req("DELETE", "/b-1").q("ownershipControls", "").send().expect(204);
+    s.req("GET", "/b-1").q("ownershipControls", "").send().refused(404, "OwnershipControlsNotFoundError");
+    s.req("DELETE", "/b-1").q("ownershipControls", "").send().expect(204);
+    // What held by default still holds.
+    s.req("PUT", "/b-1/k")
+        .header("x-amz-acl", "public-read")
+        .send()
+        .refused(400, "AccessControlListNotSupported");
+    let on =
+        "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
+    s.req("PUT", "/b-1").q("ownershipControls", "").body(on).send().expect(200);
+    s.req("GET", "/b-1").q("ownershipControls", "").send().expect(200);
+}
+
+/// FINDINGS W15.
+#[test]
+fn uploads_in_no_bucket() {
+    let s = server();
+    for (method, body) in [("PUT", "x"), ("DELETE", ""), ("POST", "<x/>"), ("GET", "")] {
+        for bucket in ["b-9", "b-1"] {
+            let code = if bucket == "b-9" { "NoSuchBucket" } else { "NoSuchUpload" };
+            let r = s.req(method, &format!("/{bucket}/k")).q("uploadId", "nonsense").body(body);
+            let r = if method == "PUT" { r.q("partNumber", "1") } else { r };
+            r.send().refused(404, code);
+        }
+    }
+}
+
+/// FINDINGS W17.
+#[test]
+fn the_null_version_is_not_named_when_it_is_made() {
+    let s = versioned();
+    let off = "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>";
+    s.req("PUT", "/b-1").q("versioning", "").body(off).send().expect(200);
+    assert_eq!(s.put("/b-1/k", b"x").expect(200).header("x-amz-version-id"), None);
+    assert_eq!(s.get("/b-1/k").expect(200).header("x-amz-version-id"), Some("null"));
+    let copied = s.req("PUT", "/b-1/c").header("x-amz-copy-source", "b-1/k").send().expect(200);
+    assert_eq!(copied.header("x-amz-version-id"), None);
+    let gone = s.req("DELETE", "/b-1/k").send().expect(204);
+    assert_eq!(gone.header("x-amz-version-id"), Some("null"));
+}
+
+/// FINDINGS W17.
+#[test]
+fn if_none_match_of_a_write_is_a_star() {
+    let s = server();
+    let etag = s.put("/b-1/k", b"x").expect(200).header("etag").unwrap().to_owned();
+    let put = |value: &str| s.req("PUT", "/b-1/k").body("y").header("if-none-match", value).send();
+    put(&etag).refused(501, "NotImplemented");
+    put("\"other\"").refused(501, "NotImplemented");
+    put("*").refused(412, "PreconditionFailed");
+    assert_eq!(s.get("/b-1/k").body, b"x");
+}
+
+/// FINDINGS W17.
+#[test]
+fn a_retention_with_a_bad_mode_is_malformed() {
+    let s = Server::start();
+    s.req("PUT", "/b-1").header("x-amz-bucket-object-lock-enabled", "true").send().expect(200);
+    s.put("/b-1/k", b"x").expect(200);
+    let body =
+        "<Retention><Mode>FOREVER</Mode><RetainUntilDate>2100-01-01T00:00:00Z</RetainUntilDate></Retention>";
+    s.req("PUT", "/b-1/k").q("retention", "").body(body).send().refused(400, "MalformedXML");
+}
+
+/// FINDINGS W17: what is wrong with a website configuration is said with AWS's codes, and errors of websites
+/// carry their code in a header.
+#[test]
+fn codes_of_websites() {
+    let s = server();
+    let put = |inner: &str| {
+        let body = format!("<WebsiteConfiguration>{inner}</WebsiteConfiguration>");
+        s.req("PUT", "/b-1").q("website", "").body(body).send()
+    };
+    let index = "<IndexDocument><Suffix>i</Suffix></IndexDocument>";
+    let rule =
+        |inner: &str| format!("{index}<RoutingRules><RoutingRule>{inner}</RoutingRule></RoutingRules>");
+    for (inner, code) in [
+        (String::new(), "InvalidArgument"),
+        ("<IndexDocument><Suffix>a/b</Suffix></IndexDocument>".into(), "InvalidArgument"),
+        (format!("{index}<ErrorDocument><Key></Key></ErrorDocument>"), "MalformedXML"),
+        ("<RedirectAllRequestsTo><Protocol>http</Protocol></RedirectAllRequestsTo>".into(), "MalformedXML"),
+        (rule("<Redirect><Protocol>ftp</Protocol></Redirect>"), "InvalidRequest"),
+        (rule("<Condition></Condition><Redirect><HostName>h</HostName></Redirect>"), "InvalidRequest"),
+        (rule("<Redirect><HttpRedirectCode>200</HttpRedirectCode></Redirect>"), "InvalidRequest"),
+        (
+            rule(
+                "<Redirect><ReplaceKeyWith>a</ReplaceKeyWith><ReplaceKeyPrefixWith>b</ReplaceKeyPrefixWith></Redirect>",
+            ),
+            "InvalidRequest",
+        ),
+    ] {
+        put(&inner).refused(400, code);
+    }
+    put(index).expect(200);
+    let head = "GET /nothing HTTP/1.1\r\nhost: b-1.website.test\r\nconnection: close\r\n\r\n";
+    let r = raw(s.addr, head.as_bytes()).expect(403);
+    assert_eq!(r.header("x-amz-error-code"), Some("AccessDenied"));
+    assert!(r.header("x-amz-error-message").is_some());
+}
+
+/// FINDINGS W19.
+#[test]
+fn minios_extensions() {
+    let w = World::new();
+    w.root("PUT", "/b-2/k")
+        .header("x-amz-meta-team", "red")
+        .header("x-amz-tagging", "a=1&b=2")
+        .body("x")
+        .send()
+        .expect(200);
+    let plain = w.root("GET", "/b-2").q("list-type", "2").send().expect(200);
+    assert!(!plain.text().contains("UserMetadata"));
+    let list = |r: Req| r.q("list-type", "2").q("metadata", "true").send().expect(200);
+    let shown = list(w.root("GET", "/b-2"));
+    assert_eq!(shown.tag("X-Amz-Meta-Team").as_deref(), Some("red"), "{}", shown.text());
+    assert_eq!(shown.tag("UserTags").as_deref(), Some("a=1&amp;b=2"));
+    let versions = w.root("GET", "/b-2").q("versions", "").q("metadata", "true").send().expect(200);
+    assert_eq!(versions.tag("X-Amz-Meta-Team").as_deref(), Some("red"));
+    // Not for whoever may list and not read.
+    w.user("alice", &allow("\"s3:ListBucket\"", "arn:aws:s3:::b-2"));
+    assert!(!list(w.by("alice", "GET", "/b-2")).text().contains("Team"));
+    // A bucket with everything in it: versions and delete markers.
+    w.root("PUT", "/b-1/k").body("2").send().expect(200);
+    w.root("DELETE", "/b-1/k").send().expect(204);
+    w.user("alice", &allow("\"s3:DeleteBucket\"", "arn:aws:s3:::*"));
+    let force = |r: Req| r.header("x-minio-force-delete", "true").send();
+    force(w.by("alice", "DELETE", "/b-1")).refused(403, "AccessDenied");
+    w.root("DELETE", "/b-1").send().refused(409, "BucketNotEmpty");
+    force(w.root("DELETE", "/b-1")).expect(204);
+    w.root("GET", "/b-1").send().refused(404, "NoSuchBucket");
+    force(w.root("DELETE", "/b-2/k")).refused(501, "NotImplemented");
+    w.root("GET", "/b-2/k").send().expect(200);
+    w.root("PUT", "/b-3").header("x-amz-bucket-object-lock-enabled", "true").send().expect(200);
+    force(w.root("DELETE", "/b-3")).refused(405, "MethodNotAllowed");
+}

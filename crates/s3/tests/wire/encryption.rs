@@ -213,6 +213,89 @@ fn copies_within_a_kind_share_the_data() {
     copy("/b-1/a").send().expect(200);
     let r = s.get("/b-1/a").expect(200);
     assert!(r.body == body && r.header(SSE).is_none());
+    // Once more it changes nothing.
+    s.req("PUT", "/b-1/a").header("x-amz-copy-source", "/b-1/a").send().refused(400, "InvalidRequest");
+}
+
+/// FINDINGS W11: only the encryption changes, and only the source's key is in the request.
+#[test]
+fn a_copy_onto_itself_may_change_the_encryption_alone() {
+    let (s, ..) = encrypting(true);
+    let body = noise(100_000, 3);
+    s.req("PUT", "/b-1/c").with(1).body(&body).send().expect(200);
+    let copy = || s.req("PUT", "/b-1/c").header("x-amz-copy-source", "/b-1/c");
+    copy().from(1).send().expect(200);
+    assert!(s.get("/b-1/c").expect(200).body == body);
+    copy().send().refused(400, "InvalidRequest");
+}
+
+/// FINDINGS W16: an object of one piece has an ETag of 32 digits and no parts, however it is encrypted.
+#[test]
+fn etags_of_encrypted_objects() {
+    let (s, ..) = encrypting(true);
+    let body = noise(200_000, 6);
+    let made = [
+        s.req("PUT", "/b-1/a").header(SSE, "AES256").body(&body).send().expect(200),
+        s.req("PUT", "/b-1/b").header(SSE, "aws:kms").body(&body).send().expect(200),
+        s.req("PUT", "/b-1/c").with(1).body(&body).send().expect(200),
+    ];
+    for (made, path) in made.iter().zip(["/b-1/a", "/b-1/b", "/b-1/c"]) {
+        let etag = made.header("etag").unwrap();
+        assert!(etag.len() == 34 && etag[1..33].bytes().all(|b| b.is_ascii_hexdigit()), "{path}: {etag}");
+        assert_eq!(etag.contains(&md5_hex(&body)), path == "/b-1/a", "{path}: a digest of the plaintext");
+        let with = |r: Req| if path == "/b-1/c" { r.with(1) } else { r };
+        let told =
+            s.req("GET", path).q("attributes", "").header("x-amz-object-attributes", "ETag,ObjectParts");
+        let told = with(told).send().expect(200);
+        assert!(!told.text().contains("ObjectParts"), "{path}: {}", told.text());
+        let head = with(s.req("HEAD", path)).send().expect(200);
+        assert_eq!((head.header("etag"), head.header("x-amz-mp-parts-count")), (Some(etag), None));
+    }
+    // A copy reads what the tag does not prove.
+    let copy = s.req("PUT", "/b-1/d").header("x-amz-copy-source", "/b-1/b").send().expect(200);
+    assert_eq!(copy.tag("ETag").unwrap(), format!("&quot;{}&quot;", md5_hex(&body)));
+    assert!(s.get("/b-1/d").expect(200).body == body);
+}
+
+/// FINDINGS W2: minio-go says with each part, and at the end, what it made the upload with.
+#[test]
+fn parts_may_say_again_how_the_upload_is_encrypted() {
+    let (s, ..) = encrypting(true);
+    let context = STANDARD.encode("{\"team\":\"a\"}");
+    let kms =
+        [(SSE, "aws:kms"), (KEY_ID, "other"), ("x-amz-server-side-encryption-context", context.as_str())];
+    let with = |r: Req, headers: &[(&str, &str)]| headers.iter().fold(r, |r, (n, v)| r.header(n, *v));
+    for (key, headers) in [("a", &[(SSE, "AES256")][..]), ("b", &kms[..])] {
+        let path = format!("/b-1/{key}");
+        let made = with(s.req("POST", &path).q("uploads", ""), headers).send().expect(200);
+        let id = made.tag("UploadId").unwrap();
+        let part = |headers: &[(&str, &str)]| {
+            let r = s.req("PUT", &path).q("partNumber", "1").q("uploadId", &id).body("hello");
+            with(r, headers).send()
+        };
+        let etag = part(headers).expect(200).header("etag").unwrap().to_owned();
+        // Another one is asked for: refused as by AWS.
+        let other = if key == "a" { &kms[..1] } else { &[(SSE, "AES256")][..] };
+        part(other).refused(400, "InvalidArgument");
+        part(&[(SSE, "aws:kms"), (KEY_ID, "main")]).refused(400, "InvalidArgument");
+        part(&[]).expect(200);
+        let etag =
+            if key == "a" { etag } else { part(headers).expect(200).header("etag").unwrap().to_owned() };
+        let document = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+        );
+        let complete = |headers: &[(&str, &str)]| {
+            with(s.req("POST", &path).q("uploadId", &id).body(&document), headers).send()
+        };
+        complete(other).refused(400, "InvalidArgument");
+        complete(headers).expect(200);
+        assert_eq!(s.get(&path).expect(200).body, b"hello");
+    }
+    // An upload that is not encrypted.
+    let made = s.req("POST", "/b-1/c").q("uploads", "").send().expect(200);
+    let id = made.tag("UploadId").unwrap();
+    let part = s.req("PUT", "/b-1/c").q("partNumber", "1").q("uploadId", &id).body("x");
+    part.header(SSE, "AES256").send().refused(400, "InvalidArgument");
 }
 
 fn upload(s: &Server, key: &str, with: &[(String, String)], bodies: &[Vec<u8>]) -> Resp {
@@ -312,6 +395,9 @@ fn bucket_defaults() {
     at("PUT").body(rule(unknown)).send().refused(400, "KMS.NotFoundException");
     let other = "<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>other</KMSMasterKeyID>";
     at("PUT").body(rule(other)).send().expect(200);
+    // FINDINGS W9: as it was put.
+    assert_eq!(at("GET").send().expect(200).tag("KMSMasterKeyID").unwrap(), "other");
+    at("PUT").body(rule(&other.replace(">other<", ">arn:aws:kms:other<"))).send().expect(200);
     assert_eq!(at("GET").send().expect(200).tag("KMSMasterKeyID").unwrap(), "arn:aws:kms:other");
     let r = s.put("/b-1/b", b"x").expect(200);
     assert_eq!((r.header(SSE), r.header(KEY_ID)), (Some("aws:kms"), Some("arn:aws:kms:other")));
