@@ -10,6 +10,7 @@
 
 mod alloc;
 mod mutate;
+mod network;
 mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

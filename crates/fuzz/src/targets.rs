@@ -17,6 +17,7 @@ pub fn all() -> Vec<Target> {
     out.extend(wire());
     out.push(access_policy());
     out.push(sealed());
+    out.extend(crate::network::all());
     out
 }
 

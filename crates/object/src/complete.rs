@@ -96,7 +96,7 @@ impl Store {
                     .await?
             }
         };
-        let _room = self.inner.usage.reserve(names.object.bucket(), version.size)?;
+        // Its parts are counted already.
         let version =
             match self.inner.put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref()))).await?
             {

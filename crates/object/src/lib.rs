@@ -46,6 +46,7 @@ mod list;
 mod listing;
 mod lock;
 mod memory;
+mod part_usage;
 mod parts;
 mod put;
 mod rename;

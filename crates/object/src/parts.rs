@@ -124,6 +124,11 @@ impl Kept {
     }
 }
 
+/// Bytes of the part in a register, as clients see them.
+pub(crate) fn kept_size(body: &Body, number: u16) -> Option<u64> {
+    kept(body, number).map(|k| k.plain_size())
+}
+
 pub(crate) fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
     let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
     let checksum = seal::join(k.nonce, k.checksum.clone());
@@ -292,16 +297,21 @@ impl PartPut {
         };
         let (body, summary) = part_body(self.number, &kept);
         let key = self.names.part(self.number);
-        let replaced: Vec<Data> = self
+        let (replaced, before): (Vec<Data>, u64) = self
             .inner
             .backend
             .update(&key, staged.as_ref(), |old| Decision::Write {
                 body: body.clone(),
                 summary: summary.clone(),
                 moved: true,
-                out: old.iter().flat_map(|r| r.data().map(|p| p.data)).collect(),
+                out: (
+                    old.iter().flat_map(|r| r.data().map(|p| p.data)).collect(),
+                    old.and_then(|r| kept_size(&r.body, self.number)).unwrap_or(0),
+                ),
             })
             .await?;
+        let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
+        self.inner.usage.parts.note(key.bucket(), key.key(), grown);
         let record = self.inner.read_upload(&self.names).await?;
         let counts = match upload_of(record.as_deref()).map(|u| &u.state) {
             Some(UploadState::Open) => {

@@ -225,16 +225,23 @@ impl Inner {
         key: RegisterKey,
         kept: &std::collections::HashSet<ashlar_format::WriteId>,
     ) -> Result<bool> {
+        // The number of a part is the end of its key.
+        let number = key.key().last_chunk::<2>().map_or(0, |n| u16::from_be_bytes(*n));
         let done = self.backend.update(&key, None, |old| match old {
             Some(r) if r.body != Body::Tombstone => Decision::Write {
                 body: Body::Tombstone,
                 summary: bytes::Bytes::new(),
                 moved: r.data().any(|p| kept.contains(&p.data.write_id)),
-                out: true,
+                out: Some(crate::parts::kept_size(&r.body, number).unwrap_or(0)),
             },
-            _ => Decision::Keep(false),
+            _ => Decision::Keep(None),
         });
-        Ok(done.await?)
+        let gone = done.await?;
+        if let Some(bytes) = gone {
+            let less = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_neg();
+            self.usage.parts.note(key.bucket(), key.key(), less);
+        }
+        Ok(gone.is_some())
     }
 }
 

@@ -1,6 +1,7 @@
 //! How much a bucket holds, and a limit to it.
 //!
-//! Only buckets with a limit are counted: others pay one atomic load per change. A count goes through all
+//! Only buckets with a limit are counted: others pay one atomic load per change. Parts of open uploads count
+//! against the limit (`part_usage`) and are not in [`Usage`], which is of versions. A count goes through all
 //! versions once, and from then on every change adds its difference. Invariants: what a body may add is
 //! reserved before its first byte, so that bodies in flight together never exceed the limit; until a
 //! bucket has been counted once, nothing is added to it.
@@ -19,6 +20,7 @@ use ashlar_format::{BucketId, Version};
 use parking_lot::{Mutex, RwLock};
 
 use crate::list::VersionListSpec;
+use crate::part_usage::PartUsage;
 use crate::store::Inner;
 use crate::{Error, Result, Store};
 
@@ -85,6 +87,8 @@ pub(crate) struct Usages {
     /// How many there are, so that most changes look no further.
     number: AtomicUsize,
     buckets: RwLock<HashMap<BucketId, Arc<Mutex<Counted>>>>,
+    /// Parts of open uploads count against limits too.
+    pub parts: PartUsage,
 }
 
 /// Room in a bucket for bytes on their way; given back when dropped.
@@ -109,6 +113,7 @@ impl Usages {
     }
 
     fn limit(&self, bucket: BucketId, limit: Option<u64>) {
+        self.parts.follow(bucket, limit.is_some());
         let mut buckets = self.buckets.write();
         match limit {
             Some(limit) => buckets.entry(bucket).or_default().lock().limit = limit,
@@ -128,8 +133,10 @@ impl Usages {
     pub fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<Room> {
         let Some(counted) = self.of(bucket) else { return Ok(Room::default()) };
         let mut c = counted.lock();
-        let Some(known) = &c.known else { return Err(Error::Busy) };
-        let used = u64::try_from(known.bytes).unwrap_or(0);
+        let (Some(known), Some(parts)) = (&c.known, self.parts.bytes(bucket)) else {
+            return Err(Error::Busy);
+        };
+        let used = u64::try_from(known.bytes).unwrap_or(0).saturating_add(parts);
         if used.saturating_add(c.reserved).saturating_add(bytes) > c.limit {
             return Err(Error::QuotaExceeded { used, limit: c.limit });
         }
@@ -214,7 +221,9 @@ impl Store {
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
     pub async fn count_usage(&self, name: &str) -> Result<Usage> {
-        let counted = self.inner.usage.of(self.bucket(name)?.id);
+        let id = self.bucket(name)?.id;
+        self.inner.count_parts(id).await?;
+        let counted = self.inner.usage.of(id);
         if let Some(c) = &counted {
             c.lock().running = Some((Count::default(), String::new()));
         }

@@ -11,7 +11,7 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use crate::{
-    Outcome,
+    Outcome, deny,
     shell::{cargo, line, root, show},
     tidy,
 };
@@ -34,6 +34,8 @@ pub struct Options {
 enum Step {
     /// The house rules
     Tidy,
+    /// Licences, sources, bans and duplicates of dependencies; advisories where they can be reached
+    Deny,
     /// Formatting
     Fmt,
     /// Lints; every warning is an error
@@ -46,7 +48,8 @@ enum Step {
     System,
 }
 
-const STEPS: [Step; 6] = [Step::Tidy, Step::Fmt, Step::Clippy, Step::Test, Step::Fuzz, Step::System];
+const STEPS: [Step; 7] =
+    [Step::Tidy, Step::Deny, Step::Fmt, Step::Clippy, Step::Test, Step::Fuzz, Step::System];
 
 /// Runs the steps.
 pub fn run(options: &Options) -> Outcome {
@@ -95,6 +98,7 @@ impl Step {
     fn run(self) -> Outcome<String> {
         match self {
             Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
+            Step::Deny => deny::run(),
             Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
             Step::Clippy => {
                 let arguments =

@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | package | bench | loopdrives | fuzz | sim | model`.
+//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | fuzz | sim | model`.
 //!
 //! Invariants: it builds with the same profile as everything else, so that nothing is built twice;
 //! it ends only processes that it started; it removes only what it made.
@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod deny;
 mod package;
+mod sbom;
 mod shell;
 mod sim;
 mod tidy;
@@ -29,6 +31,10 @@ enum Task {
     Ci(ci::Options),
     /// The house rules alone: which room may use which, file lengths, unsafe code, links, licences
     Tidy(tidy::Options),
+    /// What the dependencies may be: licences, sources, bans, duplicates; advisories where they can be reached
+    Deny,
+    /// What a release is made of, as a CycloneDX document
+    Sbom(sbom::Options),
     /// Loads any S3 server and prints what each operation costs it
     Bench(PassedOn),
     /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
@@ -62,6 +68,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Ci(options) => ci::run(&options),
         Task::Tidy(options) => tidy::run(&options),
+        Task::Deny => deny::run().map(|note| println!("{note}")),
+        Task::Sbom(options) => sbom::run(&options),
         Task::Bench(rest) => rest.to("ashlar-server-cost", Some("bench")),
         Task::Loopdrives(rest) => rest.to("ashlar-server-cost", Some("loopdrives")),
         Task::Package(options) => package::run(&options),

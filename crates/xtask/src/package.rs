@@ -1,4 +1,5 @@
-//! `cargo xtask package`: what is released, built from the tree: a static binary, a Debian package, an archive.
+//! `cargo xtask package`: what is released, built from the tree: a static binary, a Debian package, an archive, and
+//! what they are made of (`sbom`).
 //!
 //! The static binary is linked with musl by `cargo-zigbuild` and the `ziglang` compiler, both installed from the
 //! Python package index into `target/packaging`; it runs on every Linux of its processor. `--binary` packs a program that
@@ -67,7 +68,9 @@ pub fn run(options: &Options) -> Outcome {
         };
         let deb = debian(&out, processor, &binary)?;
         let archive = archive(&out, processor, &binary)?;
-        for file in [&binary, &deb, &archive] {
+        let sbom = out.join(format!("ashlar-{}-linux-{}.cdx.json", version(), processor.name));
+        crate::sbom::write(&sbom, &processor.target)?;
+        for file in [&binary, &deb, &archive, &sbom] {
             println!("{:>10} KiB  {}", fs::metadata(file)?.len() / 1024, file.display());
         }
     }

@@ -34,28 +34,44 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     let spec = || CopySpec { changes: true, ..CopySpec::default() };
     assert!(full(store.copy(&from, "bucket", "c", spec()).await), "a copy");
     assert!(full(store.copy(&from, "bucket", "a", spec()).await), "a copy of the record alone");
-    // Each part fits, all together do not.
+    // Parts of open uploads take room (FINDINGS S13): those of one, and of another.
     let id = store.create_upload("bucket", "u", UploadSpec::default()).await.unwrap();
-    let mut parts = Vec::new();
-    for number in 1..=3 {
+    let other = store.create_upload("bucket", "v", UploadSpec::default()).await.unwrap();
+    let upload = async |number: u16| {
         let p = part(&store, "bucket", "u", id, number, &body(100)).await.unwrap();
-        parts.push(CompletedPart { number, etag: p.etag, checksum: p.checksum });
-    }
-    assert!(full(part(&store, "bucket", "u", id, 4, &body(201)).await));
+        CompletedPart { number, etag: p.etag, checksum: p.checksum }
+    };
+    let first = upload(1).await;
+    part(&store, "bucket", "v", other, 1, &body(60)).await.unwrap();
+    assert!(full(part(&store, "bucket", "u", id, 2, &body(100)).await), "900 + 60 + 100");
+    // One that replaces another needs room while both are there, and then takes its own.
+    part(&store, "bucket", "v", other, 1, &body(30)).await.unwrap();
+    assert!(full(part(&store, "bucket", "u", id, 2, &body(100)).await), "900 + 30 + 100");
+    store.abort_upload("bucket", "v", other).await.unwrap();
+    let second = upload(2).await;
+    assert!(full(put(&store, "bucket", "b", &body(1)).await), "800 + 200");
+    // After a restart the parts are counted from what is stored.
+    store.count_usage("bucket").await.unwrap();
+    assert!(full(put(&store, "bucket", "b", &body(1)).await), "800 + 200, counted");
     let complete = |parts: Vec<CompletedPart>| {
         let store = store.clone();
         async move { store.complete_upload("bucket", "u", id, &parts, None, &Conditions::NONE).await }
     };
-    assert!(full(complete(parts.clone()).await));
-    assert_eq!(used(&store), Some((800, 2)));
-    // Making room lets it through.
+    assert_eq!(used(&store), Some((800, 2)), "parts are no versions");
     let page = VersionListSpec { max_keys: 10, ..Default::default() };
     let oldest = store.list_versions("bucket", &page).await.unwrap().entries[1].version_id;
     store.delete("bucket", "a", Some(oldest), &Conditions::NONE).await.unwrap();
     assert_eq!(used(&store), Some((400, 1)));
+    // A third part, and what becomes of all when they are an object: each byte counts once.
+    let parts = vec![first, second, upload(3).await];
     complete(parts.clone()).await.unwrap();
     complete(parts).await.unwrap();
     assert_eq!(used(&store), Some((700, 2)), "a repeated completion counts once");
+    assert!(full(put(&store, "bucket", "b", &body(301)).await), "700 and no parts");
+    put(&store, "bucket", "b", &body(300)).await.unwrap();
+    let page = VersionListSpec { prefix: "b", max_keys: 10, ..Default::default() };
+    let b = store.list_versions("bucket", &page).await.unwrap().entries[0].version_id;
+    store.delete("bucket", "b", Some(b), &Conditions::NONE).await.unwrap();
     // A marker is nothing; after a restart nothing is taken before it is counted.
     store.delete("bucket", "a", None, &Conditions::NONE).await.unwrap();
     assert_eq!(used(&store), Some((700, 2)));
