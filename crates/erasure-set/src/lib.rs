@@ -18,6 +18,7 @@
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | what is left of a write after its caller was answered |
 //! | `heal`, `shards`, `rebuild`, `scrub` | making every slot whole again |
+//! | `damage` | what was found damaged, by name |
 //! | `health` | what a group can still do |
 //!
 //! Invariants: fewer than the drives a protocol step needs is [`Error::Unavailable`], never "absent";
@@ -28,6 +29,7 @@
 
 mod ballots;
 mod cache;
+mod damage;
 mod error;
 mod fetch;
 mod heal;
@@ -51,6 +53,7 @@ mod tests;
 mod update;
 mod write;
 
+pub use damage::{Damage, What};
 pub use error::{Error, Result};
 pub use heal::{HealStats, Healed};
 pub use health::{GroupHealth, Tolerance, tolerance};

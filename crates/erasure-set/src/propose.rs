@@ -8,8 +8,8 @@ use crate::cache::Updating;
 use crate::register::Register;
 use crate::sets::Inner;
 use crate::stored::{Light, Stored};
-use crate::table::View;
-use crate::tail::Drops;
+use crate::table::{FIRST_GLANCE, GLANCE, View};
+use crate::tail::{Drops, Writes};
 use crate::update::set_durable;
 use crate::write::Staged;
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a phase waits for the answers it needs.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -55,11 +55,13 @@ pub(crate) struct Attempt<'a> {
     updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
     pub(crate) grave: bool,
+    /// Data whose shards ride in the ACCEPTs.
+    carried: Writes,
 }
 
 /// Waits for `need` successes of the slots `asked`, then a short while for the rest.
 pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8, grace: Duration) -> Outcome {
-    let prompt = view.which(|m| !m.pulse.is_late()).and(asked);
+    let prompt = view.which(|m| !m.is_late()).and(asked);
     let all = async {
         loop {
             let o = tally.outcome();
@@ -83,10 +85,29 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
             }
         }
     }
-    match tokio::time::timeout(DEADLINE, tally.wait(need)).await {
-        Ok(o) => o,
-        Err(_) => tally.outcome(),
+    let began = Instant::now();
+    let o = loop {
+        match tokio::time::timeout(GLANCE, tally.wait(need)).await {
+            Ok(o) => break o,
+            Err(_) => {
+                let o = tally.outcome();
+                let answered = SlotSet(o.ok | o.failed | o.refused | o.uncounted);
+                let open = asked.without(answered);
+                let hung = view.hung(open);
+                // Too many hang to ever have what is needed: better told soon.
+                let hopeless = !hung.is_empty() && SlotSet(o.ok).or(open.without(hung)).len() < need;
+                if hopeless || began.elapsed() > DEADLINE {
+                    break o;
+                }
+            }
+        }
+    };
+    for (slot, m) in view.members() {
+        if o.ok >> slot & 1 == 1 {
+            m.pulse.in_time();
+        }
     }
+    o
 }
 
 /// What the tally's first error means for the caller.
@@ -128,6 +149,7 @@ impl<'a> Attempt<'a> {
             completed: false,
             updating: None,
             grave: false,
+            carried: Writes::new(),
         };
         let mut waiting = FuturesUnordered::new();
         let mut step = Step::Wait;
@@ -140,6 +162,8 @@ impl<'a> Attempt<'a> {
                     let mut f = Box::pin(ask(m.drive.clone(), slot, key, ballot));
                     match f.as_mut().now_or_never() {
                         Some(reply) => a.feed(reply),
+                        // It would only fill its queue.
+                        None if m.is_hung() => a.p.on_silent(slot),
                         None => {
                             waiting.push(f);
                             Step::Wait
@@ -154,6 +178,7 @@ impl<'a> Attempt<'a> {
         if step == Step::Wait {
             let deadline = tokio::time::sleep(DEADLINE);
             tokio::pin!(deadline);
+            let mut glance = FIRST_GLANCE;
             while step == Step::Wait {
                 tokio::select! {
                     biased;
@@ -163,6 +188,13 @@ impl<'a> Attempt<'a> {
                     },
                     () = &mut deadline => {
                         for slot in view.quorum.all().iter() {
+                            let new = a.p.on_silent(slot);
+                            step = if step == Step::Wait { new } else { step };
+                        }
+                    }
+                    () = tokio::time::sleep(glance) => {
+                        glance = GLANCE;
+                        for slot in view.hung(view.quorum.all()).iter() {
                             let new = a.p.on_silent(slot);
                             step = if step == Step::Wait { new } else { step };
                         }
@@ -455,6 +487,7 @@ impl<'a> Attempt<'a> {
         let asked = view.which(|_| true);
         let tally = Tally::new(asked.len());
         self.updating = Some(self.inner.cache.updating(self.hash));
+        self.carried = inline.iter().map(|s| s.data.write_id).collect();
         for (slot, m) in view.members() {
             let done = tally.completion(slot);
             if !self.inner.allowed(false, slot) {
@@ -521,7 +554,8 @@ impl<'a> Attempt<'a> {
         let waiting = asked.without(has).without(failed);
         self.inner.heal_if_up(self.key, view, failed);
         if !waiting.is_empty() {
-            self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops);
+            let left = (self.carried.clone(), Vec::new());
+            self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops, left);
         }
         if self.grave && SlotSet(o.ok) == view.quorum.all() {
             self.inner.bury(self.key, self.p.ballot(), view);
@@ -535,13 +569,14 @@ impl Attempt<'_> {
     pub(crate) fn look_after(&self, staged: &[&Staged]) {
         for s in staged {
             let Some((tally, asked)) = s.tally() else { continue };
+            let writes: Writes = [s.data.write_id].into_iter().collect();
             let o = tally.outcome();
             let waiting = asked.without(SlotSet(o.ok | o.uncounted | o.failed | o.refused));
             let lost = self.view.quorum.all().without(SlotSet(o.ok | o.uncounted)).without(waiting);
             self.inner.heal_if_up(self.key, &self.view, lost);
             if !waiting.is_empty() {
                 let (ballot, none) = (self.p.ballot(), Drops::new());
-                self.inner.follow(self.key, ballot, &self.view, tally, waiting, none);
+                self.inner.follow(self.key, ballot, &self.view, tally, waiting, none, (writes, s.unfinished()));
             }
         }
     }
