@@ -241,7 +241,10 @@ impl Inner {
             for (view, from) in views.iter().zip(sources) {
                 self.copy_group(view, &member, from).await?;
             }
-            member.patiently(member.drive.joined()).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
+            member
+                .patiently(member.drive.joined())
+                .await
+                .map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
             tracing::info!(drive = %drive, "all records copied: the drive votes");
         }
         let total = self.count(&views).await;
