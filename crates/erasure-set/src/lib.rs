@@ -28,6 +28,7 @@
 //! Must never know: S3, HTTP, what a version means beyond the data it names.
 
 mod ballots;
+mod budget;
 mod cache;
 mod doubt;
 mod error;
@@ -37,6 +38,7 @@ mod health;
 mod keylock;
 mod layout;
 mod list;
+mod memory;
 mod propose;
 mod read;
 mod rebuild;
@@ -53,11 +55,13 @@ mod tests;
 mod update;
 mod write;
 
+pub use budget::as_tenant;
 pub use error::{Error, Result};
 pub use heal::{HealStats, Healed};
 pub use health::{GroupHealth, Tolerance, tolerance};
 pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
 pub use list::{Listed, MAX_PAGE, Page};
+pub use memory::{Limits as MemoryLimits, MemoryStats};
 pub use read::ObjectReader;
 pub use rebuild::{Phase, Progress};
 pub use register::Register;
