@@ -18,6 +18,7 @@ mod faults;
 mod file;
 mod folder;
 mod pool;
+mod process;
 mod sim;
 
 pub use buffer::{ALIGN, Buf, BufferPool};
@@ -26,5 +27,6 @@ pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};
 pub use file::{DiskFile, FileSystem, Space};
 pub use folder::{Folder, Lock};
+pub use process::raise_open_files;
 pub use pool::{Busy, IoPool};
 pub use sim::{Crash, SimDisk};
