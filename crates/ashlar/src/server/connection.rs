@@ -201,13 +201,16 @@ pub struct Outgoing {
     body: Body,
     life: Arc<Life>,
     sets: Sets,
+    /// It was asked for a piece and has not given it. What it waits for may be memory that others want: it must
+    /// be asked on until it has given the piece.
+    asked: bool,
     _running: Running,
 }
 
 impl Outgoing {
     /// The body of the answer to the request `running`.
     pub fn new(body: Body, running: Running, sets: Sets) -> Outgoing {
-        Outgoing { body, life: running.0.clone(), sets, _running: running }
+        Outgoing { body, life: running.0.clone(), sets, asked: false, _running: running }
     }
 }
 
@@ -220,12 +223,14 @@ impl http_body::Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let me = &mut *self;
-        if me.life.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
+        if !me.asked && me.life.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
             me.life.taken.register(cx.waker());
             // It is flushed by the task that polls this, so nothing can be missed.
             return Poll::Pending;
         }
+        me.asked = true;
         let frame = std::task::ready!(Pin::new(&mut me.body).poll_frame(cx));
+        me.asked = false;
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
