@@ -11,6 +11,10 @@ pub enum Error {
     /// Another writer of the same key kept winning (409 or 503 SlowDown).
     #[error("too much contention on one key")]
     Contended,
+    /// Memory for the body did not come in time, or its client was too slow while others waited (503
+    /// SlowDown).
+    #[error("too busy: {0}")]
+    Busy(&'static str),
     /// The drives have no room for new data (507 or 503).
     #[error("the drives are full")]
     Full,

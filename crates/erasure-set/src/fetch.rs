@@ -4,8 +4,8 @@
 //! that failed once is not asked again by this reader; whoever lets us wait longer than twice its
 //! usual time is late, and others are asked beside it; no row is made from rows that were not checked.
 
+use crate::budget::Share;
 use crate::read::{ObjectReader, Shard};
-use crate::sets::READ_UNIT;
 use crate::table::Member;
 use crate::{Error, Result};
 use ashlar_drive::{Check, Error as DriveError, Frames, ShardReader};
@@ -16,12 +16,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// Stripes read together from drives that have to be waited for: one call and one wake-up for all.
 const RUN: u64 = 4;
 /// Such runs under way at once.
 const DEPTH: usize = 2;
+/// Small bodies up to this size are read without a share of memory.
+const INLINE_FREE: u64 = 64 << 10;
 /// How long a stripe is waited for when no other shard is left to ask.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -54,26 +55,28 @@ pub(crate) struct Fetch {
     pub(crate) late: u64,
     pub(crate) since: Instant,
     /// Memory of its rows, out of the readers' budget; `None` for a small body.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<Share>,
 }
 
 impl ObjectReader {
-    /// What a run may hold in memory, in units of the readers' budget: its rows, and a few made
-    /// from others.
-    pub(crate) fn units(&self) -> u32 {
+    /// Bytes that a run may hold in memory: its rows, and a few made from others.
+    pub(crate) fn room(&self) -> usize {
         if self.data.inline {
-            return 0;
+            return if self.size > INLINE_FREE { self.size as usize } else { 0 };
         }
         let row = self.data.row_len(u64::from(self.data.stripe).min(self.size)) as usize;
         let stripes = (self.end - self.next).clamp(1, RUN) as usize;
-        let bytes = row * (usize::from(self.data.k) + 1) * stripes;
-        (bytes.div_ceil(READ_UNIT) as u32).clamp(1, self.inner.read_units)
+        (row * (usize::from(self.data.k) + 1) * stripes).max(1)
     }
 
-    pub(crate) fn start_stripe(&mut self, room: Option<OwnedSemaphorePermit>) {
+    pub(crate) fn start_stripe(&mut self, mut room: Option<Share>) {
         let stripe = self.next;
         let want = self.rows(stripe);
         let count = self.run_length(stripe, want);
+        if let Some(room) = room.as_mut().filter(|_| !self.data.inline) {
+            // A run was provided for.
+            room.shrink(self.row(stripe) * (usize::from(self.data.k) + 1) * count as usize);
+        }
         self.next += count;
         let mut fetch = Fetch {
             stripe,
@@ -102,7 +105,7 @@ impl ObjectReader {
         } else {
             self.ask_more(&mut fetch);
         }
-        self.fetches.push_back(fetch);
+        self.ahead.stock.lock().fetches.push_back(fetch);
     }
 
     /// How many stripes to read together, from `stripe` on: several only where every drive that is
@@ -300,11 +303,12 @@ impl ObjectReader {
                 return Err(self.shortage(fetch.have.count_ones(), fetch.stripe).await);
             }
             // While this stripe waits for drives, the next ones may be read too.
-            while self.fetches.len() + 1 < DEPTH && self.next < self.end {
-                let room = self.inner.read_budget.clone().try_acquire_many_owned(self.units());
-                let Ok(room) = room else { break };
+            while self.ahead.stock.lock().fetches.len() + 1 < DEPTH && self.next < self.end {
+                // Not the last of it: this is not needed yet.
+                let readers = &self.inner.memory.readers;
+                let Some(room) = readers.try_take(self.room(), readers.total() / 4) else { break };
                 self.start_stripe(Some(room));
-                if let Some(f) = self.fetches.back_mut() {
+                if let Some(f) = self.ahead.stock.lock().fetches.back_mut() {
                     poll_once(f);
                 }
             }

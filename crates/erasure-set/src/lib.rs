@@ -29,6 +29,7 @@
 //! Must never know: S3, HTTP, what a version means beyond the data it names.
 
 mod ballots;
+mod budget;
 mod cache;
 mod damage;
 mod doubt;
@@ -39,6 +40,7 @@ mod health;
 mod keylock;
 mod layout;
 mod list;
+mod memory;
 mod propose;
 mod read;
 mod rebuild;
@@ -55,12 +57,14 @@ mod tests;
 mod update;
 mod write;
 
+pub use budget::as_tenant;
 pub use damage::{Damage, What};
 pub use error::{Error, Result};
 pub use heal::{HealStats, Healed};
 pub use health::{GroupHealth, Tolerance, tolerance};
 pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
 pub use list::{Listed, MAX_PAGE, Page};
+pub use memory::{Limits as MemoryLimits, MemoryStats};
 pub use read::ObjectReader;
 pub use rebuild::{Phase, Progress};
 pub use register::Register;

@@ -6,10 +6,12 @@
 //! Invariants: every byte that leaves was verified by its drive against its identity, or computed
 //! from rows that were, unless whoever reads makes sure of the bytes itself ([`ObjectReader::uncheck`]); a
 //! shortage is an error before wrong bytes; memory is bounded by the readers'
-//! budget, of which a reader whose client is slow holds one run of stripes; damage is reported and queued,
+//! budget, and what a reader whose client is slow has read ahead is taken back when others wait (`memory`); damage is reported and queued,
 //! never waited for.
 
+use crate::budget::Share;
 use crate::fetch::Fetch;
+use crate::memory::{Ahead, LATER, Lent, PIECE};
 use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};
@@ -18,12 +20,10 @@ use ashlar_drive::{Check, Frames, ShardReader};
 use ashlar_format::{Data, RegisterKey, WriteId};
 use bytes::Bytes;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// Reads a range of one body.
 pub struct ObjectReader {
@@ -37,8 +37,16 @@ pub struct ObjectReader {
     pub(crate) next: u64,
     pub(crate) end: u64,
     pub(crate) shards: SmallVec<[Shard; 16]>,
-    pub(crate) fetches: VecDeque<Fetch>,
-    pub(crate) ready: VecDeque<Bytes>,
+    /// What is ready or under way.
+    pub(crate) ahead: Arc<Ahead>,
+    /// The next byte to hand out.
+    at: u64,
+    /// Others may take back what is ahead.
+    listed: bool,
+    /// Something was read.
+    begun: bool,
+    /// Memory of a small body.
+    pinned: Option<Share>,
     /// Bit i: shard i was missing or damaged.
     pub(crate) damage: u64,
     /// For heal, which knows already.
@@ -46,8 +54,6 @@ pub struct ObjectReader {
     /// Who makes sure of what is read from now on.
     pub(crate) check: Check,
     pub(crate) over: bool,
-    /// Memory of the rows in `ready`.
-    pub(crate) held: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Clone)]
@@ -107,17 +113,19 @@ impl Inner {
             owner: owner.clone(),
             data: *data,
             size,
+            at: range.start,
+            listed: false,
+            begun: false,
+            pinned: None,
             range,
             next,
             end,
             shards,
-            fetches: VecDeque::new(),
-            ready: VecDeque::new(),
+            ahead: Arc::default(),
             damage: 0,
             quiet: false,
             check: Check::Drive,
             over: false,
-            held: None,
         };
         if let Some(slots) = avoid {
             reader.avoid(slots);
@@ -159,11 +167,14 @@ impl ObjectReader {
     /// [`Error::Superseded`] when the body was replaced meanwhile, [`Error::Unavailable`] or
     /// [`Error::Corrupt`] when too few shards can be had.
     pub async fn next(&mut self) -> Option<Result<Bytes>> {
+        let ahead = self.ahead.clone();
+        let _busy = ahead.work();
         loop {
-            if let Some(b) = self.ready.pop_front() {
+            if let Some(b) = self.hand_out() {
+                self.at += b.len() as u64;
                 return Some(Ok(b));
             }
-            if self.over || (self.fetches.is_empty() && self.next == self.end) {
+            if self.over || (self.next == self.end && ahead.stock.lock().fetches.is_empty()) {
                 return None;
             }
             if let Err(e) = self.advance().await {
@@ -171,6 +182,29 @@ impl ObjectReader {
                 return Some(Err(e));
             }
         }
+    }
+
+    /// The next piece of what is ready. Rows go out as they are while enough can be lent.
+    fn hand_out(&mut self) -> Option<Bytes> {
+        let mut stock = self.ahead.stock.lock();
+        if std::mem::take(&mut stock.lost) {
+            // Begins again where it was.
+            self.range.start = self.at;
+            self.next = if self.at == self.range.end { self.end } else { self.at / u64::from(self.data.stripe) };
+            return None;
+        }
+        let weight = stock.weight;
+        let front = stock.ready.front_mut()?;
+        if front.len() > PIECE {
+            match self.inner.memory.lend(front.len() * weight) {
+                Some(loan) => {
+                    let bytes = stock.ready.pop_front()?;
+                    return Some(Bytes::from_owner(Lent { bytes, _loan: loan }));
+                }
+                None => return Some(Bytes::copy_from_slice(&front.split_to(PIECE))),
+            }
+        }
+        stock.ready.pop_front()
     }
 
     /// Reads for heal: the shards of `slots` are not asked for, and damage is not queued again.
@@ -190,18 +224,36 @@ impl ObjectReader {
     /// Finishes the first stripe under way, and starts others when drives have to be waited for.
     async fn advance(&mut self) -> Result<()> {
         // Everything handed out so far has left: whoever waits for room here holds none.
-        self.held = None;
-        if self.fetches.is_empty() {
-            let room = match self.units() {
+        let idle = {
+            let mut stock = self.ahead.stock.lock();
+            stock.room = None;
+            stock.fetches.is_empty()
+        };
+        if idle {
+            let room = match self.room() {
                 0 => None,
-                n => self.inner.read_budget.clone().acquire_many_owned(n).await.ok(),
+                n => Some(self.wait_for(n).await?),
             };
             self.start_stripe(room);
         }
-        let Some(mut head) = self.fetches.pop_front() else { return Ok(()) };
+        let Some(mut head) = self.ahead.stock.lock().fetches.pop_front() else { return Ok(()) };
         let result = self.complete(&mut head).await;
         result?;
         self.emit(head).await
+    }
+
+    /// Memory for a run, as soon as there is some.
+    async fn wait_for(&mut self, bytes: usize) -> Result<Share> {
+        let memory = &self.inner.memory;
+        if !std::mem::replace(&mut self.listed, true) {
+            memory.reading.add(&self.ahead);
+        }
+        if let Some(share) = memory.readers.try_take(bytes, 0) {
+            return Ok(share);
+        }
+        let patience = if self.begun { LATER } else { memory.limits.patience };
+        let share = memory.readers.take(bytes, 0, patience, &memory.reading).await;
+        share.ok_or(Error::Busy("no memory for reading came in time"))
     }
 
     /// Why the stripe cannot be had.
@@ -228,8 +280,16 @@ impl ObjectReader {
         if missing != 0 {
             self.reconstruct(&mut fetch, missing).await?;
         }
-        self.held = fetch.room.take();
         fetch.rows.sort_unstable_by_key(|r| r.0);
+        let ahead = self.ahead.clone();
+        let mut stock = ahead.stock.lock();
+        match self.data.inline {
+            // The open shards hold the bytes of a small body as long as the reader lives.
+            true => self.pinned = fetch.room.take(),
+            false => stock.room = fetch.room.take(),
+        }
+        stock.weight = if fetch.count > 1 { 2 } else { 1 };
+        self.begun = true;
         for j in 0..fetch.count {
             let stripe = fetch.stripe + j;
             let (at, bytes) = self.extent(stripe);
@@ -241,7 +301,7 @@ impl ObjectReader {
                 let (a, z) = (from.max(begin), to.min(begin + row));
                 if a < z {
                     let b = &frames[j as usize];
-                    self.ready.push_back(b.slice((a - begin) as usize..(z - begin) as usize));
+                    stock.ready.push_back(b.slice((a - begin) as usize..(z - begin) as usize));
                 }
             }
         }
@@ -255,7 +315,10 @@ impl ObjectReader {
         let mut all: SmallVec<[Frames; 8]> = wanted.iter().map(|_| Frames::new()).collect();
         for j in 0..fetch.count {
             let row = self.row(fetch.stripe + j);
-            let mut buf = self.inner.options.pool.get((wanted.len() * row).max(1)).await;
+            // The run's memory has room for it.
+            let len = (wanted.len() * row).max(1);
+            let pool = &self.inner.options.pool;
+            let mut buf = pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len));
             {
                 let present: SmallVec<[(usize, &[u8]); 16]> =
                     fetch.rows.iter().map(|(i, b)| (usize::from(*i), &b[j as usize][..])).collect();
@@ -270,6 +333,14 @@ impl ObjectReader {
         }
         fetch.rows.extend(wanted.iter().map(|i| *i as u8).zip(all));
         Ok(())
+    }
+}
+
+impl Drop for ObjectReader {
+    fn drop(&mut self) {
+        if self.listed {
+            self.inner.memory.reading.remove(&self.ahead);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::doubt::Doubts;
 use crate::heal::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
+use crate::memory::{Limits as MemoryLimits, Memory, MemoryStats};
 use crate::rebuild::Rebuilds;
 use crate::scrub::ScrubState;
 use crate::table::{Attached, Member, Table, View};
@@ -58,6 +59,8 @@ pub struct Options {
     pub recheck: u64,
     /// Limits of heal, rebuild and scrub.
     pub background: Limits,
+    /// How long slow clients may keep others waiting.
+    pub memory: MemoryLimits,
     /// How often everything is scrubbed: presence of all shards, and their hashes.
     pub scrub_every: Duration,
     /// Data that no register names is dropped after it was seen so for this long.
@@ -79,6 +82,7 @@ impl Options {
             epoch: None,
             recheck: ashlar_engine::SAMPLE,
             background: Limits::default(),
+            memory: MemoryLimits::default(),
             scrub_every: Duration::from_secs(7 * 86_400),
             orphan_age: Duration::from_secs(86_400),
         }
@@ -115,13 +119,8 @@ pub(crate) struct Inner {
     /// Writes whose shards no record names yet, with what can be given up of them on drives that hang; one
     /// entry per body in flight.
     pub(crate) live: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
-    /// Bytes that readers may hold, in units of [`READ_UNIT`]: half the pool, so that writers
-    /// always find memory.
-    pub(crate) read_budget: Arc<Semaphore>,
-    /// Bytes of stripes that are being filled, in the same units: the other half, so that clients
-    /// who send slowly never keep readers from theirs.
-    pub(crate) write_budget: Arc<Semaphore>,
-    pub(crate) read_units: u32,
+    /// What readers and writers hold in memory.
+    pub(crate) memory: Memory,
     /// Turns of those who read one body to write another: they hold memory of both budgets, so that
     /// enough of them would wait for each other for ever. All turns together fill at most half of the
     /// writers' budget, and what others hold comes back.
@@ -133,17 +132,28 @@ pub(crate) struct Inner {
     pub(crate) gate: crate::tests::Gate,
 }
 
-/// Grain of the readers' budget.
-pub(crate) const READ_UNIT: usize = 64 << 10;
 /// What a copy may hold of the writers' budget, generously: a stripe with three parity rows for each data
 /// row, padded.
-const COPY_UNITS: usize = 4 * (crate::layout::MAX_STRIPE as usize / READ_UNIT) + 1;
+const COPY: usize = 4 * crate::layout::MAX_STRIPE as usize + (64 << 10);
 
 impl Sets {
     /// The buffers that everything here is in.
     #[must_use]
     pub fn pool(&self) -> &BufferPool {
         &self.inner.options.pool
+    }
+
+    /// What bodies under way hold in memory, and what was refused for want of it.
+    #[must_use]
+    pub fn memory(&self) -> MemoryStats {
+        self.inner.memory.stats()
+    }
+
+    /// So much of answers waits in the hands of slow clients that whoever hands out bodies should hand out
+    /// little at a time.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.inner.memory.is_crowded()
     }
 
     /// The groups of `layout` over `drives`; drives in no slot are kept aside for a later layout.
@@ -165,7 +175,7 @@ impl Sets {
             .into_iter()
             .map(|d| (d.label().drive, Arc::new(Member::new(d, attached.clone()))))
             .collect();
-        let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
+        let memory = Memory::new(&options.pool, options.memory);
         let foreground = Arc::new(Foreground::new());
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
@@ -185,10 +195,8 @@ impl Sets {
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
             live: Mutex::new(HashMap::new()),
-            read_budget: Arc::new(Semaphore::new(read_units as usize)),
-            write_budget: Arc::new(Semaphore::new(read_units as usize)),
-            read_units,
-            copies: Arc::new(Semaphore::new((read_units as usize / 2 / COPY_UNITS).max(1))),
+            copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
+            memory,
             pacer: Pacer::new(foreground.clone(), options.background),
             foreground,
             tasks: Mutex::new(Vec::new()),

@@ -5,19 +5,20 @@
 //! slices. Small bodies stay in memory until the update that names them stages them.
 //!
 //! Invariants: enough drives have reserved space before the first byte is taken; a drive that fails
-//! or lags in the middle is left out as long as k' + f remain; memory is one or a few stripe buffers
-//! per body, from the pool, so a full pool holds writers back; a body is as long as was announced.
+//! or lags in the middle is left out as long as k' + f remain; memory is one stripe per body, or what its client
+//! has sent of it while memory is short (`memory`); a body is as long as was announced.
 
+use crate::budget::{Budget, Share};
 use crate::layout::{rotation, stripe_len, width};
 use crate::propose::{gather, shortage};
-use crate::sets::{Inner, READ_UNIT, Sets};
+use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
+use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, ShardWriter, Tally, Unfinished};
 use ashlar_engine::{Code, Error as EngineError};
 use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
-use ashlar_machine::Buf;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -26,7 +27,6 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest inline stripe: a small body is one stripe.
 const INLINE_MAX: u64 = 2 << 20;
@@ -53,21 +53,13 @@ pub struct DataWriter {
     code: Code,
     /// Bytes taken so far.
     taken: u64,
-    stripe: Option<Stripe>,
+    /// The stripe that is worked on.
+    hold: Hold,
+    /// The stripe while the client is waited for; its memory may be taken back there.
+    parked: Arc<Parked>,
+    listed: bool,
     sink: Sink,
     live: Option<Live>,
-}
-
-/// A stripe being filled.
-struct Stripe {
-    buf: Buf,
-    /// Bytes of each row.
-    row: usize,
-    /// Object bytes of the stripe, and how many are there.
-    bytes: usize,
-    filled: usize,
-    /// Its memory, out of the writers' budget, until its rows are handed out.
-    room: Option<OwnedSemaphorePermit>,
 }
 
 enum Sink {
@@ -288,7 +280,9 @@ impl Inner {
             needed: plan.needed,
             code,
             taken: 0,
-            stripe: None,
+            hold: Hold::Empty,
+            parked: Arc::default(),
+            listed: false,
             sink: Sink::Inline(None),
             view,
         };
@@ -346,32 +340,65 @@ impl DataWriter {
     ///
     /// # Errors
     /// [`Error::Invalid`] for more bytes than announced; [`Error::Unavailable`] or [`Error::Full`]
-    /// when too few drives are left.
+    /// when too few drives are left; [`Error::Busy`] when memory does not come in time, or was taken back
+    /// because the bytes came too slowly while others waited.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         let mut bytes = bytes.as_ref();
         if bytes.len() as u64 > self.size - self.taken {
             return Err(Error::Invalid("more bytes than announced"));
         }
+        self.unpark()?;
         while !bytes.is_empty() {
-            if self.stripe.is_none() {
-                self.stripe = Some(self.next_stripe().await);
+            if matches!(self.hold, Hold::Empty) {
+                self.begin_stripe(bytes.len()).await?;
             }
-            let Some(s) = &mut self.stripe else { unreachable!("made above") };
-            let take = bytes.len().min(s.bytes - s.filled);
-            s.buf[s.filled..s.filled + take].copy_from_slice(&bytes[..take]);
-            s.filled += take;
+            let take = match &mut self.hold {
+                Hold::Whole(s) => {
+                    let take = bytes.len().min(s.bytes - s.filled);
+                    s.buf[s.filled..s.filled + take].copy_from_slice(&bytes[..take]);
+                    s.filled += take;
+                    take
+                }
+                Hold::Pieces(_) => self.collect(bytes).await?,
+                Hold::Empty | Hold::Lost => unreachable!("begun above"),
+            };
             self.taken += take as u64;
             bytes = &bytes[take..];
-            if s.filled == s.bytes {
+            if matches!(&self.hold, Hold::Whole(s) if s.filled == s.bytes) {
                 self.close_stripe().await?;
             }
         }
+        self.park();
+        Ok(())
+    }
+
+    /// Says that the client is waited for now: until more comes, the memory may be taken back.
+    pub fn park(&mut self) {
+        if matches!(self.hold, Hold::Empty) {
+            return;
+        }
+        *self.parked.lock() = std::mem::take(&mut self.hold);
+        if !std::mem::replace(&mut self.listed, true) {
+            self.inner.memory.filling.add(&self.parked);
+        }
+    }
+
+    /// Takes the stripe up again.
+    fn unpark(&mut self) -> Result<()> {
+        if !self.listed || !matches!(self.hold, Hold::Empty) {
+            return Ok(());
+        }
+        let mut parked = self.parked.lock();
+        if matches!(*parked, Hold::Lost) {
+            return Err(Error::Busy("the body came too slowly while others waited for memory"));
+        }
+        self.hold = std::mem::take(&mut *parked);
         Ok(())
     }
 
     /// The next `len` bytes of the stripe, to be filled in place, so that a body that is transformed on
     /// its way needs no buffer of its own; the same bytes until [`DataWriter::filled`] is called. `None`:
-    /// they would cross the end of the stripe.
+    /// they would cross the end of the stripe, or it is collected in pieces.
     ///
     /// # Errors
     /// As [`DataWriter::write`].
@@ -379,11 +406,14 @@ impl DataWriter {
         if len as u64 > self.size - self.taken {
             return Err(Error::Invalid("more bytes than announced"));
         }
-        if self.stripe.is_none() {
-            self.stripe = Some(self.next_stripe().await);
+        self.unpark()?;
+        if matches!(self.hold, Hold::Empty) {
+            self.begin_stripe(len).await?;
         }
-        let Some(s) = &mut self.stripe else { unreachable!("made above") };
-        Ok((len <= s.bytes - s.filled).then(|| &mut s.buf[s.filled..s.filled + len]))
+        Ok(match &mut self.hold {
+            Hold::Whole(s) if len <= s.bytes - s.filled => Some(&mut s.buf[s.filled..s.filled + len]),
+            _ => None,
+        })
     }
 
     /// The first `len` bytes of [`DataWriter::space`] are there.
@@ -391,7 +421,8 @@ impl DataWriter {
     /// # Errors
     /// As [`DataWriter::write`].
     pub async fn filled(&mut self, len: usize) -> Result<()> {
-        let Some(s) = &mut self.stripe else { return Err(Error::Invalid("no space was asked for")) };
+        self.unpark()?;
+        let Hold::Whole(s) = &mut self.hold else { return Err(Error::Invalid("no space was asked for")) };
         assert!(len <= s.bytes - s.filled, "more than there was space for");
         s.filled += len;
         self.taken += len as u64;
@@ -401,26 +432,101 @@ impl DataWriter {
         Ok(())
     }
 
-    async fn next_stripe(&self) -> Stripe {
-        let bytes = u64::from(self.data.stripe).min(self.size - self.taken);
+    /// Bytes of the stripe that begins or began at the `taken` bytes before it, of its rows, and of all rows.
+    fn stripe_at(&self, taken: u64) -> (usize, usize, usize) {
+        let bytes = u64::from(self.data.stripe).min(self.size - taken);
         let row = self.data.row_len(bytes) as usize;
-        let len = row * usize::from(self.data.k + self.data.m);
-        let units = (len.div_ceil(READ_UNIT) as u32).clamp(1, self.inner.read_units);
-        let room = match self.inner.write_budget.clone().try_acquire_many_owned(units) {
-            Ok(room) => Some(room),
-            // The budget is never closed.
-            Err(_) => self.inner.write_budget.clone().acquire_many_owned(units).await.ok(),
+        (bytes as usize, row, row * usize::from(self.data.k + self.data.m))
+    }
+
+    /// Bytes that must stay free for those who need little, and for what waits for drives only.
+    fn keep(&self, budget: &Budget) -> usize {
+        if self.size <= SMALL { 0 } else { budget.total() / 16 }
+    }
+
+    /// Begins a stripe of which the client has sent `here` bytes.
+    async fn begin_stripe(&mut self, here: usize) -> Result<()> {
+        let (bytes, row, len) = self.stripe_at(self.taken);
+        let since = Instant::now();
+        let memory = &self.inner.memory;
+        // While a quarter is free, whoever begins may as well have all of it: that saves a copy.
+        let room = if here >= bytes {
+            Some(self.wait_for(len).await?)
+        } else {
+            memory.writers.try_take(len, memory.writers.total() / 4)
         };
-        let buf = match self.inner.options.pool.try_get(len) {
-            Some(b) => b,
-            None => self.inner.options.pool.get(len).await,
+        self.hold = match room {
+            Some(room) => Hold::Whole(self.stripe(bytes, row, len, room, since)),
+            None => Hold::Pieces(Pieces { bufs: Vec::new(), bytes, filled: 0, since }),
         };
-        Stripe { buf, row, bytes: bytes as usize, filled: 0, room }
+        Ok(())
+    }
+
+    fn stripe(&self, bytes: usize, row: usize, len: usize, room: Share, since: Instant) -> Stripe {
+        let pool = &self.inner.options.pool;
+        // The share is what bounds it.
+        let buf = pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len));
+        Stripe { buf, row, bytes, filled: 0, room: Some(room), since }
+    }
+
+    /// Memory for a whole stripe.
+    async fn wait_for(&self, len: usize) -> Result<Share> {
+        let memory = &self.inner.memory;
+        let patience = if self.taken == 0 { memory.limits.patience } else { LATER };
+        let share = memory.writers.take(len, self.keep(&memory.writers), patience, &memory.filling).await;
+        share.ok_or(Error::Busy("no memory for writing came in time"))
+    }
+
+    /// Takes of `bytes` what fits into the pieces of the stripe; makes them a whole one when it is complete, or
+    /// there is no memory for another piece.
+    async fn collect(&mut self, bytes: &[u8]) -> Result<usize> {
+        let Hold::Pieces(p) = &mut self.hold else { return Ok(0) };
+        let missing = p.bytes - p.filled;
+        if bytes.len() < missing {
+            let at = p.filled % COLLECT;
+            if at == 0 {
+                let memory = &self.inner.memory;
+                let keep = if self.size <= SMALL { 0 } else { memory.pieces.total() / 8 };
+                if let Some(share) = memory.pieces.try_take(COLLECT, keep) {
+                    let pool = &self.inner.options.pool;
+                    let buf = pool.try_get(COLLECT).unwrap_or_else(|| pool.get_reserved(COLLECT));
+                    p.bufs.push((buf, share));
+                } else {
+                    self.unite().await?;
+                    return Ok(0);
+                }
+            }
+            let Some((buf, _)) = p.bufs.last_mut() else { unreachable!("there is one") };
+            let take = bytes.len().min(COLLECT - at);
+            buf[at..at + take].copy_from_slice(&bytes[..take]);
+            p.filled += take;
+            return Ok(take);
+        }
+        self.unite().await?;
+        Ok(0)
+    }
+
+    /// Makes one stripe of the pieces.
+    async fn unite(&mut self) -> Result<()> {
+        let Hold::Pieces(p) = &self.hold else { return Ok(()) };
+        let (since, filled) = (p.since, p.filled);
+        let (bytes, row, len) = self.stripe_at(self.taken - filled as u64);
+        let room = self.wait_for(len).await?;
+        let mut stripe = self.stripe(bytes, row, len, room, since);
+        if let Hold::Pieces(p) = std::mem::take(&mut self.hold) {
+            for (to, (from, _)) in stripe.buf[..filled].chunks_mut(COLLECT).zip(&p.bufs) {
+                to.copy_from_slice(&from[..to.len()]);
+            }
+        }
+        stripe.filled = filled;
+        self.hold = Hold::Whole(stripe);
+        Ok(())
     }
 
     /// Encodes the stripe and hands its rows out.
     async fn close_stripe(&mut self) -> Result<()> {
-        let Some(Stripe { mut buf, row, bytes, room: _room, .. }) = self.stripe.take() else {
+        let Hold::Whole(Stripe { mut buf, row, bytes, room: _room, .. }) = std::mem::take(&mut self.hold)
+        else {
             return Ok(());
         };
         // The last data row is padded with zeros; the buffer held something else before.
@@ -552,7 +658,7 @@ impl DataWriter {
                 }
             }
         }
-        staged._live = self.live;
+        staged._live = self.live.take();
         Ok(staged)
     }
 
@@ -560,6 +666,14 @@ impl DataWriter {
     #[must_use]
     pub fn code(&self) -> (u8, u8) {
         (self.data.k, self.data.m)
+    }
+}
+
+impl Drop for DataWriter {
+    fn drop(&mut self) {
+        if self.listed {
+            self.inner.memory.filling.remove(&self.parked);
+        }
     }
 }
 

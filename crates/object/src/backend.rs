@@ -188,6 +188,14 @@ impl Backend {
         }
     }
 
+    /// As [`Sets::is_crowded`]; never in memory.
+    pub(crate) fn is_crowded(&self) -> bool {
+        match self {
+            Backend::Sets(s) => s.is_crowded(),
+            Backend::Memory(_) => false,
+        }
+    }
+
     /// Where buffers come from; `None` in memory.
     pub(crate) fn pool(&self) -> Option<&BufferPool> {
         match self {
@@ -210,6 +218,13 @@ impl Writer {
         match self {
             Writer::Sets(w) => w.space(len).await.map_err(translate),
             Writer::Memory(_) => Ok(None),
+        }
+    }
+
+    /// As [`DataWriter::park`].
+    pub(crate) fn park(&mut self) {
+        if let Writer::Sets(w) = self {
+            w.park();
         }
     }
 
@@ -270,7 +285,7 @@ impl Reader {
 fn translate(e: SetsError) -> Error {
     match e {
         SetsError::Unavailable(why) => Error::Unavailable(why),
-        SetsError::Contended => Error::Busy,
+        SetsError::Contended | SetsError::Busy(_) => Error::Busy,
         SetsError::Full => Error::Full,
         SetsError::Corrupt(what) => Error::Corrupt(what),
         SetsError::Superseded => Error::Changed,

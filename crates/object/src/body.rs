@@ -126,7 +126,11 @@ impl Intake {
         }
         match &mut self.sealing {
             None => writer.write(data).await,
-            Some(sealing) => sealing.write(writer, &data).await,
+            Some(sealing) => {
+                sealing.write(writer, &data).await?;
+                writer.park();
+                Ok(())
+            }
         }
     }
 

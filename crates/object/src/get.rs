@@ -235,6 +235,12 @@ impl ObjectBody {
         self.remaining
     }
 
+    /// Slow clients hold so much of answers that little should be handed out at a time.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.inner.backend.is_crowded()
+    }
+
     /// Opens the next part from byte `from` on.
     async fn open(&mut self, from: u64) -> Result<()> {
         let parts = &stored_version(&self.record, self.index).parts;
@@ -276,7 +282,10 @@ impl ObjectBody {
             if let Some(reader) = &mut self.reader {
                 let next = match self.unseal.as_deref_mut().and_then(|u| u.part.as_mut()) {
                     None => reader.next().await,
-                    Some(part) => part.next(reader, self.inner.backend.pool()).await,
+                    Some(part) => {
+                        let backend = &self.inner.backend;
+                        part.next(reader, backend.pool(), backend.is_crowded()).await
+                    }
                 };
                 match next {
                     Some(Ok(piece)) => {

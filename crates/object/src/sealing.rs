@@ -130,18 +130,19 @@ impl Unsealing {
         stored_range(&(from..from + self.skip as u64 + self.remaining), self.packages.plain)
     }
 
-    /// The next plain bytes; `None` after the last of the range. An error is not the end: another reader may
+    /// The next plain bytes, one package at a time if it is `crowded`; `None` after the last of the range. An error is not the end: another reader may
     /// go on from [`Unsealing::left`].
     pub(crate) async fn next(
         &mut self,
         reader: &mut Reader,
         pool: Option<&BufferPool>,
+        crowded: bool,
     ) -> Option<Result<Bytes>> {
         if self.remaining == 0 {
             return None;
         }
         let from = self.index;
-        let batch = self.batch(reader, pool).await;
+        let batch = self.batch(reader, pool, if crowded { PACKAGE } else { BATCH }).await;
         if batch.is_err() {
             self.index = from;
             self.piece = Bytes::new();
@@ -149,12 +150,12 @@ impl Unsealing {
         Some(batch)
     }
 
-    async fn batch(&mut self, reader: &mut Reader, pool: Option<&BufferPool>) -> Result<Bytes> {
+    async fn batch(&mut self, reader: &mut Reader, pool: Option<&BufferPool>, most: usize) -> Result<Bytes> {
         // Whole packages that hold the next bytes of the range, as far as one batch goes.
         let from = self.index * PACKAGE as u64;
         let end = from + self.skip as u64 + self.remaining;
         let len = (end.div_ceil(PACKAGE as u64) * PACKAGE as u64).min(self.packages.plain) - from;
-        let mut out = Out::new(pool, len.min(BATCH as u64) as usize);
+        let mut out = Out::new(pool, len.min(most as u64) as usize);
         let len = out.bytes().len();
         let mut at = 0;
         while at < len {

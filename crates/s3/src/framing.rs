@@ -7,7 +7,7 @@
 //! the connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What the scanner saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +31,24 @@ const ARMED: u8 = 16;
 
 /// What a connection and its service share.
 #[derive(Debug, Clone)]
-pub struct Watch(Arc<AtomicU8>);
+pub struct Watch(Arc<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    framing: AtomicU8,
+    known: AtomicBool,
+}
 
 impl Default for Watch {
     fn default() -> Self {
-        Watch(Arc::new(AtomicU8::new(ARMED)))
+        Watch(Arc::new(Seen { framing: AtomicU8::new(ARMED), known: AtomicBool::new(false) }))
     }
 }
 
 impl Watch {
     /// What is known about the request that was just parsed. Forgets it.
     pub fn take(&self) -> Framing {
-        match self.0.swap(Framing::Unknown as u8, Ordering::AcqRel) {
+        match self.0.framing.swap(Framing::Unknown as u8, Ordering::AcqRel) {
             1 => Framing::Clean,
             2 => Framing::Transfer,
             3 => Framing::Both,
@@ -54,7 +60,19 @@ impl Watch {
 
     /// The request has been read to its end: the next bytes are the head of another.
     pub fn arm(&self) {
-        self.0.store(ARMED, Ordering::Release);
+        self.0.framing.store(ARMED, Ordering::Release);
+    }
+
+    /// A request of this connection was permitted: its client is somebody.
+    pub fn know(&self) {
+        if !self.is_known() {
+            self.0.known.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a request of this connection was permitted before.
+    pub fn is_known(&self) -> bool {
+        self.0.known.load(Ordering::Relaxed)
     }
 }
 
@@ -84,7 +102,7 @@ impl HeadScanner {
     /// Looks at bytes that were read, in order.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         if !self.inside {
-            if self.watch.0.load(Ordering::Acquire) != ARMED {
+            if self.watch.0.framing.load(Ordering::Acquire) != ARMED {
                 return;
             }
             *self = HeadScanner {
@@ -104,7 +122,7 @@ impl HeadScanner {
             };
             if let Some(framing) = done {
                 self.inside = false;
-                self.watch.0.store(framing as u8, Ordering::Release);
+                self.watch.0.framing.store(framing as u8, Ordering::Release);
                 return;
             }
             bytes = &bytes[at + 1..];
@@ -113,7 +131,7 @@ impl HeadScanner {
         if self.line.len() > MAX_LINE {
             self.inside = false;
             self.line = Vec::new();
-            self.watch.0.store(Framing::Unknown as u8, Ordering::Release);
+            self.watch.0.framing.store(Framing::Unknown as u8, Ordering::Release);
         }
     }
 

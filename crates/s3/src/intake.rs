@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Body as _;
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 
 use crate::auth::{Payload, Verified};
 use crate::chunked::Chunked;
@@ -25,6 +26,13 @@ pub const IDLE: Duration = Duration::from_secs(60);
 pub const GRACE: Duration = Duration::from_secs(30);
 /// Bytes per second.
 pub const MIN_RATE: u64 = 1024;
+
+/// Documents up to this size are read without a place.
+const SMALL_DOCUMENT: usize = 64 * 1024;
+/// Larger documents that are being read at a time: with the longest, this many times 2 MiB.
+static DOCUMENTS: Semaphore = Semaphore::const_new(16);
+/// How long one waits for its place.
+const PLACE: Duration = Duration::from_secs(4);
 
 /// Where request bytes come from.
 pub enum Source {
@@ -350,9 +358,16 @@ impl Intake {
         let mut all = Vec::with_capacity((first.len() + second.len()).max(8192));
         all.extend_from_slice(&first);
         let mut next = Some(second);
+        let mut place = None;
         while let Some(data) = next {
             if all.len() + data.len() > limit {
                 return Err(too_large());
+            }
+            if place.is_none() && all.len() + data.len() > SMALL_DOCUMENT {
+                let wait = tokio::time::timeout(PLACE, DOCUMENTS.acquire()).await;
+                place = Some(wait.map_err(|_| {
+                    Fault::new(Code::SLOW_DOWN).because("too many large documents at once").closing()
+                })?);
             }
             all.extend_from_slice(&data);
             next = self.next().await?;

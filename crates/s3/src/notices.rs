@@ -1,13 +1,14 @@
 //! What the door tells of: listeners, and reads that somebody wants to hear of.
 //!
-//! Invariants: at most [`LISTENERS`] listeners at a time; each has the bounded queue that the feed's watch is; a
+//! Invariants: listeners are bounded, in all and for each identity, so that they cannot take all connections; each has the bounded queue that the feed's watch is; a
 //! read costs nothing more than a look at a counter and a map unless somebody wants to hear of it; a stream ends
 //! when the server stops.
 //!
 //! Must never know: targets, XML.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use ashlar_events::rules::DOCUMENT;
@@ -15,14 +16,16 @@ use ashlar_events::{Event, Hub, Names, Parsed, Site, store};
 use ashlar_object::Object;
 use ashlar_object::feed::{Change, Kind, Watch, Watched};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::body::{Broken, Pieces};
 use crate::fault::{Code, Fault, Outcome};
 use crate::ops::{Call, Context};
 
-/// Listeners at a time.
-const LISTENERS: usize = 1000;
+/// Listeners at a time, unless said otherwise, and of one identity.
+const LISTENERS: usize = 512;
+const LISTENERS_EACH: usize = 64;
 /// How often something is sent to a listener who did not ask for pings.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -31,6 +34,10 @@ pub struct Notices {
     hub: Option<Arc<Hub>>,
     parsed: Arc<Parsed>,
     listeners: Arc<Semaphore>,
+    /// How many each identity has, and may have.
+    each: Arc<Mutex<HashMap<String, usize>>>,
+    most_each: usize,
+    refused: AtomicU64,
     /// Listeners who want to hear of reads.
     reads: Arc<AtomicUsize>,
     /// True when the server stops.
@@ -44,6 +51,9 @@ impl Default for Notices {
             hub: None,
             parsed: Arc::new(Parsed::new("")),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
+            each: Arc::default(),
+            most_each: LISTENERS_EACH,
+            refused: AtomicU64::new(0),
             reads: Arc::default(),
             stopping: None,
         }
@@ -55,6 +65,30 @@ impl Notices {
     #[must_use]
     pub fn new(hub: Arc<Hub>, parsed: Arc<Parsed>, stopping: watch::Receiver<bool>) -> Notices {
         Notices { hub: Some(hub), parsed, stopping: Some(stopping), ..Notices::default() }
+    }
+
+    /// With other bounds on listeners: in all, and of one identity.
+    #[must_use]
+    pub fn bounded(self, all: usize, each: usize) -> Notices {
+        Notices { listeners: Arc::new(Semaphore::new(all)), most_each: each, ..self }
+    }
+
+    /// Listeners that were refused because there were too many.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    fn place(&self, who: &str) -> Option<Place> {
+        let place = self.listeners.clone().try_acquire_owned().ok()?;
+        let mut each = self.each.lock();
+        let mine = each.entry(who.to_owned()).or_default();
+        if *mine >= self.most_each {
+            return None;
+        }
+        *mine += 1;
+        drop(each);
+        Some(Place { each: self.each.clone(), who: who.to_owned(), _place: place })
     }
 
     /// The targets.
@@ -120,6 +154,25 @@ impl Filter {
     }
 }
 
+/// A listener's place among all, and among those of its identity.
+struct Place {
+    each: Arc<Mutex<HashMap<String, usize>>>,
+    who: String,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut each = self.each.lock();
+        if let Some(mine) = each.get_mut(&self.who) {
+            *mine -= 1;
+            if *mine == 0 {
+                each.remove(&self.who);
+            }
+        }
+    }
+}
+
 /// Listeners that want to hear of reads are counted.
 struct Counted(Arc<AtomicUsize>);
 
@@ -143,18 +196,20 @@ pub struct Stream {
     site: Arc<Site>,
     ping: Option<Duration>,
     stopping: Option<watch::Receiver<bool>>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
     _reads: Option<Counted>,
 }
 
 impl Stream {
-    /// A new listener; hears of what happens from now on.
+    /// A new listener in the name of `who`; hears of what happens from now on.
     ///
     /// # Errors
-    /// There are too many.
-    pub fn open(cx: &Context, filter: Filter, ping: Option<u64>) -> Outcome<Stream> {
-        let place = cx.notices.listeners.clone().try_acquire_owned();
-        let place = place.map_err(|_| Fault::new(Code::SLOW_DOWN).because("too many listeners"))?;
+    /// There are too many, in all or of that identity.
+    pub fn open(cx: &Context, filter: Filter, ping: Option<u64>, who: &str) -> Outcome<Stream> {
+        let place = cx.notices.place(who).ok_or_else(|| {
+            cx.notices.refused.fetch_add(1, Relaxed);
+            Fault::new(Code::SLOW_DOWN).because("too many listeners")
+        })?;
         let stopping = cx.notices.stopping.clone();
         let reads = Names::parse("s3:ObjectAccessed:*").is_some_and(|all| filter.names.meets(all));
         Ok(Stream {

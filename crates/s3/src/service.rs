@@ -31,11 +31,17 @@ use crate::ops::{self, Answer, Call, Context, post};
 use crate::permit::{Gate, Origin};
 use crate::sts;
 use crate::target::Target;
+use crate::turns::{Turn, Turns};
 use crate::witness::{self, Ended, Note, Witness};
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// Forms and requests for tokens whose bodies are read before a signature can be checked, at a time.
+const UNSIGNED: usize = 64;
+/// How long others wait for that.
+const PLACE: Duration = Duration::from_secs(4);
 
 /// How long a long operation may take before its answer begins.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,6 +88,8 @@ pub struct Service {
     ids: AtomicU64,
     pub(crate) gate: Arc<Gate>,
     audit: Arc<Audit>,
+    /// For what is read before a signature can be checked.
+    unsigned: Arc<Turns>,
 }
 
 /// What the connection knows about a request.
@@ -141,6 +149,7 @@ impl Service {
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
             gate: Arc::new(Gate::new(audit.is_on())),
             audit,
+            unsigned: Turns::new(UNSIGNED, PLACE),
         }
     }
 
@@ -404,6 +413,9 @@ impl Service {
         };
         if let Some(bucket) = self.website_of(&parts.headers).map(str::to_owned) {
             let answer = Box::pin(self.host(&bucket, parts, arrival, seen, id)).await;
+            if let (Some(watch), true) = (arrival.watch, answer.status.is_success()) {
+                watch.know();
+            }
             seen.left = Some(source);
             return Ok(answer);
         }
@@ -422,7 +434,7 @@ impl Service {
             seen.op = Operation::PostObject;
             return Box::pin(self.form(parts, source, head, &boundary, (arrival, id), seen)).await;
         }
-        let (mut call, op) = match self.admit(parts, source, head, arrival, seen, id) {
+        let (call, op) = match self.admit(parts, source, head, arrival, seen, id) {
             Ok(admitted) => admitted,
             Err((fault, source)) => {
                 seen.left = source;
@@ -435,6 +447,22 @@ impl Service {
         }
         call.verified.identity().used((self.context.clock)());
         seen.verified = true;
+        if let Some(watch) = arrival.watch {
+            watch.know();
+        }
+        let tenant = tenant(call.verified.identity(), arrival);
+        ashlar_object::as_tenant(tenant, self.operate(op, call, parts, seen, id)).await
+    }
+
+    /// Runs a permitted operation.
+    async fn operate(
+        &self,
+        op: Operation,
+        mut call: Call,
+        parts: &Parts,
+        seen: &mut Seen,
+        id: &str,
+    ) -> Outcome<Answer> {
         if ops::is_long(op) {
             return self.patiently(op, call, parts, seen, id).await;
         }
@@ -530,23 +558,45 @@ impl Service {
                 return Err(fault);
             }
         };
-        let mut form = match Form::read(intake, boundary).await {
+        let Some(turn) = self.unsigned_turn().await else {
+            return Err(crowded());
+        };
+        let read = tokio::select! {
+            read = Form::read(intake, boundary) => read,
+            () = turn.lost() => return Err(crowded()),
+        };
+        let mut form = match read {
             Ok(form) => form,
             Err((fault, intake)) => {
                 seen.left = Some(intake.into_source());
                 return Err(fault);
             }
         };
+        drop(turn);
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
         let from = post::From { origin: &origin, tls: arrival.tls, host: &host, id };
         let witness = &mut seen.witness;
-        let outcome =
-            post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness).await;
+        let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness);
+        // Whoever signed it is known only inside; clients that post forms share by address.
+        let outcome = ashlar_object::as_tenant(of_address(arrival), post).await;
         seen.verified = true;
+        if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {
+            watch.know();
+        }
         let intake = form.into_intake();
         seen.received = intake.received();
         seen.left = Some(intake.into_source());
         outcome
+    }
+
+    /// A place to read a body before a signature can be checked.
+    pub(crate) async fn unsigned_turn(&self) -> Option<Turn> {
+        self.unsigned.take(Arc::default()).await
+    }
+
+    /// Bodies without a checked signature that were refused, and those that were cut off for others.
+    pub fn unsigned_counts(&self) -> (u64, u64) {
+        self.unsigned.counts()
     }
 
     fn refusal(&self, fault: &Fault, parts: &Parts, id: &str) -> http::Response<Body> {
@@ -560,6 +610,9 @@ impl Service {
             *response.body_mut() = Body::whole(fault.document(parts.uri.path(), id, host_id));
         }
         response.headers_mut().insert(header::CONTENT_TYPE, XML);
+        if fault.code() == Code::SLOW_DOWN {
+            response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("1"));
+        }
         response
     }
 
@@ -583,6 +636,34 @@ impl Service {
         }
         self.origins.decorate(origin, headers);
     }
+}
+
+/// Too many bodies without a checked signature at once.
+pub(crate) fn crowded() -> Fault {
+    Fault::new(Code::SLOW_DOWN).because("too many requests without a checked signature").closing()
+}
+
+/// Who shares memory with whom: requests of one user, whatever its keys; of nobody, by address.
+fn tenant(who: &ashlar_iam::Identity, arrival: &Arrival<'_>) -> u64 {
+    use std::hash::{Hash as _, Hasher as _};
+    let principal = who.principal();
+    if principal.who == ashlar_policy::Who::Anonymous {
+        return of_address(arrival);
+    }
+    let mut hash = std::hash::DefaultHasher::new();
+    (principal.who == ashlar_policy::Who::Root, principal.name).hash(&mut hash);
+    hash.finish().max(1)
+}
+
+fn of_address(arrival: &Arrival<'_>) -> u64 {
+    use std::hash::{Hash as _, Hasher as _};
+    let mut hash = std::hash::DefaultHasher::new();
+    match arrival.peer.ip() {
+        // One customer has a whole /64.
+        std::net::IpAddr::V6(ip) => ip.segments()[..4].hash(&mut hash),
+        ip => ip.hash(&mut hash),
+    }
+    hash.finish().max(1)
 }
 
 /// Path and query without what signs a request.

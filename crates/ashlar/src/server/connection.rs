@@ -2,16 +2,25 @@
 //!
 //! Invariants: a request head must come within [`HEAD`], an idle connection lives for [`IDLE`], a
 //! client that does not take its answer is cut off after [`STUCK`]; no request pays for a timer of
-//! its own: the connection looks at itself every few seconds.
+//! its own: the connection looks at itself every few seconds. A head longer than [`FREE_HEAD`] is read on only with
+//! a turn, so that half-sent heads hold little; while many answers wait in sockets, the next piece of an answer is
+//! asked for only when the socket has taken the one before.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ashlar_s3::{HeadScanner, Watch};
+use ashlar_erasure_set::Sets;
+use ashlar_s3::body::Broken;
+use ashlar_s3::{Body, HeadScanner, Turn, Turns, Watch};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::task::AtomicWaker;
+use http_body::{Frame, SizeHint};
+use tokio::sync::Notify;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::clock::coarse;
@@ -25,6 +34,9 @@ pub const STUCK: u64 = 60;
 /// How often a connection looks at itself.
 pub const LOOK: Duration = Duration::from_secs(3);
 
+/// Bytes of a request head that are read without a turn.
+pub const FREE_HEAD: usize = 8 << 10;
+
 /// What is known about a connection. Times are [`coarse`] seconds, 0 for "not".
 #[derive(Debug)]
 pub struct Life {
@@ -36,12 +48,48 @@ pub struct Life {
     head_since: AtomicU64,
     /// Since when the socket takes nothing.
     stuck_since: AtomicU64,
+    /// When the last request began, and when the connection was made.
+    began: AtomicU64,
+    pub accepted: u64,
+    /// Bytes of the head that is coming.
+    head: AtomicUsize,
+    /// Bytes of answers that the socket has not taken, of this connection and of all.
+    unsent: AtomicUsize,
+    all_unsent: Arc<AtomicUsize>,
+    /// Whoever waits for the socket to take them.
+    taken: AtomicWaker,
+    /// Whether a request was permitted.
+    pub watch: Watch,
+    /// The connection must make room for others.
+    pub cut: Arc<Notify>,
+}
+
+/// Which connections make room for others first: those of a lower class, and of these the older ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Nobody was permitted anything, and no request has come.
+    Silent,
+    /// A request has been coming for a while, and nobody was permitted anything before.
+    Unknown,
+    /// It is known, and idle.
+    Idle,
+    /// Its client takes nothing of its answer.
+    Stuck,
 }
 
 impl Life {
-    /// A connection that was just accepted. Its first head counts from now.
-    pub fn new() -> Arc<Life> {
+    /// A connection that was just accepted. Its first head counts from now. `all_unsent`: what sockets have not
+    /// taken, of all connections.
+    pub fn new(all_unsent: Arc<AtomicUsize>) -> Arc<Life> {
         Arc::new(Life {
+            began: AtomicU64::new(0),
+            accepted: coarse(),
+            head: AtomicUsize::new(0),
+            unsent: AtomicUsize::new(0),
+            all_unsent,
+            taken: AtomicWaker::new(),
+            watch: Watch::default(),
+            cut: Arc::default(),
             running: AtomicU64::new(0),
             idle_since: AtomicU64::new(coarse()),
             head_since: AtomicU64::new(coarse()),
@@ -53,7 +101,47 @@ impl Life {
     pub fn begin(self: &Arc<Life>) -> Running {
         self.running.fetch_add(1, Relaxed);
         self.head_since.store(0, Relaxed);
+        self.head.store(0, Relaxed);
+        self.began.store(coarse(), Relaxed);
         Running(self.clone())
+    }
+
+    /// Whether and how soon it should make room for others, and since when it is as it is.
+    pub fn class(&self) -> Option<(Class, u64)> {
+        let now = coarse();
+        let running = self.running.load(Relaxed) > 0 || self.unsent.load(Relaxed) > 0;
+        let began = self.began.load(Relaxed);
+        let stuck = self.stuck_since.load(Relaxed);
+        match (self.watch.is_known(), running) {
+            (false, false) => Some((Class::Silent, self.accepted)),
+            (false, true) => (now >= began + 2).then_some((Class::Unknown, began)),
+            (true, false) => {
+                let idle = self.idle_since.load(Relaxed);
+                (now > idle + 1).then_some((Class::Idle, idle))
+            }
+            (true, true) => (stuck > 0 && now >= stuck + 5).then_some((Class::Stuck, stuck)),
+        }
+    }
+
+    /// Bytes of its answer that the socket has not taken, and for how many seconds it takes nothing.
+    pub fn unsent(&self) -> (usize, u64) {
+        let stuck = self.stuck_since.load(Relaxed);
+        (self.unsent.load(Relaxed), if stuck > 0 { coarse().saturating_sub(stuck) } else { 0 })
+    }
+
+    /// A piece of an answer is on its way to the socket.
+    fn handed(&self, bytes: usize) {
+        self.unsent.fetch_add(bytes, Relaxed);
+        self.all_unsent.fetch_add(bytes, Relaxed);
+    }
+
+    /// The socket has taken all there was.
+    fn flushed(&self) {
+        if self.unsent.load(Relaxed) > 0 {
+            let taken = self.unsent.swap(0, Relaxed);
+            self.all_unsent.fetch_sub(taken, Relaxed);
+            self.taken.wake();
+        }
     }
 
     /// Why the connection should end, if it should.
@@ -66,7 +154,7 @@ impl Life {
         if over(&self.stuck_since, STUCK) {
             return Some("the client takes nothing of its answer");
         }
-        if self.running.load(Relaxed) > 0 {
+        if self.running.load(Relaxed) > 0 || self.unsent.load(Relaxed) > 0 {
             return None;
         }
         if over(&self.head_since, HEAD) {
@@ -92,7 +180,13 @@ impl Life {
     }
 }
 
-/// Counts a request while it lives.
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.all_unsent.fetch_sub(*self.unsent.get_mut(), Relaxed);
+    }
+}
+
+/// Counts a request until its answer has been sent or given up.
 pub struct Running(Arc<Life>);
 
 impl Drop for Running {
@@ -102,17 +196,96 @@ impl Drop for Running {
     }
 }
 
+/// An answer on its way out, and the request it belongs to.
+pub struct Outgoing {
+    body: Body,
+    life: Arc<Life>,
+    sets: Sets,
+    /// It was asked for a piece and has not given it. What it waits for may be memory that others want: it must
+    /// be asked on until it has given the piece.
+    asked: bool,
+    _running: Running,
+}
+
+impl Outgoing {
+    /// The body of the answer to the request `running`.
+    pub fn new(body: Body, running: Running, sets: Sets) -> Outgoing {
+        Outgoing { body, life: running.0.clone(), sets, asked: false, _running: running }
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let me = &mut *self;
+        if !me.asked && me.life.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
+            me.life.taken.register(cx.waker());
+            // It is flushed by the task that polls this, so nothing can be missed.
+            return Poll::Pending;
+        }
+        me.asked = true;
+        let frame = std::task::ready!(Pin::new(&mut me.body).poll_frame(cx));
+        me.asked = false;
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            me.life.handed(data.len());
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A socket whose traffic is watched.
 pub struct Watched<S> {
     socket: S,
     scanner: HeadScanner,
     life: Arc<Life>,
+    turns: Arc<Turns>,
+    turn: Asked,
+}
+
+/// A turn to read a long head.
+enum Asked {
+    No,
+    Waiting(BoxFuture<'static, Option<Turn>>),
+    Has(#[allow(dead_code)] Turn), // held, not looked at
 }
 
 impl<S> Watched<S> {
-    /// Watches `socket`.
-    pub fn new(socket: S, watch: Watch, life: Arc<Life>) -> Watched<S> {
-        Watched { socket, scanner: HeadScanner::new(watch), life }
+    /// Watches `socket`; long heads take turns.
+    pub fn new(socket: S, life: Arc<Life>, turns: Arc<Turns>) -> Watched<S> {
+        let scanner = HeadScanner::new(life.watch.clone());
+        Watched { socket, scanner, life, turns, turn: Asked::No }
+    }
+
+    /// Waits until more of a head may be read.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match &mut self.turn {
+                Asked::Has(_) => return Poll::Ready(Ok(())),
+                Asked::No => {
+                    let (turns, cut) = (self.turns.clone(), self.life.cut.clone());
+                    self.turn = Asked::Waiting(Box::pin(async move { turns.take(cut).await }));
+                }
+                Asked::Waiting(turn) => match std::task::ready!(turn.as_mut().poll(cx)) {
+                    Some(turn) => self.turn = Asked::Has(turn),
+                    None => return Poll::Ready(Err(io::Error::other("too many long request heads at once"))),
+                },
+            }
+        }
     }
 }
 
@@ -122,10 +295,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let me = &mut *self;
+        let heading = me.life.running.load(Relaxed) == 0;
+        if heading && me.life.head.load(Relaxed) >= FREE_HEAD {
+            std::task::ready!(me.poll_turn(cx))?;
+        } else if !heading && !matches!(me.turn, Asked::No) {
+            me.turn = Asked::No;
+        }
         let before = buf.filled().len();
         let result = Pin::new(&mut self.socket).poll_read(cx, buf);
         let new = &buf.filled()[before..];
         if !new.is_empty() {
+            if heading {
+                self.life.head.fetch_add(new.len(), Relaxed);
+            }
             self.scanner.feed(new);
             self.life.read();
         }
@@ -155,7 +338,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        let result = Pin::new(&mut self.socket).poll_flush(cx);
+        if result.is_ready() {
+            self.life.flushed();
+        }
+        // TLS takes more than its socket does, and is stuck here.
+        self.life.wrote(result.is_pending());
+        result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -30,6 +30,8 @@ pub struct Plan {
     pub code: Option<CodeSpec>,
     /// Bytes that buffers and caches may hold together.
     pub memory: u64,
+    /// How long slow clients may hold what others wait for.
+    pub limits: ashlar_erasure_set::MemoryLimits,
     /// How long a day of lifecycle rules is.
     pub calendar: ashlar_lifecycle::Calendar,
 }
@@ -443,6 +445,7 @@ fn assemble(
     }
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
     let mut options = SetOptions::new(pool.clone());
+    options.memory = plan.limits;
     options.record_cache = (memory / 12).min(options.record_cache);
     let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
     let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())

@@ -1,36 +1,80 @@
 //! Accepting connections and serving HTTP/1.1 on them, until told to stop.
 //!
-//! Invariants: connections are bounded, in all and per address; stopping lets what is in flight end;
-//! an accept that fails never ends the loop.
+//! Invariants: connections are bounded, in all and per address; a new one displaces those that have shown nothing,
+//! oldest first, and is refused only when there are none; [`RESERVE`] places beyond the bound are for administration
+//! and health; stopping lets what is in flight end; an accept that fails never ends the loop.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
-use ashlar_s3::Watch;
+use ashlar_s3::Turns;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{LOOK, Life, Watched};
+use super::clock::coarse;
+use super::connection::{Class, LOOK, Life, Outgoing, Watched};
 use super::routes::{Peer, Routes};
 
-/// Most connections.
-pub const MAX_CONNECTIONS: usize = 4096;
-/// Most connections from one address that is not this machine.
-pub const MAX_PER_ADDRESS: usize = 1024;
+/// Connections beyond the bound, for administration and health.
+const RESERVE: usize = 64;
+/// Long request heads at a time.
+const LONG_HEADS: usize = 64;
+/// How long others wait for theirs.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Connections whose clients take nothing for so many seconds are cut when too much of answers waits.
+const STUCK: u64 = 2;
+/// One in so many connections may be silent: never permitted anything, and without a request.
+const SILENT: usize = 4;
+/// Seconds for which a connection may be silent in any case.
+const SILENCE: u64 = 1;
+/// How often they are looked for.
+const RELIEF: Duration = Duration::from_millis(200);
 /// Bytes hyper may hold of one connection: a body frame, or a request head.
 const MAX_BUFFER: usize = 256 * 1024;
 /// A little more than the service allows, so that it is the service that answers.
 const MAX_HEAD: usize = 80 * 1024;
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// In all.
+    pub all: usize,
+    /// From one address that is not this machine.
+    pub each: usize,
+    /// Bytes of answers that sockets have not taken.
+    pub unsent: usize,
+}
+
+/// Turns to read long request heads.
+pub fn heads() -> Arc<Turns> {
+    Turns::new(LONG_HEADS, PATIENCE)
+}
+
+/// What became of connections, for metrics.
+#[derive(Default, Debug)]
+pub struct Counts {
+    /// Open now.
+    pub open: AtomicUsize,
+    /// Displaced by others, by class.
+    pub displaced: [AtomicU64; 4],
+    /// Refused because there were too many.
+    pub refused: AtomicU64,
+    /// Cut because too much of answers waited in sockets.
+    pub cut: AtomicU64,
+    /// Answered from the reserve with 503.
+    pub busy: AtomicU64,
+}
 
 /// Sockets that listen.
 pub struct Listener {
@@ -97,15 +141,25 @@ impl Listener {
     }
 
     /// Serves until `stop` is true, then lets connections end for at most `patience`.
-    pub async fn serve(self, routes: Arc<Routes>, stop: watch::Receiver<bool>, patience: Duration) {
+    pub async fn serve(
+        self,
+        routes: Arc<Routes>,
+        bounds: Bounds,
+        stop: watch::Receiver<bool>,
+        patience: Duration,
+    ) {
         let mut accepting = JoinSet::new();
         let doors = Arc::new(Doors {
-            routes,
             tls: self.tls,
             admin: self.admin,
-            all: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-            from: Mutex::new(HashMap::new()),
+            bounds,
+            open: Mutex::default(),
+            counts: routes.connections().clone(),
+            unsent: Arc::default(),
+            relieved: Mutex::new(Instant::now()),
+            heads: routes.heads().clone(),
             stop: stop.clone(),
+            routes,
         });
         for socket in self.sockets {
             accepting.spawn(accept(socket, doors.clone()));
@@ -144,7 +198,8 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(1024)
+    // As many as most systems allow: what does not fit waits a second or more for its next try.
+    socket.listen(4096)
 }
 
 /// What every connection needs.
@@ -152,38 +207,162 @@ struct Doors {
     routes: Arc<Routes>,
     tls: Option<TlsAcceptor>,
     admin: bool,
-    all: Arc<Semaphore>,
-    from: Mutex<HashMap<IpAddr, usize>>,
+    bounds: Bounds,
+    open: Mutex<Open>,
+    counts: Arc<Counts>,
+    /// Bytes of answers that sockets have not taken.
+    unsent: Arc<AtomicUsize>,
+    relieved: Mutex<Instant>,
+    heads: Arc<Turns>,
     stop: watch::Receiver<bool>,
 }
 
-/// A connection counted for its address while it lives.
+/// The connections that are open.
+#[derive(Default)]
+struct Open {
+    lives: HashMap<u64, (IpAddr, Arc<Life>)>,
+    from: HashMap<IpAddr, usize>,
+    next: u64,
+}
+
+/// A connection counted while it lives.
 struct Counted {
     doors: Arc<Doors>,
-    ip: IpAddr,
+    id: u64,
+    life: Arc<Life>,
+    /// It is beyond the bound: only administration and health are answered.
+    reserved: bool,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut from = self.doors.from.lock();
-        if let Some(n) = from.get_mut(&self.ip) {
+        let mut open = self.doors.open.lock();
+        open.remove(self.id);
+        self.doors.counts.open.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Open {
+    fn remove(&mut self, id: u64) -> Option<Arc<Life>> {
+        let (ip, life) = self.lives.remove(&id)?;
+        if let Some(n) = self.from.get_mut(&ip) {
             *n -= 1;
             if *n == 0 {
-                from.remove(&self.ip);
+                self.from.remove(&ip);
             }
         }
+        Some(life)
+    }
+
+    /// Ends connections that make room first, up to `most`, all of one class; of one address only, if it is given.
+    fn displace(&mut self, of: Option<IpAddr>, most: usize) -> Option<(Class, usize)> {
+        let mut all: Vec<(Class, u64, u64)> = self
+            .lives
+            .iter()
+            .filter(|(_, (ip, _))| of.is_none_or(|of| of == *ip))
+            .filter_map(|(id, (_, life))| life.class().map(|(class, since)| (class, since, *id)))
+            .collect();
+        let class = all.iter().map(|v| v.0).min()?;
+        all.retain(|v| v.0 == class);
+        // The number of a connection tells its age better than seconds do.
+        all.sort_unstable_by_key(|v| (v.1, v.2));
+        all.truncate(most);
+        for (_, _, id) in &all {
+            if let Some(life) = self.remove(*id) {
+                life.cut.notify_one();
+            }
+        }
+        Some((class, all.len()))
     }
 }
 
 impl Doors {
-    fn count(self: &Arc<Doors>, ip: IpAddr) -> Option<Counted> {
-        let mut from = self.from.lock();
-        let n = from.entry(ip).or_default();
-        if *n >= MAX_PER_ADDRESS && !ip.is_loopback() {
-            return None;
+    /// Counts a new connection, which may cost others theirs. `None`: there is no room.
+    fn admit(self: &Arc<Doors>, ip: IpAddr) -> Option<Counted> {
+        let mut open = self.open.lock();
+        let mut reserved = false;
+        let crowd = !ip.is_loopback() && open.from.get(&ip).copied().unwrap_or(0) >= self.bounds.each;
+        if crowd || open.lives.len() >= self.bounds.all {
+            // Several at once, so that looking at all of them is done once for many.
+            let bound = if crowd { self.bounds.each } else { self.bounds.all };
+            match open.displace(crowd.then_some(ip), (bound / 64).max(1)) {
+                Some((class, n)) => {
+                    self.counts.displaced[class as usize].fetch_add(n as u64, Relaxed);
+                }
+                None if !crowd && open.lives.len() < self.bounds.all + RESERVE => reserved = true,
+                None => {
+                    self.counts.refused.fetch_add(1, Relaxed);
+                    return None;
+                }
+            }
         }
-        *n += 1;
-        Some(Counted { doors: self.clone(), ip })
+        let id = open.next;
+        open.next += 1;
+        let life = Life::new(self.unsent.clone());
+        open.lives.insert(id, (ip, life.clone()));
+        *open.from.entry(ip).or_default() += 1;
+        self.counts.open.fetch_add(1, Relaxed);
+        Some(Counted { doors: self.clone(), id, life, reserved })
+    }
+
+    /// Ends the oldest of the connections that have shown nothing, when these are too many.
+    fn end_silent(&self) {
+        let most = self.bounds.all / SILENT;
+        let mut open = self.open.lock();
+        if open.lives.len() <= most {
+            return;
+        }
+        let mut silent: Vec<(u64, u64)> = open
+            .lives
+            .iter()
+            .filter(|(_, (_, life))| life.class().is_some_and(|(class, _)| class == Class::Silent))
+            .map(|(id, (_, life))| (life.accepted, *id))
+            .collect();
+        let Some(over) = silent.len().checked_sub(most).filter(|over| *over > 0) else { return };
+        silent.sort_unstable();
+        let old = coarse().saturating_sub(SILENCE);
+        for (_, id) in silent.into_iter().take(over).take_while(|(accepted, _)| *accepted < old) {
+            if let Some(life) = open.remove(id) {
+                life.cut.notify_one();
+                self.counts.displaced[Class::Silent as usize].fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// Cuts connections whose clients take nothing while too much of answers waits, the worst first.
+    fn relieve(&self) {
+        let waits = self.unsent.load(Relaxed);
+        if waits <= self.bounds.unsent {
+            return;
+        }
+        {
+            let mut last = self.relieved.lock();
+            if last.elapsed() < RELIEF {
+                return;
+            }
+            *last = Instant::now();
+        }
+        let mut open = self.open.lock();
+        let mut stuck: Vec<(usize, u64)> = open
+            .lives
+            .iter()
+            .filter_map(|(id, (_, life))| {
+                let (bytes, seconds) = life.unsent();
+                (seconds >= STUCK).then_some((bytes, *id))
+            })
+            .collect();
+        stuck.sort_unstable_by(|a, b| b.cmp(a));
+        let mut over = waits - self.bounds.unsent;
+        for (bytes, id) in stuck {
+            if over == 0 {
+                break;
+            }
+            over = over.saturating_sub(bytes);
+            if let Some(life) = open.remove(id) {
+                life.cut.notify_one();
+                self.counts.cut.fetch_add(1, Relaxed);
+            }
+        }
     }
 }
 
@@ -191,10 +370,16 @@ impl Doors {
 async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
     let mut open = JoinSet::new();
     let mut stop = doors.stop.clone();
+    let mut relief = tokio::time::interval(RELIEF);
     loop {
-        let Ok(room) = doors.all.clone().acquire_owned().await else { return open };
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
+            _ = relief.tick() => {
+                doors.relieve();
+                doors.end_silent();
+                while open.try_join_next().is_some() {}
+                continue;
+            }
             _ = stop.wait_for(|s| *s) => return open,
         };
         while open.try_join_next().is_some() {}
@@ -207,27 +392,29 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
                 continue;
             }
         };
-        let Some(counted) = doors.count(peer.ip()) else {
-            tracing::warn!(%peer, "too many connections from one address");
+        let Some(counted) = doors.admit(peer.ip()) else {
+            tracing::debug!(%peer, "too many connections");
             continue;
         };
-        let doors = doors.clone();
         open.spawn(async move {
-            connection(stream, peer, &doors).await;
-            drop((room, counted));
+            let cut = counted.life.cut.clone();
+            tokio::select! {
+                () = connection(stream, peer, &counted) => {}
+                () = cut.notified() => tracing::debug!(%peer, "connection ended to make room for others"),
+            }
         });
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, doors: &Arc<Doors>) {
+async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
     let _ = stream.set_nodelay(true);
-    match &doors.tls {
-        None => serve(stream, peer, None, doors).await,
+    match &counted.doors.tls {
+        None => serve(stream, peer, None, counted).await,
         Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                 let chain = chain.iter().map(|c| c.to_vec()).collect();
-                serve(stream, peer, Some(chain), doors).await;
+                serve(stream, peer, Some(chain), counted).await;
             }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
@@ -236,25 +423,30 @@ async fn connection(stream: TcpStream, peer: SocketAddr, doors: &Arc<Doors>) {
 }
 
 /// Answers a connection; `tls`: the client's certificates.
-async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, doors: &Arc<Doors>)
+async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &Counted)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let watch = Watch::default();
-    let life = Life::new();
-    let io = TokioIo::new(Watched::new(stream, watch.clone(), life.clone()));
+    let Counted { doors, life, reserved, .. } = counted;
+    let io = TokioIo::new(Watched::new(stream, life.clone(), doors.heads.clone()));
+    let watch = life.watch.clone();
     let peer =
         Arc::new(Peer { address: peer, tls: tls.is_some(), certificates: tls.unwrap_or_default(), watch });
     let service = service_fn(|request| {
         let (routes, peer, running) = (doors.routes.clone(), peer.clone(), life.begin());
-        let admin = doors.admin;
+        let (admin, reserved) = (doors.admin, *reserved);
         async move {
             let response = match admin {
                 true => Box::pin(routes.administer(request, &peer)).await,
+                false if reserved && !routes.is_own(&request) => {
+                    routes.connections().busy.fetch_add(1, Relaxed);
+                    super::routes::busy()
+                }
                 false => routes.answer(request, &peer).await,
             };
-            drop(running);
-            Ok::<_, std::convert::Infallible>(response)
+            // The request lasts until its answer has left.
+            let sets = routes.sets();
+            Ok::<_, std::convert::Infallible>(response.map(|body| Outgoing::new(body, running, sets)))
         }
     });
     let mut http = http1::Builder::new();

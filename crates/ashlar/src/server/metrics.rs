@@ -3,12 +3,14 @@
 //! Names are MinIO's (version 2) where the meaning is the same; ours begin with `ashlar_`.
 
 use std::fmt::{Display, Write as _};
+use std::sync::atomic::Ordering::Relaxed;
 
 use ashlar_drive::{Role, State, Stats};
 use ashlar_erasure_set::Phase;
 
 use super::clock::now_ms;
 use super::house::House;
+use super::listen::Counts;
 
 /// Appends everything that the house knows.
 pub fn render(house: &House, out: &mut String) {
@@ -143,6 +145,59 @@ fn cluster(house: &House, out: &mut String) {
     one(out, "ashlar_buffer_bytes", "gauge", "Bytes of buffers in use.", house.pool.used());
     one(out, "ashlar_buffer_idle_bytes", "gauge", "Bytes of buffers kept for use.", house.pool.idle());
     one(out, "ashlar_buffer_ceiling_bytes", "gauge", "Most bytes of buffers.", house.pool.ceiling());
+}
+
+/// Refusals that others counted.
+pub struct Refusals {
+    /// Long request heads: waits in vain, and turns ended for others.
+    pub heads: (u64, u64),
+    /// Bodies read before a signature can be checked: the same.
+    pub unsigned: (u64, u64),
+    /// Sealed administration requests.
+    pub sealed: u64,
+    /// Listeners.
+    pub listeners: u64,
+}
+
+/// What is shared between clients, and who was refused for it.
+pub fn fairness(house: &House, connections: &Counts, other: &Refusals, out: &mut String) {
+    let m = house.sets.memory();
+    let open = connections.open.load(Relaxed);
+    one(out, "ashlar_connections_open", "gauge", "Connections that are open.", open);
+    for (name, help, value) in [
+        ("ashlar_memory_reading_bytes", "Bytes read from drives and not handed out.", m.reading),
+        ("ashlar_memory_sending_bytes", "Bytes handed out that sockets have not taken.", m.lent),
+        ("ashlar_memory_writing_bytes", "Bytes of whole stripes being written.", m.writing),
+        ("ashlar_memory_collecting_bytes", "Bytes of stripes that slow clients send.", m.collecting),
+    ] {
+        one(out, name, "gauge", help, value);
+    }
+    let name = "ashlar_refused_total";
+    let help = "Requests and connections refused, cut or given up so that others are served, by reason.";
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
+    let displaced = |class: usize| connections.displaced[class].load(Relaxed);
+    for (reason, value) in [
+        ("read_memory", m.refused_reads),
+        ("write_memory", m.refused_writes),
+        ("slow_write", m.evicted_writes),
+        ("connection_silent", displaced(0)),
+        ("connection_unknown", displaced(1)),
+        ("connection_idle", displaced(2)),
+        ("connection_stuck", displaced(3)),
+        ("connections_full", connections.refused.load(Relaxed)),
+        ("connection_reserve", connections.busy.load(Relaxed)),
+        ("answer_stuck", connections.cut.load(Relaxed)),
+        ("long_head_wait", other.heads.0),
+        ("long_head", other.heads.1),
+        ("unsigned_body_wait", other.unsigned.0),
+        ("unsigned_body", other.unsigned.1),
+        ("sealed_request", other.sealed),
+        ("listener", other.listeners),
+    ] {
+        let _ = writeln!(out, "{name}{{reason=\"{reason}\"}} {value}");
+    }
+    let help = "Answers whose read-ahead was taken back because their clients stood still.";
+    one(out, "ashlar_reads_reclaimed_total", "counter", help, m.reclaimed_reads);
 }
 
 /// A counter or gauge of a drive: name, type, help, value.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `expand`, `credentials`, `places`, `env_file`, `minio_environment` | the configuration, parsed once |
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
-//! | `listen`, `connection`, `tls` | sockets |
+//! | `listen`, `connection`, `tls`, `limits` | sockets; what clients share |
 //! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
@@ -37,6 +37,7 @@ mod kms_remote;
 #[cfg(test)]
 mod lattice;
 mod lifecycle;
+mod limits;
 mod listen;
 mod logs;
 mod metrics;
@@ -159,6 +160,8 @@ pub struct Args {
     audit: audit::Args,
     #[command(flatten, next_help_heading = "Encryption keys")]
     kms: kms::Args,
+    #[command(flatten, next_help_heading = "Sharing between clients")]
+    limits: limits::Args,
 }
 
 const NETWORK: &str = "Network";
@@ -243,7 +246,8 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let keys = kms::Configured::read(&args.kms)?;
-    let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
+    let calendar = lifecycle::calendar(|name| std::env::var(name).ok())?;
+    let plan = Plan { paths, code, memory, limits: args.limits.memory()?, calendar };
     let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
@@ -283,7 +287,8 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&region.name));
     let hub = targets(&house, &args, &region.name, parsed.clone())?;
-    let notices = Notices::new(hub.clone(), parsed, stopping.clone());
+    let (listeners, each) = args.limits.listeners();
+    let notices = Notices::new(hub.clone(), parsed, stopping.clone()).bounded(listeners, each);
     let service = Arc::new(service(
         &house,
         iam.clone(),
@@ -325,9 +330,12 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
+    args.limits.raise_open_files();
+    let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
+    let bounds = args.limits.connections(memory);
     announce(&house, &started, &listener, &region.name, json);
-    let s3 = listener.serve(routes.clone(), stopping.clone(), DRAIN);
-    tokio::join!(s3, administration.serve(routes, stopping, DRAIN));
+    let s3 = listener.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
+    tokio::join!(s3, administration.serve(routes, bounds, stopping, DRAIN));
     hub.stop().await;
     if let Err(error) = house.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");

@@ -8,8 +8,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ashlar_erasure_set::Sets;
 use ashlar_pacer::Foreground;
-use ashlar_s3::{Arrival, Body, Service, Watch};
+use ashlar_s3::{Arrival, Body, Service, Turns, Watch};
 use futures::FutureExt as _;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -18,6 +19,8 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::house::House;
+use super::listen::{self, Counts};
+use super::metrics::Refusals;
 use super::minio::Minio;
 
 /// What is known about the other end of a connection.
@@ -66,6 +69,8 @@ pub struct Routes {
     admin: Arc<Admin>,
     minio: Minio,
     public_metrics: bool,
+    connections: Arc<Counts>,
+    heads: Arc<Turns>,
 }
 
 /// Path prefixes that belong to the server.
@@ -76,7 +81,30 @@ impl Routes {
     pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool, admin: Admin) -> Routes {
         let admin = Arc::new(admin);
         let minio = Minio::new(admin.clone());
-        Routes { foreground: house.sets.foreground(), service, house, admin, minio, public_metrics }
+        let (connections, heads) = (Arc::default(), listen::heads());
+        let foreground = house.sets.foreground();
+        Routes { foreground, service, house, admin, minio, public_metrics, connections, heads }
+    }
+
+    /// What became of connections.
+    pub fn connections(&self) -> &Arc<Counts> {
+        &self.connections
+    }
+
+    /// Turns to read long request heads.
+    pub fn heads(&self) -> &Arc<Turns> {
+        &self.heads
+    }
+
+    /// The placement groups.
+    pub fn sets(&self) -> Sets {
+        self.house.sets.clone()
+    }
+
+    /// Whether a request is for health or administration.
+    pub fn is_own(&self, request: &Request<Incoming>) -> bool {
+        let path = request.uri().path();
+        OURS.iter().any(|p| path.starts_with(p)) && !self.service.is_virtual_host(request.headers())
     }
 
     /// Answers a request on the port of its own that administration has, whatever happens.
@@ -107,8 +135,7 @@ impl Routes {
     }
 
     async fn route(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-        let path = request.uri().path();
-        if OURS.iter().any(|p| path.starts_with(p)) && !self.service.is_virtual_host(request.headers()) {
+        if self.is_own(&request) {
             return Box::pin(self.own(request, peer)).await;
         }
         let began = Instant::now();
@@ -142,10 +169,10 @@ impl Routes {
                 self.metrics(&request)
             }
             path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
-                return self.admin.answer(request, peer).await;
+                return known(self.admin.answer(request, peer).await, peer);
             }
             path if path.starts_with("/minio/admin/") || path.starts_with("/minio/kms/") => {
-                return self.minio.answer(request, peer).await;
+                return known(self.minio.answer(request, peer).await, peer);
             }
             path => {
                 let text = format!("{path}: not implemented by this server\n");
@@ -192,6 +219,14 @@ impl Routes {
         }
         let mut text = String::with_capacity(16 * 1024);
         super::metrics::render(&self.house, &mut text);
+        let unsigned = self.service.unsigned_counts();
+        let other = Refusals {
+            heads: self.heads.counts(),
+            unsigned,
+            sealed: self.minio.refused(),
+            listeners: self.service.context().notices.refused(),
+        };
+        super::metrics::fairness(&self.house, &self.connections, &other, &mut text);
         self.service.metrics().render(&mut text);
         self.service.audit().render(&mut text);
         self.service.access_logs().render(&mut text);
@@ -205,6 +240,37 @@ impl Routes {
         );
         response
     }
+}
+
+/// Notes that a client was permitted something.
+fn known(response: Response<Body>, peer: &Peer) -> Response<Body> {
+    if response.status().is_success() {
+        peer.watch.know();
+    }
+    response
+}
+
+/// An error of S3 that ends the connection.
+fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    let mut response = plain(
+        status,
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"),
+    );
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// The answer on connections of the reserve to all but administration and health.
+pub fn busy() -> Response<Body> {
+    let mut response = error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "SlowDown",
+        "There are too many connections. Please reduce your request rate and try again.",
+    );
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// An answer in text.
@@ -233,5 +299,12 @@ mod tests {
         assert!(text.contains("<Code>InternalError</Code>") && !text.contains("planted"), "{text}");
         let fine = whatever_happens(async { plain(StatusCode::OK, "fine") }, peer).await;
         assert_eq!(fine.status(), StatusCode::OK);
+    }
+
+    #[test]
+    fn the_reserve_says_when_to_come_again() {
+        let busy = busy();
+        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!((&busy.headers()[header::RETRY_AFTER], &busy.headers()[header::CONNECTION]), (&HeaderValue::from_static("1"), &HeaderValue::from_static("close")));
     }
 }

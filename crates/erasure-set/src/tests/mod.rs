@@ -2,6 +2,7 @@
 
 mod back;
 mod basic;
+mod fair;
 mod faults;
 mod flaws;
 mod half;

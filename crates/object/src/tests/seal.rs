@@ -238,7 +238,7 @@ async fn opening_goes_on_while_the_pool_is_used_up() {
         let plain = body.len() as u64;
         let mut open = Unsealing::new(&key(2), o.sealed().unwrap(), &nonce, part.number, plain, &(0..plain));
         let (mut out, mut longest) = (Vec::new(), 0);
-        while let Some(piece) = open.next(&mut reader, Some(&pool)).await {
+        while let Some(piece) = open.next(&mut reader, Some(&pool), false).await {
             let piece = piece.unwrap();
             longest = longest.max(piece.len());
             out.extend_from_slice(&piece);

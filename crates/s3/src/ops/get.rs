@@ -92,7 +92,9 @@ async fn read(call: &Call, wanted: &Conditions, object: &Object, found: &Found) 
     // The first piece is read before the head is sent, so that a failing read has its own status.
     let mut ready = VecDeque::with_capacity(4);
     let mut got = 0;
-    while got == 0 || (got < length && length <= EAGER) {
+    // All of them, or the first: what is held for a slow client is little while there are many of those.
+    let eager = length <= EAGER && !pieces.is_crowded();
+    while got == 0 || (got < length && eager) {
         match pieces.next().await {
             Some(Ok(piece)) => {
                 got += piece.len() as u64;

@@ -204,7 +204,8 @@ pub fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         },
     };
     let filter = Filter { bucket: call.bucket.clone(), prefix: one("prefix"), suffix: one("suffix"), names };
-    let stream = Stream::open(cx, filter, ping)?;
+    // Everybody without an account counts as one.
+    let stream = Stream::open(cx, filter, ping, call.verified.identity().principal().name)?;
     let mut answer = Answer::ok();
     answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -28,7 +28,7 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::intake::{Intake, Source};
 use crate::operation::Operation;
 use crate::ops::Answer;
-use crate::service::{Arrival, Seen, Service};
+use crate::service::{Arrival, Seen, Service, crowded};
 use crate::target::{Query, Target};
 use crate::witness::{Ruling, Slot, Witness};
 use crate::xml::Xml;
@@ -93,7 +93,12 @@ impl Service {
     ) -> Outcome<Answer> {
         // A body that could not be read to its end leaves the connection in no state to go on.
         let mut intake = Intake::unchecked(source, &parts.headers).map_err(|(fault, _)| fault.closing())?;
-        let body = intake.collect(LIMIT).await.map_err(Fault::closing)?;
+        let turn = self.unsigned_turn().await.ok_or_else(crowded)?;
+        let body = tokio::select! {
+            body = intake.collect(LIMIT) => body.map_err(Fault::closing)?,
+            () = turn.lost() => return Err(crowded()),
+        };
+        drop(turn);
         seen.received = body.len() as u64;
         match self.sts_answer(parts, &body, target, arrival, seen, id).await {
             Ok(xml) => Ok(Answer::document(xml)),

@@ -115,6 +115,11 @@ impl Minio {
         Minio { admin, vault: Vault::new() }
     }
 
+    /// Sealed requests that were refused because too many were under way.
+    pub fn refused(&self) -> u64 {
+        self.vault.refused()
+    }
+
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let id = self.admin.service().request_id();

@@ -1,38 +1,78 @@
 //! Opening and sealing documents without letting anybody spend the machine's memory and time on it.
 //!
-//! A key costs 64 MiB and some 50 ms of a processor. Invariants: one key is made at a time, off the
-//! threads that serve; at most [`QUEUE`] requests wait for theirs, and others are told to slow down; only
-//! requests that were signed by somebody who may make the call come here.
+//! A key costs 64 MiB and some 50 ms of a processor. Invariants: one key is made at a time for root and one for
+//! everybody else, off the threads that serve; at most [`QUEUE`] requests wait in each of the two lanes, of one
+//! user at most [`EACH`], and others are told to slow down, so nobody waits behind many of another's; only requests
+//! that were signed by somebody who may make the call come here.
 //!
 //! Must never know: what a document says.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ashlar_iam::Identity;
 use ashlar_s3::Code;
 use ashlar_s3::madmin::{Key, Sealed};
 use bytes::Bytes;
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::server::admin::Refusal;
 
-/// Requests that may wait for a key.
+/// Requests of a lane that may wait or work.
 pub const QUEUE: usize = 16;
+/// Requests of one user other than root that may wait or work.
+pub const EACH: usize = 2;
 
-/// Makes keys, one at a time.
+/// Makes keys.
 pub struct Vault {
+    root: Lane,
+    others: Lane,
+    refused: AtomicU64,
+}
+
+/// Makes keys one at a time.
+struct Lane {
     turn: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
+    /// Requests that wait or work, by user.
+    waiting: Arc<Mutex<HashMap<String, usize>>>,
+    each: usize,
 }
 
 /// Counts a request while it waits or works.
-struct Waiting(Arc<AtomicUsize>);
+struct Waiting {
+    all: Arc<Mutex<HashMap<String, usize>>>,
+    user: String,
+}
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut all = self.all.lock();
+        if let Some(mine) = all.get_mut(&self.user) {
+            *mine -= 1;
+            if *mine == 0 {
+                all.remove(&self.user);
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn new(each: usize) -> Lane {
+        Lane { turn: Arc::new(Semaphore::new(1)), waiting: Arc::default(), each }
+    }
+
+    fn enter(&self, user: &str) -> Option<Waiting> {
+        let mut all = self.waiting.lock();
+        let mine = all.get(user).copied().unwrap_or(0);
+        if mine >= self.each || all.values().sum::<usize>() >= QUEUE {
+            return None;
+        }
+        *all.entry(user.to_owned()).or_default() += 1;
+        drop(all);
+        Some(Waiting { all: self.waiting.clone(), user: user.to_owned() })
     }
 }
 
@@ -53,17 +93,27 @@ fn random<const N: usize>() -> [u8; N] {
 impl Vault {
     /// An idle one.
     pub fn new() -> Vault {
-        Vault { turn: Arc::new(Semaphore::new(1)), waiting: Arc::default() }
+        Vault { root: Lane::new(QUEUE), others: Lane::new(EACH), refused: AtomicU64::new(0) }
     }
 
-    /// Runs `work` when it is its turn.
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-        let before = self.waiting.fetch_add(1, Ordering::AcqRel);
-        let waiting = Waiting(self.waiting.clone());
-        if before >= QUEUE {
+    /// Requests that were refused because too many were under way.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Runs `work` for `who` when it is its turn.
+    async fn run<T: Send + 'static>(
+        &self,
+        who: &Identity,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        // Keys of root that are bounded may be in anybody's hands.
+        let lane = if who.is_unbounded_root() { &self.root } else { &self.others };
+        let Some(waiting) = lane.enter(who.principal().name) else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(busy());
-        }
-        let turn = self.turn.clone().acquire_owned().await.map_err(|_| busy())?;
+        };
+        let turn = lane.turn.clone().acquire_owned().await.map_err(|_| busy())?;
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
             // Held to the end of the work, even when nobody waits for it any more.
@@ -89,7 +139,8 @@ impl Vault {
         };
         Sealed::parse(&sealed).map_err(broken)?;
         let who = who.clone();
-        let opened = self.run(move || {
+        let asker = who.clone();
+        let opened = self.run(&asker, move || {
             let sealed = Sealed::parse(&sealed)?;
             let key = sealed.key(who.secret.expose().as_bytes());
             let text = sealed.open(&key)?;
@@ -111,40 +162,68 @@ impl Vault {
         if let Some(key) = key {
             return Ok(key.seal(random(), &text));
         }
+        let asker = who.clone();
         let who = who.clone();
-        self.run(move || Key::new(who.secret.expose().as_bytes(), random()).seal(random(), &text)).await
+        self.run(&asker, move || Key::new(who.secret.expose().as_bytes(), random()).seal(random(), &text)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ashlar_iam::Kind;
 
-    #[tokio::test]
-    async fn one_at_a_time_few_wait_and_the_rest_are_told_so() {
-        let vault = Arc::new(Vault::new());
-        let held = vault.turn.clone().acquire_owned().await.unwrap();
-        let waiting: Vec<_> = (0..QUEUE)
-            .map(|i| {
-                let vault = vault.clone();
-                tokio::spawn(async move { vault.run(move || i).await.unwrap() })
-            })
-            .collect();
-        while vault.waiting.load(Ordering::Acquire) < QUEUE {
+    fn user(name: &str) -> Identity {
+        let mut user = Identity::anonymous();
+        (user.kind, user.user) = (Kind::User, name.to_owned());
+        user
+    }
+
+    fn root() -> Identity {
+        let secret = ashlar_iam::Secret::new("a root secret");
+        Identity::of_root(&ashlar_iam::Root { access_key: "root".to_owned(), secret })
+    }
+
+    /// Waits in a lane that stands still.
+    fn waiter(vault: &Arc<Vault>, who: Identity) -> tokio::task::JoinHandle<bool> {
+        let vault = vault.clone();
+        tokio::spawn(async move { vault.run(&who, || ()).await.is_ok() })
+    }
+
+    async fn until(vault: &Vault, waiting: usize) {
+        while vault.others.waiting.lock().values().sum::<usize>() < waiting {
             tokio::task::yield_now().await;
         }
-        let refused = vault.run(|| ()).await.unwrap_err();
-        assert_eq!((refused.status.as_u16(), refused.code), (503, "SlowDown"));
-        drop(held);
-        for (i, w) in waiting.into_iter().enumerate() {
-            assert_eq!(w.await.unwrap(), i);
+    }
+
+    #[tokio::test]
+    async fn one_user_cannot_shut_out_others_nor_all_of_them_root() {
+        let vault = Arc::new(Vault::new());
+        let held = vault.others.turn.clone().acquire_owned().await.unwrap();
+        let mut waiting = Vec::new();
+        for i in 0..EACH {
+            waiting.push(waiter(&vault, user("eve")));
+            until(&vault, i + 1).await;
         }
-        assert_eq!(vault.waiting.load(Ordering::Acquire), 0);
-        // A request that is given up makes room.
-        let held = vault.turn.clone().acquire_owned().await.unwrap();
-        let gone = tokio::time::timeout(std::time::Duration::from_millis(5), vault.run(|| ())).await;
-        assert!(gone.is_err() && vault.waiting.load(Ordering::Acquire) == 0);
+        let refused = vault.run(&user("eve"), || ()).await.unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.code), (503, "SlowDown"));
+        for i in EACH..QUEUE {
+            waiting.push(waiter(&vault, user(&format!("user{i}"))));
+            until(&vault, i + 1).await;
+        }
+        let refused = vault.run(&user("late"), || ()).await.unwrap_err();
+        assert_eq!((refused.code, vault.refused()), ("SlowDown", 2));
+        vault.run(&root(), || ()).await.expect("root has a lane of its own");
         drop(held);
-        vault.run(|| ()).await.unwrap();
+        for w in waiting {
+            assert!(w.await.unwrap());
+        }
+        assert!(vault.others.waiting.lock().is_empty());
+        // A request that is given up makes room.
+        let held = vault.others.turn.clone().acquire_owned().await.unwrap();
+        let gone = tokio::time::timeout(std::time::Duration::from_millis(5), vault.run(&user("eve"), || ())).await;
+        assert!(gone.is_err() && vault.others.waiting.lock().is_empty());
+        drop(held);
+        vault.run(&user("eve"), || ()).await.unwrap();
     }
 }
