@@ -60,6 +60,7 @@ pub mod service;
 pub mod sse;
 mod sts;
 pub mod target;
+pub mod trace;
 mod turns;
 pub mod website;
 pub mod witness;
