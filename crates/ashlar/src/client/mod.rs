@@ -34,6 +34,7 @@ mod plan;
 mod progress;
 mod quota;
 mod reach;
+mod recover;
 mod rm;
 mod settings;
 mod stat;

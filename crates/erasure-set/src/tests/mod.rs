@@ -11,6 +11,7 @@ mod large;
 mod losses;
 mod matrix;
 mod race;
+mod salvage;
 mod singles;
 mod torn;
 mod unchecked;
