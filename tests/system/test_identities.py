@@ -238,6 +238,8 @@ ROUTES = [
     ("POST", "drives/offline", {"drive": "none"}, ["admin:Decommission"]),
     ("POST", "drives/online", {"drive": "none"}, ["admin:Decommission"]),
     ("POST", "drives/replace", {"drive": "none"}, ["admin:Heal"]),
+    ("POST", "drives/recover", {"dry_run": True}, ["admin:Heal"]),
+    ("GET", "drives/recover", None, ["admin:Heal"]),
     ("GET", "metrics-token", None, ["admin:Prometheus"]),
     ("GET", "users", None, ["admin:ListUsers"]),
     ("PUT", "users/{new}", {"secret": "long-enough-secret"}, ["admin:CreateUser"]),

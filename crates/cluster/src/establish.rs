@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ashlar_format::{DeploymentId, DriveId};
 use bytes::Bytes;
@@ -83,8 +84,9 @@ impl Control {
     /// # Errors
     /// `Unavailable` when the drive cannot be read, `Superseded` when it shows a later writer.
     pub async fn attach(&self, id: DriveId, medium: Arc<dyn Medium>) -> Result<()> {
-        let _turn = self.shared.turn.lock().await;
+        // Before the turn: a drive that hangs here must not hold up changes.
         let mut site = read_sites(self.shared.deployment, vec![(id, medium)]).await;
+        let _turn = self.shared.turn.lock().await;
         let Some(site) = site.remove(&id) else {
             return Err(Error::Unavailable(format!("drive {id} cannot be read")));
         };
@@ -167,35 +169,46 @@ fn readable(best: &Snapshot, sites: &BTreeMap<DriveId, Site>) -> Result<()> {
     Ok(())
 }
 
+/// How long the last drives are waited for when most have answered.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// Reads all drives at the same time; those that fail or hang are left out.
 async fn read_sites(
     deployment: DeploymentId,
     media: Vec<(DriveId, Arc<dyn Medium>)>,
 ) -> BTreeMap<DriveId, Site> {
-    let mut waiting = Vec::new();
+    let mut silent: Vec<DriveId> = media.iter().map(|(id, _)| *id).collect();
+    let asked = silent.len();
+    let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     for (id, medium) in media {
-        let (send, receive) = tokio::sync::oneshot::channel();
+        let send = send.clone();
         // A thread of its own: a hung drive must not hold a thread that others need.
         let started = std::thread::Builder::new().name("control-read".to_owned()).spawn(move || {
-            let result = read_site(deployment, id, medium);
-            let _ = send.send(result);
+            let _ = send.send((id, read_site(deployment, id, medium)));
         });
-        if started.is_ok() {
-            waiting.push((id, receive));
+        if let Err(error) = started {
+            tracing::warn!(drive = %id, %error, "control store: no thread for the drive");
+            silent.retain(|d| *d != id);
         }
     }
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    drop(send);
+    let mut deadline = tokio::time::Instant::now() + PATIENCE;
     let mut sites = BTreeMap::new();
-    for (id, receive) in waiting {
-        match tokio::time::timeout_at(deadline, receive).await {
-            Ok(Ok(Ok(site))) => {
+    while !silent.is_empty() {
+        let Ok(Some((id, result))) = tokio::time::timeout_at(deadline, receive.recv()).await else { break };
+        silent.retain(|d| *d != id);
+        match result {
+            Ok(site) => {
                 sites.insert(id, site);
+                if sites.len() > asked / 2 {
+                    deadline = deadline.min(tokio::time::Instant::now() + GRACE);
+                }
             }
-            Ok(Ok(Err(error))) => {
-                tracing::warn!(drive = %id, %error, "control store: the copy cannot be read");
-            }
-            _ => tracing::warn!(drive = %id, "control store: the drive does not answer"),
+            Err(error) => tracing::warn!(drive = %id, %error, "control store: the copy cannot be read"),
         }
+    }
+    for id in silent {
+        tracing::warn!(drive = %id, "control store: the drive does not answer");
     }
     sites
 }

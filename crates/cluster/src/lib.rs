@@ -8,6 +8,7 @@
 //! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
 //! | `map` | drives, states, code, placement groups, epochs |
 //! | `sequences` | how far the drives' journals have come, noted on all of them: shows who went back in time |
+//! | `drive_monitor` | what a server does about its drives: a pure state machine |
 //! | `layout` | which code and which groups a set of drives gets |
 //!
 //! Invariants: a transaction is answered only after a majority of the member drives holds it
@@ -18,6 +19,7 @@
 
 mod control;
 mod copy;
+pub mod drive_monitor;
 mod error;
 mod establish;
 mod layout;
@@ -30,5 +32,5 @@ pub use copy::fuzzed_copy;
 pub use copy::{FileMedium, Medium};
 pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
-pub use map::{Drive, DriveState, Map};
+pub use map::{Drive, DriveState, FoundAt, Map};
 pub use sequences::Sequences;

@@ -11,7 +11,7 @@ use crate::layout::{CodeSpec, plan};
 use crate::{Error, Result};
 
 /// Format number of the JSON.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Where a drive stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -39,12 +39,32 @@ pub struct Drive {
     pub weight: u64,
     /// Epoch in which it entered the map.
     pub since: u32,
+    /// The mount point of the file system that its folder was on when it was last in service; `None`: not
+    /// known. A blank folder under another mount point is a drive that is not mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
+    /// Why the drive must be made joining before it is put in service, for people: it fenced itself, or went
+    /// back in time. Kept here because a drive that failed may not be able to remember it. `None` once the
+    /// drive itself says durably that it joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distrusted: Option<String>,
+}
+
+/// Where a drive was found: for [`Map::found_at`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundAt {
+    /// Which drive.
+    pub id: DriveId,
+    /// The folder.
+    pub path: String,
+    /// The mount point of the folder's file system, if it can be told.
+    pub mount: Option<String>,
 }
 
 /// The map of one pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Map {
-    /// Format number, 1.
+    /// Format number, 2.
     format: u32,
     /// Layout epoch: the first field of every ballot.
     pub epoch: u32,
@@ -84,6 +104,8 @@ impl Map {
                 state: DriveState::Active,
                 weight: *weight,
                 since: 1,
+                mount: None,
+                distrusted: None,
             })
             .collect();
         let map = Map { format: FORMAT, epoch: 1, deployment, code: plan.code, drives, groups: plan.groups };
@@ -131,6 +153,8 @@ impl Map {
             state: DriveState::Joining,
             weight,
             since: map.epoch,
+            mount: None,
+            distrusted: None,
         });
         for slot in map.groups.iter_mut().flatten().filter(|s| **s == old) {
             *slot = new;
@@ -146,7 +170,10 @@ impl Map {
     pub fn joined(&self, id: DriveId) -> Result<Map> {
         let mut map = self.clone();
         match map.drives.iter_mut().find(|d| d.id == id) {
-            Some(d) if d.state == DriveState::Joining => d.state = DriveState::Active,
+            Some(d) if d.state == DriveState::Joining => {
+                d.state = DriveState::Active;
+                d.distrusted = None;
+            }
             Some(d) => return Err(Error::Drive(format!("drive {id} is {:?}, not joining", d.state))),
             None => return Err(Error::Drive(format!("drive {id} is not in the map"))),
         }
@@ -169,13 +196,45 @@ impl Map {
         Ok(map)
     }
 
+    /// The same in a new epoch: what was promised before counts no more.
+    ///
+    /// # Errors
+    /// `Drive`: no epochs are left.
+    pub fn next_epoch(&self) -> Result<Map> {
+        Ok(Map { epoch: next_epoch(self.epoch)?, ..self.clone() })
+    }
+
+    /// A drive failed in service, or shows that it went back in time: as [`Map::rejoin`], and it must be made
+    /// joining, durably and by itself, before it is put in service again.
+    ///
+    /// # Errors
+    /// As [`Map::rejoin`].
+    pub fn distrust(&self, id: DriveId, why: &str) -> Result<Map> {
+        let mut map = self.rejoin(id)?;
+        if let Some(d) = map.drives.iter_mut().find(|d| d.id == id) {
+            d.distrusted = Some(why.to_owned());
+        }
+        Ok(map)
+    }
+
+    /// A distrusted drive was made joining and says so itself from now on; `None` when nothing changes.
+    #[must_use]
+    pub fn joins_by_itself(&self, id: DriveId) -> Option<Map> {
+        let mut map = self.clone();
+        map.drives.iter_mut().find(|d| d.id == id)?.distrusted.take()?;
+        Some(map)
+    }
+
     /// Notes where drives were found; `None` when nothing changes.
     #[must_use]
-    pub fn found_at(&self, paths: &[(DriveId, String)]) -> Option<Map> {
+    pub fn found_at(&self, found: &[FoundAt]) -> Option<Map> {
         let mut map = self.clone();
-        for (id, path) in paths {
-            if let Some(d) = map.drives.iter_mut().find(|d| d.id == *id) {
-                d.path.clone_from(path);
+        for f in found {
+            if let Some(d) = map.drives.iter_mut().find(|d| d.id == f.id) {
+                d.path.clone_from(&f.path);
+                if f.mount.is_some() {
+                    d.mount.clone_from(&f.mount);
+                }
             }
         }
         (map != *self).then_some(map)
@@ -273,9 +332,13 @@ mod tests {
 
     #[test]
     fn golden_json() {
-        let text = String::from_utf8(first(2).to_json()).unwrap();
-        assert_eq!(text.trim(), include_str!("../tests/map-1.json").trim());
-        assert_eq!(Map::from_json(text.as_bytes()).unwrap(), first(2));
+        let found = FoundAt { id: id(1), path: "/mnt/a/d".to_owned(), mount: Some("/mnt/a".to_owned()) };
+        let map = first(2).found_at(&[found]).unwrap().distrust(id(2), "journal flush failed").unwrap();
+        let text = String::from_utf8(map.to_json()).unwrap();
+        assert_eq!(text.trim(), include_str!("../tests/map-2.json").trim());
+        assert_eq!(Map::from_json(text.as_bytes()).unwrap(), map);
+        let older = text.replacen("\"format\": 2", "\"format\": 1", 1);
+        assert!(Map::from_json(older.as_bytes()).unwrap_err().to_string().contains("format 1"));
     }
 
     #[test]
@@ -297,6 +360,21 @@ mod tests {
         assert_eq!((joined.epoch, joined.drive(id(99)).unwrap().state), (2, DriveState::Active));
         assert!(joined.joined(id(99)).is_err());
         assert_eq!(joined.rejoin(id(99)).unwrap().epoch, 3);
+    }
+
+    #[test]
+    fn a_distrusted_drive_is_noted_until_it_joins_by_itself() {
+        let map = first(4).distrust(id(2), "a flush failed").unwrap();
+        let drive = map.drive(id(2)).unwrap();
+        assert_eq!((map.epoch, drive.state), (2, DriveState::Joining));
+        assert_eq!(drive.distrusted.as_deref(), Some("a flush failed"));
+        let map = map.joins_by_itself(id(2)).unwrap();
+        assert_eq!(map.drive(id(2)).unwrap().distrusted, None);
+        assert!(map.joins_by_itself(id(2)).is_none() && map.joins_by_itself(id(9)).is_none());
+        let again = map.distrust(id(2), "once more").unwrap().joined(id(2)).unwrap();
+        assert_eq!(again.drive(id(2)).unwrap().distrusted, None);
+        let dead = map.replace(id(2), id(9), "/new", 1).unwrap();
+        assert!(dead.distrust(id(2), "too late").is_err());
     }
 
     #[test]

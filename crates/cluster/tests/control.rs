@@ -102,6 +102,44 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// Never answers.
+struct Hung;
+
+impl Medium for Hung {
+    fn read(&self, _: usize) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            std::thread::park();
+        }
+    }
+    fn write(&self, _: usize, _: &[u8]) -> io::Result<()> {
+        unreachable!("it was never read")
+    }
+}
+
+/// FINDINGS D7: the store opens, and takes changes while a drive that hangs is attached. A drive is waited for
+/// 20 s only where others do not suffice.
+#[test]
+fn a_hung_drive_holds_up_neither_start_nor_changes() {
+    let drives = fresh(4);
+    runtime().block_on(async {
+        let entries = vec![("v".to_owned(), value(1))];
+        Control::create(DEPLOYMENT, media(&drives, |_| true), entries).await.unwrap().close().await;
+        let mut some = media(&drives, |n| n != 3);
+        some.push((id(3), Arc::new(Hung)));
+        let began = std::time::Instant::now();
+        let control = Control::open(DEPLOYMENT, some).await.unwrap();
+        assert!(began.elapsed() < std::time::Duration::from_secs(15), "{:?}", began.elapsed());
+        let attaching = tokio::spawn({
+            let control = control.clone();
+            async move { control.attach(id(3), Arc::new(Hung)).await }
+        });
+        tokio::task::yield_now().await;
+        control.txn(put(2)).await.unwrap();
+        assert!(!attaching.is_finished(), "the change did not wait for it");
+        attaching.abort();
+    });
+}
+
 /// Every combination of "drive i stops after b_i writes, its last one lost, torn or whole" during a
 /// start and two changes; then every sufficient subset of drives starts again.
 #[test]

@@ -166,6 +166,8 @@ pub(crate) struct Core {
     /// Free bytes at the last look, less what was taken since.
     pub free: u64,
     pub capacity: u64,
+    /// The mark of a fence ([`Shared::mark_fenced`]) is on the drive.
+    pub fence_marked: bool,
     pub closing: bool,
     pub checkpoint_on_close: bool,
     pub keeper_kicked: bool,
@@ -185,7 +187,7 @@ pub(crate) struct Position {
 }
 
 const ONLINE: u8 = 0;
-const FENCED: u8 = 1;
+const OUT: u8 = 1;
 const READ_ONLY: u8 = 2;
 const CLOSED: u8 = 3;
 
@@ -320,7 +322,7 @@ impl Shared {
                 return;
             }
             core.fenced = Some(why.to_owned());
-            self.state.store(FENCED, Ordering::SeqCst);
+            self.state.store(OUT, Ordering::SeqCst);
             core.lazy.clear();
             (std::mem::take(&mut core.pending), std::mem::take(&mut core.queue))
         };
@@ -331,6 +333,35 @@ impl Shared {
         }
         self.journal_work.notify_all();
         self.keeper_work.notify_all();
+        if !self.threads {
+            self.mark_fenced();
+        }
+    }
+
+    /// Writes down on the drive that it fenced itself, so that it joins before it votes again, after a restart
+    /// too (I12). Whoever runs the drive must note it elsewhere as well: a drive that failed may fail here. A
+    /// folder that no longer holds this drive is left alone: nothing failed, and nothing there is ours.
+    pub fn mark_fenced(&self) {
+        let why = {
+            let core = self.core.lock();
+            match &core.fenced {
+                Some(why) if why != EMPTIED && !core.fence_marked => why.clone(),
+                _ => return,
+            }
+        };
+        if !self.root.identity("label").is_ok_and(|id| id == self.label_identity) {
+            return;
+        }
+        let written = match self.root.write_new(FENCED, why.as_bytes()) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            r => r,
+        };
+        match written.and_then(|()| self.root.sync()) {
+            Ok(()) => self.core.lock().fence_marked = true,
+            Err(error) => {
+                tracing::error!(drive = %self.label.drive, %error, "the drive cannot note that it is fenced");
+            }
+        }
     }
 
     /// Only reads from now on.
@@ -338,8 +369,12 @@ impl Shared {
         let _ = self.state.compare_exchange(ONLINE, READ_ONLY, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    /// The threads have ended. A fenced drive stays fenced: who looks at it must not take it for one that was
+    /// closed in order.
     pub fn set_closed(&self) {
-        self.state.store(CLOSED, Ordering::SeqCst);
+        for open in [ONLINE, READ_ONLY] {
+            let _ = self.state.compare_exchange(open, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
+        }
     }
 
     /// What a failed write, flush or allocation means for the drive; the error to report.
@@ -361,8 +396,8 @@ impl Shared {
             Ok(true) => Ok(()),
             Ok(false) => {
                 tracing::error!(drive = %self.label.drive, what, "the file has no name any more");
-                self.fence("emptied");
-                Err(Error::Fenced("emptied".into()))
+                self.fence(EMPTIED);
+                Err(Error::Fenced(EMPTIED.into()))
             }
             Err(e) => {
                 self.fence(&format!("{what} cannot be looked at: {e}"));
@@ -511,6 +546,10 @@ impl<F> Drop for TakenBack<F> {
 pub(crate) const JOURNAL: &str = "journal";
 pub(crate) const EXTENTS: &str = "extents";
 pub(crate) const INDEX: &str = "index";
+/// The file that says why a drive fenced itself; there until the drive is durably joining.
+pub(crate) const FENCED: &str = "fenced";
+/// The reason of a fence that is no failure: the folder no longer holds the drive.
+pub(crate) const EMPTIED: &str = "emptied";
 
 impl Core {
     /// A core that knows nothing.
@@ -549,6 +588,7 @@ impl Core {
             confirmed: HashMap::new(),
             applied: Position::default(),
             fenced: None,
+            fence_marked: false,
             free: 0,
             capacity: 0,
             closing: false,

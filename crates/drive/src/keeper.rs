@@ -6,7 +6,7 @@
 //! delays the overlay's drain.
 
 use crate::compact::{Pass, Urge};
-use crate::core::Shared;
+use crate::core::{EMPTIED, Shared};
 use crate::drain::Merge;
 use crate::files::segment_name;
 use crate::index::{Manifest, must};
@@ -73,6 +73,8 @@ impl Shared {
             }
         }
         drop(merge);
+        // Before waiting for a journal that may hang.
+        self.mark_fenced();
         self.last_round();
     }
 
@@ -88,6 +90,7 @@ impl Shared {
                 tracing::warn!(drive = %self.label.drive, error = %e, "no checkpoint at close");
             }
         }
+        self.mark_fenced();
         self.set_closed();
         self.lock.lock().take();
     }
@@ -101,7 +104,7 @@ impl Shared {
         let here = self.root.identity("label").is_ok_and(|id| id == self.label_identity)
             && (active == 0 || self.journal_folder.identity(&segment_name(active)).is_ok());
         if !here {
-            self.fence("emptied");
+            self.fence(EMPTIED);
             return;
         }
         if let Ok(space) = self.root.space() {

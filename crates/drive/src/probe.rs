@@ -3,7 +3,7 @@
 //! Invariants: nothing is ever formatted that is not blank (PROTOCOL.md 1); the label is the last
 //! thing a format writes, so a folder with a label is a whole drive; a drive is open at most once.
 
-use crate::core::{EXTENTS, Freed, INDEX, JOURNAL, Shared};
+use crate::core::{EXTENTS, FENCED, Freed, INDEX, JOURNAL, Shared};
 use crate::entry::Region;
 use crate::files::{segment_name, segment_number};
 use crate::index::{MANIFEST, Manifest, RunSet};
@@ -12,7 +12,7 @@ use crate::op::{Op, StateChange};
 use crate::run::{Run, file_name};
 use crate::segment::create_segment;
 use crate::types::{Options, Probe, Role};
-use crate::{Completion, Error, Label, Result};
+use crate::{Error, Label, Result, Tally};
 use ashlar_format::codec;
 use ashlar_format::journal::{self, BatchWriter, DriveState, PAGE, kind};
 use ashlar_machine::{BufferPool, FileSystem, Folder};
@@ -226,28 +226,53 @@ impl Shared {
             self.counters.index_rebuilt.store(1, Ordering::Relaxed);
         }
         self.list_extents(index.is_err())?;
+        let fenced = self.fence_mark()?;
         let found = self.replay_journal()?;
         self.drop_unused_extents()?;
+        let joins = found.damage > 0 || fenced;
+        if joins {
+            // In memory at once: a drive that cannot be written must not vote either.
+            let mut core = self.core.lock();
+            core.state.voter = false;
+            core.reset_acceptor();
+        }
         if self.writable().is_err() {
             return Ok(());
         }
-        self.resume(&found)?;
-        let mut core = self.core.lock();
-        if found.damage > 0 {
-            core.state.voter = false;
-            core.reset_acceptor();
-            let change = StateChange::Voter(false);
-            let op = Op::State { change, done: Completion::ignored() };
-            core.enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
+        self.resume(&found, fenced)?;
+        self.core.lock().raise_floor_ahead(&self.journal_work);
+        if joins {
+            let tally = Tally::new(1);
+            let op = Op::State { change: StateChange::Voter(false), done: tally.completion(0) };
+            self.core.lock().enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
+            while self.commit() {}
+            if tally.outcome().ok != 1 {
+                return Err(tally.error().unwrap_or(Error::Offline("its role cannot be written")));
+            }
         }
-        core.raise_floor_ahead(&self.journal_work);
-        drop(core);
         if found.damage > 0 {
             // The checkpoint then lies behind the damage.
-            while self.commit() {}
             self.drain()?;
         }
+        if fenced {
+            // The journal says it now.
+            let gone = self.root.remove(FENCED).and_then(|()| self.root.sync());
+            gone.map_err(|e| Error::io("removing the mark of the fence", &e))?;
+        }
         Ok(())
+    }
+
+    /// Whether the drive fenced itself and was not made joining since.
+    fn fence_mark(&self) -> Result<bool> {
+        let names = self.root.list().map_err(|e| Error::io("the folder", &e))?;
+        if !names.iter().any(|n| n == FENCED) {
+            return Ok(false);
+        }
+        let why = self.root.read(FENCED, 64 << 10).unwrap_or_default();
+        let why = String::from_utf8_lossy(&why).into_owned();
+        tracing::warn!(drive = %self.label.drive, why, "the drive fenced itself: it joins before it votes");
+        self.counters.damage.lock().push(format!("fenced: {why}"));
+        Ok(true)
     }
 
     /// Loads manifest and runs.

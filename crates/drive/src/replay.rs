@@ -358,14 +358,16 @@ enum Step {
 }
 
 impl Shared {
-    /// Puts the head in order after a replay, so that the journal can go on.
-    pub fn resume(self: &Arc<Self>, found: &Recovered) -> Result<()> {
+    /// Puts the head in order after a replay, so that the journal can go on. `fenced`: the drive fenced itself,
+    /// so that what was read back of the last segment may be in the page cache only (after a failed flush
+    /// pages count as clean): it is written again before anything relies on it.
+    pub fn resume(self: &Arc<Self>, found: &Recovered, fenced: bool) -> Result<()> {
         let at = found.position;
         let mut w = self.writer.lock();
         w.position = at;
         w.file = None;
         for &(n, bytes) in &found.extra {
-            let usable = n == at.segment + 1 && bytes > 0 && found.damage == 0;
+            let usable = n == at.segment + 1 && bytes > 0 && found.damage == 0 && !fenced;
             if usable && self.core.lock().spare.is_none() && self.is_blank(n, bytes)? {
                 let file = self
                     .journal_folder
@@ -398,10 +400,29 @@ impl Shared {
             }
             file.sync_data().map_err(|e| self.failed("clearing the journal tail", &e))?;
         }
+        if fenced {
+            self.write_again(&file, u64::from(at.at))?;
+        }
         w.prologue = at.at == PAGE as u32;
         w.file = Some(file);
         w.bytes = bytes;
         Ok(())
+    }
+
+    /// Writes the first `bytes` of a journal segment as they read, and flushes them.
+    fn write_again(&self, file: &ashlar_machine::DiskFile, bytes: u64) -> Result<()> {
+        let failed = |e: std::io::Error| self.failed("writing the journal again", &e);
+        let mut buf = self.options.pool.get_reserved(64 << 10);
+        let cap = buf.capacity().min(64 << 10);
+        buf.set_len(cap);
+        let mut pos = 0;
+        while pos < bytes {
+            let n = (bytes - pos).min(cap as u64) as usize;
+            file.read_at(&mut buf[..n], pos).map_err(failed)?;
+            file.write_at(&buf[..n], pos).map_err(failed)?;
+            pos += n as u64;
+        }
+        file.sync_all().map_err(failed)
     }
 
     /// Is everything after the header of a prepared segment zero?

@@ -447,7 +447,7 @@ impl Inner {
         Err(Error::Unavailable(format!("the joining drive does not take {key:?}")))
     }
 
-    async fn copy_to(
+    pub(crate) async fn copy_to(
         &self,
         view: &View,
         to: &Member,
@@ -512,7 +512,7 @@ impl Inner {
         }
     }
 
-    async fn must_hold(&self, to: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
+    pub(crate) async fn must_hold(&self, to: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
         if holds(to, key, ballot).await? {
             return Ok(true);
         }
@@ -520,7 +520,7 @@ impl Inner {
     }
 
     /// Copies the parent inside a one-sync record that was never chosen.
-    async fn copy_parent(&self, to: &Member, key: &RegisterKey, of: &Bytes) -> Result<bool> {
+    pub(crate) async fn copy_parent(&self, to: &Member, key: &RegisterKey, of: &Bytes) -> Result<bool> {
         let parts = Stored::parse(of).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?;
         let Some(light) = parts.light.filter(|l| !l.parent.is_empty()) else { return Ok(false) };
         let (ballot, tally) = (light.parent_ballot, Tally::new(1));
@@ -533,7 +533,12 @@ impl Inner {
     }
 
     /// The record some slot shows under `ballot`.
-    async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
+    pub(crate) async fn register_at(
+        &self,
+        view: &View,
+        key: &RegisterKey,
+        ballot: Ballot,
+    ) -> Result<Option<Register>> {
         for (_, m) in view.prompt_first() {
             let Ok(r) = m.read(key, true, view.epoch).await else { continue };
             if let Some(seen) = r.accepted

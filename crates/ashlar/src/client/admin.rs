@@ -63,6 +63,9 @@ pub enum DriveCommand {
     Online(DriveOptions),
     /// Put the blank folder at a drive's path in that drive's place; it joins and is rebuilt
     Replace(DriveOptions),
+    /// When too many drives are distrusted to go on: take the newest record that any of them still has of each
+    /// key, give them their votes back, and name what is uncertain. See docs/operating.md first
+    Recover(super::recover::RecoverOptions),
     /// Read and verify everything on all drives and repair what is damaged
     Scrub {
         /// The server's alias
@@ -194,7 +197,7 @@ struct Memory {
 }
 
 /// Asks the administration of an alias.
-async fn ask(
+pub(super) async fn ask(
     context: &Context,
     alias: &str,
     method: Method,
@@ -233,7 +236,7 @@ pub(super) fn client(context: &Context, alias: &str) -> Outcome<Client> {
     Ok(Place::remote(alias.trim_end_matches('/'), &context.aliases)?.client)
 }
 
-fn understand<T: for<'a> Deserialize<'a>>(value: &Value) -> Outcome<T> {
+pub(super) fn understand<T: for<'a> Deserialize<'a>>(value: &Value) -> Outcome<T> {
     T::deserialize(value)
         .map_err(|e| Failure::new(Kind::Failed, format!("the server's answer is not understood: {e}")))
 }
@@ -497,6 +500,7 @@ pub async fn drive(command: DriveCommand, context: &Context) -> Outcome {
     let (options, verb) = match command {
         DriveCommand::List { alias } => return list(context, &alias).await,
         DriveCommand::Scrub { alias } => return start(context, &alias, true).await,
+        DriveCommand::Recover(options) => return super::recover::recover(options, context).await,
         DriveCommand::Offline(options) => (options, "offline"),
         DriveCommand::Online(options) => (options, "online"),
         DriveCommand::Replace(options) => (options, "replace"),

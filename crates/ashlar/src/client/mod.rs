@@ -35,6 +35,7 @@ mod plan;
 mod progress;
 mod quota;
 mod reach;
+mod recover;
 mod rm;
 mod settings;
 mod stat;

@@ -9,6 +9,7 @@
 //! | `GET drives` | the drives |
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
+//! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` shows how it goes and what is uncertain |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
@@ -51,9 +52,9 @@ use utoipa::ToSchema;
 use super::api::{self, state as shape};
 use super::audit::Trail;
 use super::clock::{coarse, now_ms};
+use super::drive_monitor;
 use super::house::{House, Slot};
 use super::identities::Identities;
-use super::keeper;
 use super::kms;
 use super::monitor::{self, Monitor};
 use super::providers::Door;
@@ -79,6 +80,7 @@ pub struct Admin {
     check: settings::Check,
     keys: kms::Door,
     monitor: Monitor,
+    recovery: super::recovery::Recovery,
 }
 
 /// How an operator ends the process.
@@ -106,6 +108,14 @@ pub struct Order {
     /// Read and verify all data too.
     #[serde(default)]
     deep: bool,
+}
+
+/// How to recover from distrusted drives.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecoverOrder {
+    /// Only finds out what would be uncertain.
+    dry_run: bool,
 }
 
 /// How to end the process.
@@ -244,6 +254,7 @@ impl Admin {
             check,
             keys,
             monitor,
+            recovery: Default::default(),
         }
     }
 
@@ -473,6 +484,8 @@ impl Admin {
             | Route::DriveOffline
             | Route::DriveOnline
             | Route::DriveReplace
+            | Route::DriveRecover
+            | Route::DriveRecovery
             | Route::MetricsToken
             | Route::Why
             | Route::Document => self.about_itself(ask).await,
@@ -490,6 +503,12 @@ impl Admin {
         match ask.route {
             Route::Why => return self.why(&ask.name).await,
             Route::Document => return Ok((StatusCode::OK, api::document::document(ask.base))),
+            Route::DriveRecovery => return Ok((StatusCode::OK, api::value(self.recovery.report()))),
+            Route::DriveRecover => {
+                let order: RecoverOrder = ask.document()?;
+                let begun = self.recovery.start(&self.house, order.dry_run).map_err(wrong)?;
+                return Ok((StatusCode::ACCEPTED, api::value(begun)));
+            }
             _ => {}
         }
         let order: Order = ask.document()?;
@@ -501,15 +520,15 @@ impl Admin {
             Route::HealStart => self.start_scrub(order.deep),
             Route::DriveScrub => self.start_scrub(true),
             Route::DriveOffline => {
-                keeper::hold(&self.house, named(&order)?).await.map_err(wrong)?;
+                drive_monitor::hold(&self.house, named(&order)?).await.map_err(wrong)?;
                 list(&self.house)
             }
             Route::DriveOnline => {
-                keeper::bring_back(&self.house, named(&order)?).map_err(wrong)?;
+                drive_monitor::release(&self.house, named(&order)?).await.map_err(wrong)?;
                 list(&self.house)
             }
             Route::DriveReplace => {
-                keeper::replace_now(&self.house, named(&order)?).await.map_err(wrong)?;
+                drive_monitor::replace_now(&self.house, named(&order)?).await.map_err(wrong)?;
                 list(&self.house)
             }
             Route::MetricsToken => {
@@ -696,7 +715,7 @@ fn drives(house: &House) -> Vec<shape::DriveState> {
 fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
     let path = slot.path.display().to_string();
     let Some(drive) = &slot.drive else {
-        let id = keeper::last_seen(map, &slot.path).map(|id| id.to_hex()).unwrap_or_default();
+        let id = drive_monitor::last_seen(map, &slot.path).map(|id| id.to_hex()).unwrap_or_default();
         let state = if slot.held { "held" } else { "offline" };
         let problem = slot.problem.clone();
         return shape::DriveState { path, id, state, problem, ..shape::DriveState::default() };

@@ -26,6 +26,8 @@ pub struct Banner<'a> {
     pub tolerance: (u8, u8),
     /// Folders formatted by this start.
     pub formatted: usize,
+    /// What an operator should know about where the drives are.
+    pub warnings: Vec<String>,
 }
 
 impl Banner<'_> {
@@ -115,6 +117,7 @@ boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\
             "reads_tolerate": self.tolerance.0,
             "writes_tolerate": self.tolerance.1,
             "formatted": self.formatted,
+            "warnings": self.warnings,
         })
         .to_string()
     }
@@ -142,6 +145,7 @@ mod tests {
                 code: "2+2".into(),
                 tolerance: (2, 1),
                 formatted: 0,
+                warnings: Vec::new(),
             };
             assert_eq!(banner.text().contains("very-secret-indeed"), shown);
             assert_eq!(banner.json().contains("very-secret-indeed"), shown);

@@ -2,13 +2,17 @@
 //!
 //! Invariants: a first start writes labels, map and credentials before anything is served; a later
 //! start finds its drives by their labels, wherever they are; the map decides which drive counts.
-//! What happens to drives afterwards is the business of `keeper`.
+//! What happens to drives afterwards is the business of `drive_monitor`. A folder that does not answer never holds
+//! up a start that most of the drives suffice for: its drive comes later.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{CodeSpec, Compare, Control, DriveState, FileMedium, Map, Medium, Txn};
+use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
+use ashlar_cluster::{CodeSpec, Compare, Control, FileMedium, FoundAt, Map, Medium, Txn};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe, Role};
 use ashlar_erasure_set::{Code, Group, Layout, Options as SetOptions, Sets};
 use ashlar_format::{DeploymentId, DriveId};
@@ -16,10 +20,22 @@ use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::Store;
 use ashlar_s3::Credential;
 use parking_lot::Mutex;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::clock::now_ms;
 use super::credentials::{self, Keeper, Origin};
-use super::places::{self, Finding, Place};
+use super::deployments::Deployments;
+use super::drive_monitor::workers::{self, Answer, AtOpen, Workers, format};
+use super::drive_monitor::{self, Orders};
+use super::places::{self, Facts, Finding, Place};
+
+/// How long a start waits for folders to say what they are when others have said it.
+const LOOK: Duration = Duration::from_secs(2);
+/// The same when none has: disks that stand still need a while.
+const LOOK_ALL: Duration = Duration::from_secs(30);
+/// How long it waits for the last drives to open when most have.
+const OPEN: Duration = Duration::from_secs(2);
+/// How long one drive, and the control store, may take to close.
+const CLOSE: Duration = Duration::from_secs(10);
 
 /// What the house is built with.
 #[derive(Debug, Clone)]
@@ -34,6 +50,10 @@ pub struct Plan {
     pub limits: ashlar_erasure_set::MemoryLimits,
     /// How long a day of lifecycle rules is.
     pub calendar: ashlar_lifecycle::Calendar,
+    /// Which folders held a deployment.
+    pub deployments: Deployments,
+    /// A new deployment is meant, although there was one.
+    pub new_deployment: bool,
 }
 
 /// The house.
@@ -52,10 +72,10 @@ pub struct House {
     pub map: ArcSwap<Map>,
     /// The folders named, and what is in service at each.
     pub slots: Mutex<Vec<Slot>>,
-    /// How drives are opened.
-    pub drive_options: DriveOptions,
     /// Serialises changes of the map.
     pub changes: tokio::sync::Mutex<()>,
+    /// Where orders of operators about drives go.
+    pub orders: Orders,
 }
 
 /// One folder named on the command line.
@@ -69,8 +89,8 @@ pub struct Slot {
     pub problem: Option<String>,
     /// Taken out of service by an operator.
     pub held: bool,
-    /// It failed in service: it joins again before it is trusted.
-    pub distrusted: bool,
+    /// Its file system, when it was last looked at.
+    pub facts: Option<Facts>,
 }
 
 /// What a start did.
@@ -132,7 +152,7 @@ pub fn layout(map: &Map) -> Layout {
 }
 
 impl House {
-    /// Builds it.
+    /// Builds it. What is left to do about its drives is for [`drive_monitor::run`].
     ///
     /// # Errors
     /// In words for the operator.
@@ -140,16 +160,24 @@ impl House {
         plan: &Plan,
         environment: Option<Credential>,
         keeper: &Keeper,
-    ) -> Result<(Arc<House>, Started), String> {
-        let paths = plan.paths.clone();
-        let mut found = blocking(move || places::look(&paths)).await?;
-        let finding = places::judge(&found)?;
+    ) -> Result<(Arc<House>, Started, drive_monitor::Start), String> {
         let (pool, drive_options) = budget(plan);
+        let (sender, answers) = mpsc::unbounded_channel();
+        let workers = Workers::new(sender, drive_options);
+        let mut folders = Folders::new(&plan.paths, workers, answers);
+        folders.look().await;
+        let mut found = folders.places();
+        let finding = places::judge(&found)?;
         let deployment = match finding {
             Finding::New => DeploymentId(random_id()),
             Finding::Existing(id) => id,
         };
         let fresh = finding == Finding::New || never_finished(deployment, &found).await?;
+        if fresh {
+            plan.deployments.check_new(&found, plan.new_deployment)?;
+        } else if plan.new_deployment {
+            return Err(format!("the folders hold the deployment {deployment}: leave --new-deployment out"));
+        }
         let mut formatted = 0;
         // Before anything is written: a key server that is away leaves the folders as they are.
         let made = match fresh && environment.is_none() {
@@ -158,11 +186,9 @@ impl House {
         };
         if fresh {
             formatted = format_all(deployment, &mut found).await?;
+            folders.formatted(&found);
         }
-        let mut opened = open_drives(&found, &drive_options).await?;
-        if !fresh {
-            distrust(deployment, &mut opened).await;
-        }
+        let opened = folders.open(fresh).await?;
         let control = if fresh {
             create_control(deployment, &opened, plan.code, made).await?
         } else {
@@ -171,7 +197,8 @@ impl House {
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
         let (root, origin) = root(&control, environment, keeper).await?;
-        let house = assemble(control, map, opened, found, pool, drive_options, plan)?;
+        let (house, start) = assemble(control, map, folders, pool, plan)?;
+        note_deployment(&house, plan.deployments.clone());
         Ok((
             house,
             Started {
@@ -179,16 +206,30 @@ impl House {
                 root,
                 origin: if formatted > 0 && origin == Origin::Stored { Origin::Generated } else { origin },
             },
+            start,
         ))
+    }
+
+    /// What an operator should know about where the drives are.
+    pub fn warnings(&self) -> Vec<String> {
+        let slots = self.slots.lock().clone();
+        let serving = slots.iter().filter(|s| s.drive.is_some());
+        let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
+        places::warnings(&facts, self.map.load().code.m)
     }
 
     /// Stops the background work and closes the drives.
     pub async fn close(&self) {
-        self.store.close_feed().await;
+        // A drive that hangs holds up neither the others nor the end.
+        let _ = tokio::time::timeout(CLOSE, self.store.close_feed()).await;
         self.sets.stop().await;
-        self.control.close().await;
+        let _ = tokio::time::timeout(CLOSE, self.control.close()).await;
         let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
-        let closing = drives.iter().map(Drive::close);
+        let closing = drives.iter().map(|drive| async move {
+            if tokio::time::timeout(CLOSE, drive.close()).await.is_err() {
+                tracing::warn!(drive = %drive.path().display(), "it does not close; its next start recovers it");
+            }
+        });
         futures::future::join_all(closing).await;
     }
 
@@ -258,11 +299,11 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
             if place.probe == Probe::Missing {
                 std::fs::create_dir_all(&place.path)
                     .map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
-                place.probe = ashlar_drive::probe(&place.path);
+                *place = places::look(&place.path);
             }
             if place.probe == Probe::Blank {
                 format(&place.path, deployment, Role::Voter)?;
-                place.probe = ashlar_drive::probe(&place.path);
+                *place = places::look(&place.path);
                 formatted += 1;
             }
             if !matches!(place.probe, Probe::Ours(_)) {
@@ -276,60 +317,7 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
     Ok(done)
 }
 
-/// Formats one blank folder; answers its label.
-///
-/// # Errors
-/// In words.
-pub fn format(path: &Path, deployment: DeploymentId, role: Role) -> Result<Label, String> {
-    let label = Label { deployment, drive: DriveId(random_id()), created_ms: now_ms() };
-    ashlar_drive::format(path, &label, role).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(label)
-}
-
-/// Opens every drive that is there, in parallel: recovery reads.
-async fn open_drives(
-    found: &[Place],
-    options: &DriveOptions,
-) -> Result<Vec<(PathBuf, Result<Drive, String>)>, String> {
-    let opening = labels(found).map(|(path, _)| {
-        let (path, options) = (path.to_owned(), options.clone());
-        async move {
-            let opened = open_drive(path.clone(), options).await;
-            (path, opened)
-        }
-    });
-    let opened = futures::future::join_all(opening).await;
-    if opened.iter().all(|(_, o)| o.is_err()) {
-        let why: Vec<String> = opened
-            .into_iter()
-            .filter_map(|(p, o)| o.err().map(|e| format!("{}: {e}", p.display())))
-            .collect();
-        return Err(format!("no drive can be opened\n{}", why.join("\n")));
-    }
-    Ok(opened)
-}
-
-/// Takes the vote of drives that went back in time; who cannot be asked to is not used.
-async fn distrust(deployment: DeploymentId, opened: &mut Opened) {
-    let paths = opened.iter().map(|(path, _)| path.clone()).collect();
-    let noted = super::rollback::noted(paths, deployment).await;
-    for (_, drive) in opened {
-        if let Ok(d) = drive
-            && let Err(why) = super::rollback::distrust(d, &noted).await
-        {
-            *drive = Err(why);
-        }
-    }
-}
-
-/// Opens one drive.
-///
-/// # Errors
-/// In words.
-pub async fn open_drive(path: PathBuf, options: DriveOptions) -> Result<Drive, String> {
-    blocking(move || Drive::open(&path, &options).map_err(|e| e.to_string())).await?
-}
-
+/// Drives that were opened, by folder.
 type Opened = Vec<(PathBuf, Result<Drive, String>)>;
 
 async fn create_control(
@@ -344,6 +332,10 @@ async fn create_control(
         drives.push((drive.label().drive, path.display().to_string(), drive.stats().capacity));
     }
     let map = Map::first(deployment, &drives, code).map_err(|e| e.to_string())?;
+    let mount = |path: &str| places::facts(Path::new(path)).map(|f| f.mount);
+    let found =
+        drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
+    let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
     let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
     let mut entries = vec![(Map::KEY.to_owned(), map.to_json().into())];
     if let Some(made) = credentials {
@@ -407,42 +399,56 @@ async fn root(
     Ok((fresh, Origin::Generated))
 }
 
+/// Puts together what was opened; what is left to do goes to the monitor.
 fn assemble(
     control: Control,
     map: Map,
-    opened: Opened,
-    found: Vec<Place>,
+    folders: Folders,
     pool: BufferPool,
-    drive_options: DriveOptions,
     plan: &Plan,
-) -> Result<Arc<House>, String> {
-    let mut slots: Vec<Slot> = found
-        .into_iter()
-        .map(|place| Slot {
-            path: place.path,
-            drive: None,
-            problem: problem(&place.probe),
-            held: false,
-            distrusted: false,
-        })
-        .collect();
-    let mut serving = Vec::new();
-    for (path, drive) in opened {
-        let Some(slot) = slots.iter_mut().find(|s| s.path == path) else { continue };
-        match drive {
-            Ok(drive) => match map.drive(drive.label().drive).map(|d| d.state) {
-                Some(DriveState::Active | DriveState::Joining) => {
-                    serving.push(drive.clone());
-                    slot.drive = Some(drive);
-                }
-                Some(DriveState::Dead) => {
-                    slot.problem = Some("it was replaced; empty the folder to use it again".into());
-                }
-                None => slot.problem = Some(UNKNOWN.into()),
-            },
-            Err(why) => slot.problem = Some(why),
+) -> Result<(Arc<House>, drive_monitor::Start), String> {
+    let Folders { all, workers, answers } = folders;
+    let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
+    let deployment = map.deployment;
+    let mut monitor = Monitor::new(&paths, Arc::new(map.clone()), Settings::default());
+    let mut slots = Vec::new();
+    let (mut first, mut serving, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
+    for (i, folder) in all.into_iter().enumerate() {
+        let facts = folder.place.as_ref().and_then(|p| p.facts.clone());
+        slots.push(Slot { path: folder.path, drive: None, problem: None, held: false, facts });
+        let event = match (folder.opening, folder.opened, folder.place) {
+            (_, Some(Ok((drive, distrust))), _) => {
+                let event = drive_monitor::opened_event(i, &drive, distrust);
+                waiting.insert(i, drive);
+                Some(event)
+            }
+            (_, Some(Err(why)), _) => Some(Event::Opened(i, Err(why))),
+            (false, None, Some(place)) => Some(Event::Probed(i, workers::found(&place, deployment))),
+            // Still to come.
+            _ => None,
+        };
+        monitor.begun(i, folder.opening);
+        if let Some(event) = event {
+            first.extend(monitor.step(event));
+        } else {
+            slots[i].problem = Some("it does not answer yet".into());
         }
     }
+    // What can serve serves from the beginning.
+    first.retain(|action| match action {
+        Action::Attach(i) => {
+            if let Some(drive) = waiting.remove(i) {
+                slots[*i].drive = Some(drive.clone());
+                serving.push(drive);
+            }
+            false
+        }
+        Action::Note(i, why) => {
+            slots[*i].problem.clone_from(why);
+            false
+        }
+        _ => true,
+    });
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
     let mut options = SetOptions::new(pool.clone());
     options.memory = plan.limits;
@@ -452,7 +458,8 @@ fn assemble(
         .map_err(|e| e.to_string())?;
     sets.start();
     let lifecycle = Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
-    Ok(Arc::new(House {
+    let (orders, ordered) = mpsc::unbounded_channel();
+    let house = Arc::new(House {
         lifecycle,
         control,
         sets,
@@ -460,21 +467,142 @@ fn assemble(
         pool,
         map: ArcSwap::from_pointee(map),
         slots: Mutex::new(slots),
-        drive_options,
         changes: tokio::sync::Mutex::new(()),
-    }))
+        orders,
+    });
+    let start = drive_monitor::Start { monitor, first, opened: waiting, workers, answers, orders: ordered };
+    Ok((house, start))
 }
 
-/// A drive of this deployment that never entered the map: a join that was interrupted.
-pub const UNKNOWN: &str = "it is not in the map of this deployment yet";
+/// Notes outside the drives which folders hold the deployment; the folders of others may hang.
+fn note_deployment(house: &House, deployments: Deployments) {
+    let slots = house.slots.lock().clone();
+    let serving = slots.iter().filter(|s| s.drive.is_some());
+    let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();
+    let deployment = house.map.load().deployment;
+    std::thread::spawn(move || {
+        if let Err(why) = deployments.note(deployment, &folders) {
+            tracing::warn!(why, "it is not noted outside the drives that they hold a deployment");
+        }
+    });
+}
 
-/// Why a path is not in service.
-pub fn problem(probe: &Probe) -> Option<String> {
-    match probe {
-        Probe::Ours(_) => None,
-        Probe::Blank => Some("blank".into()),
-        Probe::Foreign(why) => Some(format!("not a drive of ashlar: {why}")),
-        Probe::Missing => Some("the folder does not exist".into()),
-        Probe::Unreadable(why) => Some(why.clone()),
+/// The folders at a start.
+struct Folders {
+    all: Vec<AtStart>,
+    workers: Workers,
+    answers: UnboundedReceiver<Answer>,
+}
+
+/// One of them.
+struct AtStart {
+    path: PathBuf,
+    place: Option<Place>,
+    opening: bool,
+    opened: Option<Result<(Drive, Option<String>), String>>,
+}
+
+impl Folders {
+    fn new(paths: &[PathBuf], workers: Workers, answers: UnboundedReceiver<Answer>) -> Folders {
+        let folder = |p: &PathBuf| AtStart { path: p.clone(), place: None, opening: false, opened: None };
+        Folders { all: paths.iter().map(folder).collect(), workers, answers }
+    }
+
+    /// Waits for answers until `enough`, or `until`.
+    async fn gather(&mut self, until: Option<Instant>, enough: impl Fn(&[AtStart]) -> bool) {
+        while !enough(&self.all) {
+            let answer = match until {
+                None => self.answers.recv().await,
+                Some(at) => match tokio::time::timeout_at(at.into(), self.answers.recv()).await {
+                    Ok(answer) => answer,
+                    Err(_) => return,
+                },
+            };
+            match answer {
+                Some(Answer::Probed(i, place)) => self.all[i].place = Some(place),
+                Some(Answer::Opened(i, outcome)) => {
+                    self.all[i].opened = Some(outcome.map(|AtOpen { drive, facts, distrust }| {
+                        if let Some(place) = &mut self.all[i].place {
+                            place.facts = facts;
+                        }
+                        (drive, distrust)
+                    }));
+                }
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Looks at all of them.
+    async fn look(&mut self) {
+        for (i, folder) in self.all.iter().enumerate() {
+            self.workers.probe(i, folder.path.clone());
+        }
+        let began = Instant::now();
+        let all = |f: &[AtStart]| f.iter().all(|f| f.place.is_some());
+        self.gather(Some(began + LOOK), all).await;
+        let ours = |f: &AtStart| f.place.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_)));
+        self.gather(Some(began + LOOK_ALL), |f| all(f) || f.iter().any(ours)).await;
+    }
+
+    /// What is known of them; a folder that does not answer cannot be read.
+    fn places(&self) -> Vec<Place> {
+        let silent = |path: &Path| Place {
+            path: path.to_owned(),
+            probe: Probe::Unreadable("it does not answer".into()),
+            facts: None,
+        };
+        self.all.iter().map(|f| f.place.clone().unwrap_or_else(|| silent(&f.path))).collect()
+    }
+
+    fn formatted(&mut self, found: &[Place]) {
+        for (folder, place) in self.all.iter_mut().zip(found) {
+            folder.place = Some(place.clone());
+        }
+    }
+
+    /// Opens the drives, at the same time: recovery reads. With `all`, waits for every one of them; else until most
+    /// are open and the others had a while.
+    async fn open(&mut self, all: bool) -> Result<Opened, String> {
+        let peers: Vec<PathBuf> = self.all.iter().map(|f| f.path.clone()).collect();
+        for (i, folder) in self.all.iter_mut().enumerate() {
+            if folder.place.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_))) {
+                folder.opening = true;
+                self.workers.open(i, folder.path.clone(), peers.clone());
+            }
+        }
+        let answered = |f: &[AtStart]| f.iter().all(|f| !f.opening || f.opened.is_some());
+        let is_open = |f: &&AtStart| matches!(f.opened, Some(Ok(_)));
+        let most = |f: &[AtStart]| f.iter().filter(is_open).count() > f.len() / 2;
+        let began = Instant::now();
+        if !all {
+            self.gather(Some(began + OPEN), answered).await;
+        }
+        let mut told = Instant::now();
+        while !answered(&self.all) && (all || !most(&self.all)) {
+            self.gather(Some(Instant::now() + Duration::from_millis(500)), |f| {
+                answered(f) || !all && most(f)
+            })
+            .await;
+            if told.elapsed() >= Duration::from_secs(10) {
+                told = Instant::now();
+                let silent = self.all.iter().filter(|f| f.opening && f.opened.is_none());
+                for folder in silent {
+                    tracing::warn!(drive = %folder.path.display(), "it is being opened: it recovers, or does not answer; too few others are open to start without it");
+                }
+            }
+        }
+        let outcome = |f: &AtStart| {
+            let opened = f.opened.as_ref()?;
+            Some((f.path.clone(), opened.as_ref().map(|(drive, _)| drive.clone()).map_err(String::clone)))
+        };
+        let opened: Opened = self.all.iter().filter_map(outcome).collect();
+        if opened.iter().all(|(_, o)| o.is_err()) {
+            let why =
+                opened.into_iter().filter_map(|(p, o)| o.err().map(|e| format!("{}: {e}", p.display())));
+            return Err(format!("no drive can be opened\n{}", why.collect::<Vec<_>>().join("\n")));
+        }
+        Ok(opened)
     }
 }

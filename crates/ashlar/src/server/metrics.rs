@@ -55,18 +55,21 @@ pub struct Capacity {
     pub usable_free: u64,
 }
 
-/// Adds up the drives in service.
+/// Adds up the file systems of the drives in service.
 pub fn capacity(house: &House) -> Capacity {
     let map = house.map.load();
     let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
-    let stats = house
-        .slots
-        .lock()
-        .iter()
-        .filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats))
-        .collect::<Vec<_>>();
-    let raw = stats.iter().map(|s| s.capacity).sum::<u64>();
-    let raw_free = stats.iter().map(|s| s.free).sum::<u64>();
+    // A file system that several folders are on counts once.
+    let mut counted = std::collections::HashSet::new();
+    let (mut raw, mut raw_free) = (0u64, 0u64);
+    for slot in house.slots.lock().iter() {
+        let Some(drive) = &slot.drive else { continue };
+        if slot.facts.as_ref().is_none_or(|f| counted.insert(f.device)) {
+            let stats = drive.stats();
+            raw += stats.capacity;
+            raw_free += stats.free;
+        }
+    }
     Capacity { raw, raw_free, usable: raw / n * k, usable_free: raw_free / n * k }
 }
 

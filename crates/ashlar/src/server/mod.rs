@@ -3,7 +3,9 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `expand`, `credentials`, `places`, `env_file`, `minio_environment` | the configuration, parsed once |
-//! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
+//! | `house`, `drive_monitor` | drives, control store, sets, store; looking after drives |
+//! | `deployments` | which folders held a deployment, noted outside of them |
+//! | `recovery` | distrusted drives in numbers, brought back by an operator |
 //! | `listen`, `connection`, `tls`, `limits` | sockets; what clients share |
 //! | `routes`, `admin` | what is not S3: health, administration |
 //! | `metrics`, `machine` | metrics of the deployment; of the process and the machine |
@@ -28,12 +30,13 @@ mod banner;
 mod clock;
 mod connection;
 mod credentials;
+mod deployments;
+mod drive_monitor;
 mod env_file;
 mod events;
 pub mod expand;
 mod house;
 mod identities;
-mod keeper;
 mod kms;
 mod kms_remote;
 #[cfg(test)]
@@ -52,6 +55,7 @@ mod places;
 mod providers;
 mod quotas;
 mod reach;
+mod recovery;
 mod region;
 mod rollback;
 mod routes;
@@ -112,6 +116,13 @@ pub struct Args {
     /// left out; fixed for life at the first start.
     #[arg(long, value_name = "K+M", env = "ASHLAR_CODE")]
     code: Option<String>,
+    /// Make a new deployment in folders that held one and are empty now; without it such a start is refused,
+    /// because the drives may just not be mounted.
+    #[arg(long)]
+    new_deployment: bool,
+    /// Where it is noted which folders hold a deployment; $XDG_STATE_HOME/ashlar, or what systemd says, if left out.
+    #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
+    state_dir: Option<PathBuf>,
     /// File with NAME=VALUE lines that are taken as environment variables, unless they are set already.
     /// MINIO_CONFIG_ENV_FILE names one too.
     #[arg(long, value_name = "FILE", env = "ASHLAR_ENV_FILE")]
@@ -250,17 +261,32 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     warn_without_tls(config.is_some(), &everywhere);
     // Before anything is announced: who reads the banner may already send a signal.
-    let heard = hear()?;
+    let mut heard = hear()?;
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let keys = kms::Configured::read(&args.kms)?;
-    let calendar = lifecycle::calendar(|name| std::env::var(name).ok())?;
-    let plan = Plan { paths, code, memory, limits: args.limits.memory()?, calendar };
-    let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
+    let set = |name: &str| std::env::var(name).ok();
+    let plan = Plan {
+        paths,
+        code,
+        memory,
+        limits: args.limits.memory()?,
+        calendar: lifecycle::calendar(set)?,
+        deployments: deployments::Deployments::new(args.state_dir.clone(), set),
+        new_deployment: args.new_deployment,
+    };
+    let keeper = keys.keeper();
+    // Drives may not answer: a signal ends the start too.
+    let (house, started, drives) = tokio::select! {
+        opened = House::open(&plan, environment, &keeper) => opened?,
+        _ = heard.0.recv() => return Ok(End::Stop),
+        _ = heard.1.recv() => return Ok(End::Stop),
+    };
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
-    let opened = Opened { house, started, region, listener, administration, keys, certificates, heard };
+    let opened =
+        Opened { house, started, drives, region, listener, administration, keys, certificates, heard };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
         // The banner was not printed, and this pair is shown at no later start.
@@ -277,6 +303,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
 struct Opened {
     house: Arc<House>,
     started: Started,
+    drives: drive_monitor::Start,
     region: Region,
     listener: listen::Listener,
     administration: listen::Listener,
@@ -287,7 +314,8 @@ struct Opened {
 
 /// Assembles the services over the opened store and serves until the end. Errors come before the banner.
 async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String> {
-    let Opened { house, started, region, listener, administration, keys, certificates, heard } = opened;
+    let Opened { house, started, drives, region, listener, administration, keys, certificates, heard } =
+        opened;
     let deployment = house.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&house, &started.root).await?;
@@ -317,7 +345,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(iam.clone().follow());
     tokio::spawn(remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
-    tokio::spawn(keeper::run(house.clone()));
+    tokio::spawn(drive_monitor::run(house.clone(), drives));
     tokio::spawn(rollback::run(house.clone()));
     open_feed(&house).await;
     tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
@@ -431,6 +459,10 @@ fn announce(house: &House, started: &Started, listener: &listen::Listener, regio
             tracing::warn!(drive = %slot.path.display(), why, "drive not in service");
         }
     }
+    let warnings = house.warnings();
+    for why in &warnings {
+        tracing::warn!("{why}");
+    }
     let addresses = listener.addresses();
     let tolerance = ashlar_erasure_set::tolerance(map.code.k, map.code.m);
     let banner = Banner {
@@ -443,6 +475,7 @@ fn announce(house: &House, started: &Started, listener: &listen::Listener, regio
         code: map.code.to_string(),
         tolerance: (tolerance.reads, tolerance.writes),
         formatted: started.formatted,
+        warnings,
     };
     print(&if json { banner.json() } else { banner.text() });
 }

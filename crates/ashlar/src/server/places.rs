@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ashlar_drive::{Probe, probe};
 use ashlar_format::DeploymentId;
+use ashlar_machine::{FileSystem, Folder};
 
 /// A path and what is there.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub struct Place {
     pub path: PathBuf,
     /// What was found.
     pub probe: Probe,
+    /// Its file system.
+    pub facts: Option<Facts>,
 }
 
 /// What to do with all of them.
@@ -26,15 +29,101 @@ pub enum Finding {
     Existing(DeploymentId),
 }
 
-/// Looks at every path, in parallel: a hanging drive must not hold up the others for long.
-pub fn look(paths: &[PathBuf]) -> Vec<Place> {
-    std::thread::scope(|scope| {
-        let looks: Vec<_> = paths.iter().map(|path| scope.spawn(|| probe(path))).collect();
-        let probes = looks
-            .into_iter()
-            .map(|look| look.join().unwrap_or_else(|_| Probe::Unreadable("the look at it failed".into())));
-        paths.iter().zip(probes).map(|(path, probe)| Place { path: path.clone(), probe }).collect()
+/// The file system that a folder is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Number of its device; equal for folders on one file system.
+    pub device: u64,
+    /// Where it is mounted.
+    pub mount: String,
+    /// It is the one that `/` is on.
+    pub root: bool,
+    /// It lives in memory.
+    pub memory: bool,
+    /// Its size in bytes.
+    pub total: u64,
+}
+
+/// Bytes below which a file system is not formatted: the reserve of a drive and its first segments would fill it.
+pub const LEAST: u64 = 512 << 20;
+/// Bytes below which a drive is called small.
+const SMALL: u64 = 4 << 30;
+
+/// Looks at one folder. Blocks for as long as the folder does.
+pub fn look(path: &Path) -> Place {
+    Place { path: path.to_owned(), probe: probe(path), facts: facts(path) }
+}
+
+/// What file system a folder is on; `None` when it cannot be told.
+pub fn facts(path: &Path) -> Option<Facts> {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
+    let folder = path.canonicalize().ok()?;
+    let own = device(&folder)?;
+    // The topmost folder on the same device.
+    let mount = folder.ancestors().take_while(|p| device(p) == Some(own)).last()?;
+    let here = Folder::real(&folder, None);
+    Some(Facts {
+        device: own,
+        mount: mount.display().to_string(),
+        root: device(Path::new("/")) == Some(own),
+        memory: here.file_system().ok()? == FileSystem::Memory,
+        total: here.space().ok()?.total,
     })
+}
+
+/// Refuses to make a drive where there is no room for one.
+///
+/// # Errors
+/// In words.
+pub fn check_size(path: &Path) -> Result<(), String> {
+    match facts(path) {
+        Some(f) if f.total < LEAST => Err(format!(
+            "{}: its file system has {}, a drive needs {} at least",
+            path.display(),
+            crate::size::show(f.total),
+            crate::size::show(LEAST)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What an operator should know about where the drives are, one sentence each. `parity`: parity shards of the
+/// code.
+pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
+    let mut out = Vec::new();
+    if parity == 0 {
+        out.push("the code has no parity: one lost drive, or one damaged sector, loses objects".to_owned());
+    }
+    let names = |list: &[&(&Path, &Facts)]| {
+        let all: Vec<String> = list.iter().map(|(p, _)| p.display().to_string()).collect();
+        all.join(", ")
+    };
+    let mut devices: Vec<u64> = drives.iter().map(|(_, f)| f.device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        let same: Vec<_> = drives.iter().filter(|(_, f)| f.device == device).collect();
+        if same.len() > 1 {
+            out.push(format!(
+                "{} are on one file system (mounted at {}): losing it loses all of them at once, and its space is counted once",
+                names(&same),
+                same[0].1.mount
+            ));
+        }
+    }
+    let root: Vec<_> = drives.iter().filter(|(_, f)| f.root).collect();
+    if !root.is_empty() {
+        out.push(format!("{}: on the system's own disk; objects can fill it", names(&root)));
+    }
+    let memory: Vec<_> = drives.iter().filter(|(_, f)| f.memory).collect();
+    if !memory.is_empty() {
+        out.push(format!("{}: in memory; everything is gone after a reboot", names(&memory)));
+    }
+    for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL) {
+        out.push(format!("{}: only {}; it is full soon", path.display(), crate::size::show(f.total)));
+    }
+    out
 }
 
 /// Absolute form of a path, without requiring that it exists.
@@ -100,20 +189,15 @@ fn unreadable(places: &[Place]) -> Option<(&Path, &str)> {
     })
 }
 
-/// Whether a blank folder may be a mount point whose drive is not mounted: it lies on the file
-/// system of the folder above, while every drive that is there is a mount of its own.
-pub fn looks_unmounted(blank: &Path, drives: &[PathBuf]) -> bool {
-    let is_mount = |path: &Path| {
-        let device = |p: &Path| {
-            use std::os::unix::fs::MetadataExt as _;
-            std::fs::metadata(p).ok().map(|m| m.dev())
-        };
-        match (device(path), path.parent().and_then(device)) {
-            (Some(own), Some(above)) => own != above,
-            _ => false,
-        }
-    };
-    !drives.is_empty() && !is_mount(blank) && drives.iter().all(|d| is_mount(d))
+/// Why a path is not in service.
+pub fn problem(probe: &Probe) -> Option<String> {
+    match probe {
+        Probe::Ours(_) => None,
+        Probe::Blank => Some("blank".into()),
+        Probe::Foreign(why) => Some(format!("not a drive of ashlar: {why}")),
+        Probe::Missing => Some("the folder does not exist".into()),
+        Probe::Unreadable(why) => Some(why.clone()),
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +207,7 @@ mod tests {
     use ashlar_format::DriveId;
 
     fn place(path: &str, probe: Probe) -> Place {
-        Place { path: path.into(), probe }
+        Place { path: path.into(), probe, facts: None }
     }
 
     fn ours(deployment: u8, drive: u8) -> Probe {
@@ -155,5 +239,44 @@ mod tests {
         assert_eq!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", ours(1, 1))]), existing);
         assert!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", Probe::Blank)]).is_err());
         assert!(judge(&[place("a", ours(1, 1)), place("b", ours(1, 1))]).unwrap_err().contains("same drive"));
+    }
+
+    #[test]
+    fn where_drives_are_is_told() {
+        let on = |device: u64, mount: &str, root, memory, total| Facts {
+            device,
+            mount: mount.to_owned(),
+            root,
+            memory,
+            total,
+        };
+        let disk = |n: u64| on(n, &format!("/mnt/d{n}"), false, false, 1 << 40);
+        let paths: Vec<PathBuf> = (1..=4).map(|n| format!("/mnt/d{n}").into()).collect();
+        let warn = |facts: &[Facts], parity| {
+            let drives: Vec<_> = paths.iter().map(PathBuf::as_path).zip(facts).collect();
+            warnings(&drives, parity)
+        };
+        assert!(warn(&[disk(1), disk(2), disk(3), disk(4)], 2).is_empty());
+        let told = warn(&[disk(1), disk(1), disk(3), disk(3)], 0);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("no parity"));
+        assert!(
+            told[1].starts_with("/mnt/d1, /mnt/d2 are on one file system (mounted at /mnt/d1)"),
+            "{told:?}"
+        );
+        let told = warn(&[on(1, "/", true, false, 1 << 30), on(2, "/dev/shm", false, true, 1 << 40)], 1);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("system's own disk") && told[1].contains("in memory"));
+        assert!(told[2].contains("1.0 GiB") || told[2].contains("1 GiB"), "{told:?}");
+    }
+
+    #[test]
+    fn the_mount_of_a_folder_is_found() {
+        let root = facts(Path::new("/")).unwrap();
+        assert_eq!((root.mount.as_str(), root.root), ("/", true));
+        let dir = tempfile::tempdir().unwrap();
+        let here = facts(dir.path()).unwrap();
+        assert!(dir.path().canonicalize().unwrap().starts_with(&here.mount) && here.total > 0);
+        assert_eq!(facts(&dir.path().join("gone")), None);
     }
 }

@@ -1,13 +1,13 @@
 //! Drives that went back in time: noticed when they are opened, because their peers have noted how far they
 //! had come (PROTOCOL.md 2.14; FINDINGS D2).
 //!
-//! Invariants: a drive that is behind what was noted of it loses its vote durably before it is put in service,
-//! and comes back by joining; notes are written at a bounded rate, never for a request; a folder that does not
+//! Invariants: a drive that is behind what was noted of it loses its vote durably before it is put in service
+//! (`drive_monitor` does that), and comes back by joining; notes are written at a bounded rate, never for a request; a folder that does not
 //! hold the drive any more is not written to.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ashlar_cluster::Sequences;
 use ashlar_drive::{Drive, Probe, Role, State};
@@ -19,54 +19,45 @@ use super::house::{House, blocking};
 /// How often new sequences are noted.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What the folders of a deployment have noted, together.
-pub async fn noted(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
-    let read = move || {
-        let mut all = Sequences::default();
-        for path in paths {
-            all.merge(&Sequences::read(&Folder::real(&path, None), deployment));
-        }
-        all
-    };
-    blocking(read).await.unwrap_or_default()
+/// How long the folders of others are waited for when a drive is opened.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the folders of a deployment have noted, together; those that do not answer in time say nothing. Blocks.
+pub fn noted_in_time(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
+    let (send, receive) = std::sync::mpsc::channel();
+    for path in paths {
+        let send = send.clone();
+        // A thread of its own: a folder that hangs must not hold up the drive that is opened.
+        let read = move || drop(send.send(Sequences::read(&Folder::real(&path, None), deployment)));
+        let _ = std::thread::Builder::new().name("sequences".to_owned()).spawn(read);
+    }
+    drop(send);
+    let (until, mut all) = (Instant::now() + PATIENCE, Sequences::default());
+    while let Ok(some) = receive.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        all.merge(&some);
+    }
+    all
 }
 
-/// Takes the vote of a drive that was opened and is behind what was noted of it; true: it was.
-///
-/// # Errors
-/// When it cannot be taken away: then the drive must not be used.
-pub async fn distrust(drive: &Drive, noted: &Sequences) -> Result<bool, String> {
-    let behind = noted.behind(drive.label().drive, drive.opened_sequence());
-    if behind == 0 || drive.role() == Role::Joining {
-        return Ok(false);
+/// Why a drive that was just opened must join before it votes: it is behind what was noted of it.
+pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
+    let batches = noted.behind(drive.label().drive, drive.opened_sequence());
+    if batches == 0 || drive.role() == Role::Joining {
+        return None;
     }
     tracing::error!(
         drive = %drive.path().display(),
-        batches = behind,
+        batches,
         "the drive lost what it had acknowledged (an older image of it, or a cache that was not flushed): it joins again"
     );
-    drive
-        .set_joining()
-        .await
-        .map_err(|e| format!("it went back in time, and its vote cannot be taken: {e}"))?;
-    Ok(true)
-}
-
-/// [`distrust`] for a drive that is put in service while the server runs.
-///
-/// # Errors
-/// As [`distrust`].
-pub async fn distrust_late(house: &House, drive: &Drive) -> Result<bool, String> {
-    let paths = house.slots.lock().iter().map(|s| s.path.clone()).collect();
-    let deployment = house.map.load().deployment;
-    distrust(drive, &noted(paths, deployment).await).await
+    Some(format!("it went back in time by {batches} batches of its journal"))
 }
 
 /// Notes on every drive how far all of them have come, for ever.
 pub async fn run(house: Arc<House>) {
     let paths = house.slots.lock().iter().map(|s| s.path.clone()).collect();
     let deployment = house.map.load().deployment;
-    let mut all = noted(paths, deployment).await;
+    let mut all = blocking(move || noted_in_time(paths, deployment)).await.unwrap_or_default();
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -151,7 +142,7 @@ mod tests {
 
         // It goes on, and its peer notes how far it came.
         let a = open(&paths[0]);
-        assert!(!distrust(&a, &Sequences::default()).await.unwrap(), "nothing is known of it");
+        assert_eq!(behind(&a, &Sequences::default()), None, "nothing is known of it");
         a.fence_epoch(2).await.unwrap();
         let mut all = Sequences::default();
         assert!(all.note(a.label().drive, a.sequence()));
@@ -159,9 +150,9 @@ mod tests {
         assert!(write(&paths[1], a.label().drive, &all, deployment).is_err(), "another drive's folder");
         a.close().await;
         drop(a);
-        let known = noted(paths[..2].to_vec(), deployment).await;
+        let known = noted_in_time(paths[..2].to_vec(), deployment);
         let a = open(&paths[0]);
-        assert!(!distrust(&a, &known).await.unwrap(), "it lost nothing");
+        assert_eq!(behind(&a, &known), None, "it lost nothing");
         a.close().await;
         drop(a);
 
@@ -169,8 +160,9 @@ mod tests {
         copy(&paths[2], &paths[0]);
         let a = open(&paths[0]);
         assert_eq!(a.role(), Role::Voter);
-        assert!(distrust(&a, &known).await.unwrap());
-        assert_eq!(a.role(), Role::Joining);
+        // The drive monitor takes its vote before it serves.
+        assert!(behind(&a, &known).is_some());
+        a.set_joining().await.unwrap();
         a.close().await;
         drop(a);
         assert_eq!(open(&paths[0]).role(), Role::Joining, "for good");

@@ -58,6 +58,8 @@ routes! {
     DriveOffline POST "drives/offline" AdminDecommission;
     DriveOnline POST "drives/online" AdminDecommission;
     DriveReplace POST "drives/replace" AdminHeal;
+    DriveRecover POST "drives/recover" AdminHeal;
+    DriveRecovery GET "drives/recover" AdminHeal;
     MetricsToken GET "metrics-token" AdminPrometheus;
     UserList GET "users" AdminListUsers;
     UserEnable POST "users/*/enable" AdminEnableUser;

@@ -45,6 +45,62 @@ fn a_failed_write_or_flush_fences_the_drive() {
     }
 }
 
+/// I12: a fence outlives the process, and only joining gives the vote back.
+#[test]
+fn a_fenced_drive_votes_again_only_after_joining() {
+    for on in [Operation::Write, Operation::Sync] {
+        let (o, f) = with_faults();
+        let (disk, folder, d) = sim_drive(&o);
+        assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"kept"), c)).0.ok, 1);
+        f.set_after(on, Fault::Error(EIO), 0, 1);
+        assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(2), b"lost?"), c)).0.failed, 1);
+        run(&d, d.close());
+        assert!(matches!(d.state(), State::Fenced(_)), "closing does not end a fence: {:?}", d.state());
+        drop(d);
+        // However often it is opened, and whether or not anybody did something with it.
+        for _ in 0..3 {
+            let d = Drive::open_folder(&folder, &o, false).unwrap();
+            assert_eq!(d.role(), Role::Joining);
+            assert_eq!(run(&d, d.prepare(&key(1), ballot(9))), Ok(ashlar_drive::Prepared::NotVoter));
+            let kept = read_record(&d, 1).unwrap().unwrap();
+            assert!(kept == (ballot(1), b"kept".to_vec()) || kept.0 == ballot(2));
+        }
+        assert!(!disk.dump().contains_key("fenced"), "the journal says it");
+        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        run(&d, d.joined()).unwrap();
+        drop(d);
+        assert_eq!(Drive::open_folder(&folder, &o, false).unwrap().role(), Role::Voter);
+    }
+}
+
+/// The same with the drive's own threads, on a real file system: nobody can take a fenced drive for one that
+/// was closed in order, however long after.
+#[test]
+fn a_fence_is_not_mistaken_for_a_close() {
+    let dir = tempfile::tempdir().unwrap();
+    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    let (o, f) = with_faults();
+    let d = Drive::open(dir.path(), &o).unwrap();
+    block(async {
+        f.set_after(Operation::Sync, Fault::Error(EIO), 0, 1);
+        let t = Tally::new(1);
+        d.accept(accept_of(1, ballot(1), b"lost?"), t.completion(0));
+        assert_eq!(t.wait_all().await.ok, 0);
+        // Until both threads have ended.
+        d.close().await;
+    });
+    assert!(matches!(d.state(), State::Fenced(_)), "{:?}", d.state());
+    drop(d);
+    let d = Drive::open(dir.path(), &o).unwrap();
+    assert_eq!(d.role(), Role::Joining);
+    assert!(d.damage().iter().any(|n| n.starts_with("fenced: ")), "{:?}", d.damage());
+    block(d.close());
+    drop(d);
+    let d = Drive::open(dir.path(), &o).unwrap();
+    assert_eq!(d.role(), Role::Joining);
+    block(d.close());
+}
+
 #[test]
 fn a_failed_extent_write_or_flush_fences_too() {
     for on in [Operation::Write, Operation::Sync] {

@@ -196,10 +196,7 @@ fn late_drops_never_hit_a_segment_that_was_used_again() {
             sound(&d, &m, &format!("{what}, gone on"));
         }
     }
-    assert!(
-        recycled > 5 * runs && compacted > 1000 * runs,
-        "{recycled} used again, {compacted} bytes moved"
-    );
+    assert!(recycled > 5 * runs && compacted > 1000 * runs, "{recycled} used again, {compacted} bytes moved");
 }
 
 /// FINDINGS O5: compaction moves the record of a shard that only the index files know. It is one shard still.

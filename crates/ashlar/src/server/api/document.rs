@@ -41,6 +41,7 @@ fn answer(route: Route) -> Shape {
         Route::Drives | Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => {
             of::<state::DriveList>()
         }
+        Route::DriveRecover | Route::DriveRecovery => of::<state::Recovery>(),
         Route::MetricsToken => of::<state::MetricsToken>(),
         Route::UserList => of::<people::UserList>(),
         Route::UserGet | Route::UserPut => of::<people::User>(),
@@ -86,6 +87,7 @@ fn order(route: Route) -> Option<Shape> {
     Some(match route {
         Route::HealStart => of::<admin::Order>(),
         Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => of::<admin::Order>(),
+        Route::DriveRecover => of::<admin::RecoverOrder>(),
         Route::UserPut => of::<identities::UserOrder>(),
         Route::GroupMembers => of::<identities::Members>(),
         Route::PolicyPut => of::<PolicyDocument>(),
@@ -110,6 +112,7 @@ fn order(route: Route) -> Option<Shape> {
         | Route::HealStatus
         | Route::Drives
         | Route::DriveScrub
+        | Route::DriveRecovery
         | Route::MetricsToken
         | Route::UserList
         | Route::UserEnable
@@ -174,7 +177,7 @@ fn needs_order(route: Route) -> bool {
 /// The statuses of a success.
 fn statuses(route: Route) -> &'static [&'static str] {
     match route {
-        Route::HealStart | Route::DriveScrub | Route::RewrapStart => &["202"],
+        Route::HealStart | Route::DriveScrub | Route::DriveRecover | Route::RewrapStart => &["202"],
         // The first for a dry run.
         Route::ServiceStop | Route::ServiceRestart => &["200", "202"],
         _ => &["200"],

@@ -331,6 +331,45 @@ pub struct HealStarted {
     pub deep: bool,
 }
 
+/// The last recovery from distrusted drives.
+#[derive(Serialize, ToSchema, Clone, Default)]
+pub struct Recovery {
+    /// `running`, `done`, `failed`, or nothing when there was none since the start.
+    pub state: &'static str,
+    pub dry_run: bool,
+    pub why: Option<String>,
+    /// Records gone through.
+    pub registers: u64,
+    /// Copies made on drives that showed less.
+    pub copied: u64,
+    /// Records of which it is not known that what was kept is the newest; `named` may be shorter.
+    pub uncertain: u64,
+    /// Drives that vote again.
+    pub drives: Vec<String>,
+    pub named: Vec<UncertainKey>,
+}
+
+/// A record that may not be the newest.
+#[derive(Serialize, ToSchema, Clone)]
+pub struct UncertainKey {
+    pub bucket: String,
+    pub key: String,
+    /// `object`, `upload` or `part`.
+    pub kind: &'static str,
+    /// Some record was kept.
+    pub kept: bool,
+    pub shown: Vec<Shown>,
+}
+
+/// What one drive shows of a record.
+#[derive(Serialize, ToSchema, Clone)]
+pub struct Shown {
+    pub drive: String,
+    pub path: String,
+    /// `what is kept`, `another record`, `nothing` or `damage`.
+    pub shows: &'static str,
+}
+
 /// All drives.
 #[derive(Serialize, ToSchema)]
 pub struct DriveList {

@@ -1,0 +1,133 @@
+//! `drives/recover`: gives distrusted drives their vote back when too few others are left, by an operator's word.
+//!
+//! The rule is `ashlar_erasure_set::Sets::salvage`. Here: a new epoch first, one recovery at a time, in the
+//! background; its report stays until the next one. Invariant: never begun by itself.
+
+use std::sync::Arc;
+
+use ashlar_erasure_set::{MAX_NAMED, Salvaged, Showing, Uncertain};
+use ashlar_format::Space;
+use parking_lot::Mutex;
+
+use super::api::state as shape;
+use super::house::{self, House};
+
+/// The last recovery.
+#[derive(Default, Clone)]
+pub struct Recovery {
+    last: Arc<Mutex<shape::Recovery>>,
+}
+
+impl Recovery {
+    /// How it is, and what it found.
+    pub fn report(&self) -> shape::Recovery {
+        self.last.lock().clone()
+    }
+
+    /// Starts one in the background; `dry_run` only finds out what would be reported.
+    ///
+    /// # Errors
+    /// In words: one is running, or none is needed.
+    pub fn start(&self, house: &Arc<House>, dry_run: bool) -> Result<shape::Recovery, String> {
+        if !house.sets.needs_salvage() {
+            return Err("no placement group needs a recovery: either enough of its drives vote, or some are not in service; see `ashlar drive list`".into());
+        }
+        {
+            let mut last = self.last.lock();
+            if last.state == "running" {
+                return Err("a recovery is running".into());
+            }
+            *last = shape::Recovery { state: "running", dry_run, ..shape::Recovery::default() };
+        }
+        let (house, last) = (house.clone(), self.last.clone());
+        tokio::spawn(async move {
+            let done = recover(&house, dry_run).await;
+            let report = match done {
+                Ok(salvaged) => report(&house, dry_run, &salvaged),
+                Err(why) => {
+                    tracing::error!(why, "the recovery ended early; it can be started again");
+                    shape::Recovery { state: "failed", dry_run, why: Some(why), ..shape::Recovery::default() }
+                }
+            };
+            *last.lock() = report;
+        });
+        Ok(self.report())
+    }
+}
+
+async fn recover(house: &House, dry_run: bool) -> Result<Salvaged, String> {
+    if !dry_run {
+        // What a distrusted drive may have promised before counts no more.
+        let _one = house.changes.lock().await;
+        let map = house.map.load_full();
+        let next = map.next_epoch().map_err(|e| e.to_string())?;
+        let layout = house::layout(&next);
+        house.write_map(next).await?;
+        house.sets.set_layout(layout).map_err(|e| e.to_string())?;
+    }
+    house.sets.salvage(!dry_run).await.map_err(|e| e.to_string())
+}
+
+fn report(house: &House, dry_run: bool, done: &Salvaged) -> shape::Recovery {
+    let buckets = house.store.buckets();
+    let bucket = |id| {
+        let known = buckets.iter().find(|b| b.id == id);
+        known.map_or_else(|| format!("a deleted bucket ({id})"), |b| b.name.clone())
+    };
+    let slots = house.slots.lock().clone();
+    let path = |id| {
+        let slot = slots.iter().find(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
+        slot.map_or_else(String::new, |s| s.path.display().to_string())
+    };
+    let name = |u: &Uncertain| shape::UncertainKey {
+        bucket: bucket(u.key.bucket()),
+        key: String::from_utf8_lossy(u.key.key()).into_owned(),
+        kind: match u.key.space() {
+            s if s == Space::Object as u8 => "object",
+            s if s == Space::Upload as u8 => "upload",
+            _ => "part",
+        },
+        kept: u.kept.is_some(),
+        shown: u
+            .shown
+            .iter()
+            .map(|(drive, showing)| shape::Shown {
+                drive: drive.to_hex(),
+                path: path(*drive),
+                shows: match showing {
+                    Showing::Record(b) if Some(*b) == u.kept => "what is kept",
+                    Showing::Record(_) => "another record",
+                    Showing::Nothing => "nothing",
+                    Showing::Unreadable => "damage",
+                },
+            })
+            .collect(),
+    };
+    for u in &done.named {
+        let named = name(u);
+        tracing::warn!(
+            bucket = named.bucket,
+            key = named.key,
+            kind = named.kind,
+            kept = named.kept,
+            "not certain after the recovery"
+        );
+    }
+    if done.uncertain > MAX_NAMED as u64 {
+        tracing::warn!(
+            uncertain = done.uncertain,
+            named = MAX_NAMED,
+            "more keys are uncertain than are named"
+        );
+    }
+    shape::Recovery {
+        state: "done",
+        dry_run,
+        why: None,
+        registers: done.registers,
+        copied: done.copied,
+        uncertain: done.uncertain,
+        drives: done.drives.iter().map(|d| d.to_hex()).collect(),
+        named: done.named.iter().map(name).collect(),
+    }
+}
