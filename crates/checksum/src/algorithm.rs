@@ -73,6 +73,23 @@ impl Algorithm {
         }
     }
 
+    /// The header or trailer that carries it on the wire of S3.
+    #[must_use]
+    pub fn header(self) -> &'static str {
+        match self {
+            Algorithm::Crc32 => "x-amz-checksum-crc32",
+            Algorithm::Crc32c => "x-amz-checksum-crc32c",
+            Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Algorithm::Sha1 => "x-amz-checksum-sha1",
+            Algorithm::Sha256 => "x-amz-checksum-sha256",
+            Algorithm::Sha512 => "x-amz-checksum-sha512",
+            Algorithm::Md5 => "x-amz-checksum-md5",
+            Algorithm::XxHash64 => "x-amz-checksum-xxhash64",
+            Algorithm::XxHash3 => "x-amz-checksum-xxhash3",
+            Algorithm::XxHash128 => "x-amz-checksum-xxhash128",
+        }
+    }
+
     /// The algorithm called `name`, in any case; `None` for any other string.
     pub fn parse(name: &str) -> Option<Algorithm> {
         Self::ALL.into_iter().find(|a| a.name().eq_ignore_ascii_case(name))

@@ -28,18 +28,7 @@ const TRAILER_SIGNATURE_LEN: u64 = 24 + 64 + 2;
 
 /// The trailer's header name for an algorithm.
 pub(crate) fn trailer_name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Crc32 => "x-amz-checksum-crc32",
-        Algorithm::Crc32c => "x-amz-checksum-crc32c",
-        Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
-        Algorithm::Sha1 => "x-amz-checksum-sha1",
-        Algorithm::Sha256 => "x-amz-checksum-sha256",
-        Algorithm::Sha512 => "x-amz-checksum-sha512",
-        Algorithm::Md5 => "x-amz-checksum-md5",
-        Algorithm::XxHash64 => "x-amz-checksum-xxhash64",
-        Algorithm::XxHash3 => "x-amz-checksum-xxhash3",
-        Algorithm::XxHash128 => "x-amz-checksum-xxhash128",
-    }
+    algorithm.header()
 }
 
 /// Frames one payload.

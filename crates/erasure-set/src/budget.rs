@@ -228,7 +228,10 @@ fn grant(shared: &Arc<Shared>, s: &mut State) -> Vec<(oneshot::Sender<Share>, Sh
     while s.free > 0 && !s.waiting.is_empty() {
         let holds = |w: &Waiting| s.held.get(&w.tenant).copied().unwrap_or(0);
         // The first of those that hold equally little.
-        let Some(at) = (0..s.waiting.len()).min_by_key(|i| (s.waiting[*i].keep, holds(&s.waiting[*i]))) else { break };
+        let Some(at) = (0..s.waiting.len()).min_by_key(|i| (s.waiting[*i].keep, holds(&s.waiting[*i])))
+        else {
+            break;
+        };
         if s.free < s.waiting[at].bytes + s.waiting[at].keep {
             break;
         }

@@ -102,7 +102,12 @@ impl Memory {
             writers: Budget::new(4 * part),
             pieces: Budget::new(3 * part),
             reading: Readers::default(),
-            filling: Writers { limits, known: Mutex::default(), last: Mutex::new(None), evicted: AtomicU64::new(0) },
+            filling: Writers {
+                limits,
+                known: Mutex::default(),
+                last: Mutex::new(None),
+                evicted: AtomicU64::new(0),
+            },
             limits,
             lent: Arc::default(),
             most_lent: 2 * part,

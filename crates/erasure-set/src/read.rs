@@ -190,7 +190,8 @@ impl ObjectReader {
         if std::mem::take(&mut stock.lost) {
             // Begins again where it was.
             self.range.start = self.at;
-            self.next = if self.at == self.range.end { self.end } else { self.at / u64::from(self.data.stripe) };
+            self.next =
+                if self.at == self.range.end { self.end } else { self.at / u64::from(self.data.stripe) };
             return None;
         }
         let weight = stock.weight;

@@ -10,8 +10,8 @@
 
 use crate::budget::{Budget, Share};
 use crate::layout::{rotation, stripe_len, width};
-use crate::propose::{gather, shortage};
 use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
+use crate::propose::{gather, shortage};
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::{Error, Result};

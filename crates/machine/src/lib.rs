@@ -29,7 +29,7 @@ pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};
 pub use file::{DiskFile, FileSystem, Space};
 pub use folder::{Folder, Lock};
-pub use process::raise_open_files;
 pub use pool::{Busy, IoPool};
+pub use process::raise_open_files;
 pub use sim::{Crash, SimDisk};
 pub use watch::{Call, Watch};

@@ -70,8 +70,8 @@ mod versions;
 
 pub use append::Tail;
 pub use ashlar_checksum::{Algorithm, Digest};
-pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_erasure_set::as_tenant;
+pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_format::{BucketId, VersionId, WriteId};
 pub use backend::CopyTurn;
 pub use bucket::{Bucket, CreateBucket, Versioning};

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use http_body::{Frame, SizeHint};
-use tokio::sync::Notify;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 
 use super::clock::coarse;
 

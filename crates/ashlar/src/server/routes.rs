@@ -356,7 +356,9 @@ fn known(response: Response<Body>, peer: &Peer) -> Response<Body> {
 fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     let mut response = plain(
         status,
-        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"),
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        ),
     );
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
@@ -407,6 +409,9 @@ mod tests {
     fn the_reserve_says_when_to_come_again() {
         let busy = busy();
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!((&busy.headers()[header::RETRY_AFTER], &busy.headers()[header::CONNECTION]), (&HeaderValue::from_static("1"), &HeaderValue::from_static("close")));
+        assert_eq!(
+            (&busy.headers()[header::RETRY_AFTER], &busy.headers()[header::CONNECTION]),
+            (&HeaderValue::from_static("1"), &HeaderValue::from_static("close"))
+        );
     }
 }

@@ -22,9 +22,7 @@ use ashlar_checksum::{Hasher, Sha256};
 use super::{
     Answer, Buffer, Fault, Framing, Line, Methods, Payload, Request, Settings, Signer, Sink,
     content::Slice,
-    framed::{
-        List, SIGNED_CHUNK, UNSIGNED_CHUNK, checksum_of, decimal, encoded_len, header_name, sha256_hex,
-    },
+    framed::{List, SIGNED_CHUNK, UNSIGNED_CHUNK, checksum_of, decimal, encoded_len, sha256_hex},
     parse,
     read::{Reader, between, body},
     sign::EMPTY_SHA256,
@@ -168,7 +166,7 @@ impl Caller {
                         Some(sum) => sum,
                         None => checksum_of(algorithm, &body),
                     };
-                    list.add(header_name(algorithm), &sum);
+                    list.add(algorithm.header(), &sum);
                     list.add("x-amz-sdk-checksum-algorithm", algorithm.name());
                 }
             }
@@ -179,7 +177,7 @@ impl Caller {
                 list.add("x-amz-decoded-content-length", decimal(&mut numbers, body_len));
                 if let Some(algorithm) = trailer {
                     list.add("x-amz-sdk-checksum-algorithm", algorithm.name());
-                    list.add("x-amz-trailer", header_name(algorithm));
+                    list.add("x-amz-trailer", algorithm.header());
                 }
             }
         }
@@ -365,7 +363,7 @@ impl Caller {
         if let (Some(checksum), Some(algorithm)) = (checksum, algorithm) {
             let from = head.len();
             let value = checksum.finish().base64();
-            writeln!(head, "{}:{value}", header_name(algorithm))?;
+            writeln!(head, "{}:{value}", algorithm.header())?;
             let signature = signer.map(|signer| signer.trailer(&previous, &head[from..]));
             head.pop();
             head.extend_from_slice(b"\r\n");

@@ -76,16 +76,6 @@ pub(super) fn checksum_of(algorithm: Algorithm, body: &Slice<'_>) -> String {
     hasher.finish().base64()
 }
 
-pub(super) fn header_name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Crc32 => "x-amz-checksum-crc32",
-        Algorithm::Crc32c => "x-amz-checksum-crc32c",
-        Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
-        Algorithm::Sha1 => "x-amz-checksum-sha1",
-        Algorithm::Sha256 => "x-amz-checksum-sha256",
-    }
-}
-
 /// Bytes of a body of `len` once it is framed.
 pub(super) fn encoded_len(len: u64, payload: Payload, trailer: Option<Algorithm>) -> u64 {
     let signed = payload != Payload::Trailer;
@@ -100,7 +90,7 @@ pub(super) fn encoded_len(len: u64, payload: Payload, trailer: Option<Algorithm>
     total += 1 + signature + 2 + 2;
     if let Some(algorithm) = trailer {
         let value = algorithm.digest_len().div_ceil(3) * 4;
-        total += (header_name(algorithm).len() + 1 + value + 2) as u64;
+        total += (algorithm.header().len() + 1 + value + 2) as u64;
         total += if signed { 24 + 64 + 2 } else { 0 };
     }
     total

@@ -33,7 +33,8 @@ async fn stuck_readers_do_not_hold_up_others() {
     let mut stuck = Vec::new();
     for _ in 0..30 {
         let mut reader = open(&rig, "wanted").await;
-        let first = tokio::time::timeout(LONG, reader.next()).await.expect("it is its turn").unwrap().unwrap();
+        let first =
+            tokio::time::timeout(LONG, reader.next()).await.expect("it is its turn").unwrap().unwrap();
         stuck.push((reader, first));
     }
     let stats = rig.sets.memory();

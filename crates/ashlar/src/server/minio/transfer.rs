@@ -17,7 +17,8 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
         status: http::StatusCode::OK,
         body: archive::write(&all)?,
         kind: "application/zip",
-        applied: false, stream: None,
+        applied: false,
+        stream: None,
     })
 }
 

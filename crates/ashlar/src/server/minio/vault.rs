@@ -164,7 +164,8 @@ impl Vault {
         }
         let asker = who.clone();
         let who = who.clone();
-        self.run(&asker, move || Key::new(who.secret.expose().as_bytes(), random()).seal(random(), &text)).await
+        self.run(&asker, move || Key::new(who.secret.expose().as_bytes(), random()).seal(random(), &text))
+            .await
     }
 }
 
@@ -221,7 +222,8 @@ mod tests {
         assert!(vault.others.waiting.lock().is_empty());
         // A request that is given up makes room.
         let held = vault.others.turn.clone().acquire_owned().await.unwrap();
-        let gone = tokio::time::timeout(std::time::Duration::from_millis(5), vault.run(&user("eve"), || ())).await;
+        let gone =
+            tokio::time::timeout(std::time::Duration::from_millis(5), vault.run(&user("eve"), || ())).await;
         assert!(gone.is_err() && vault.others.waiting.lock().is_empty());
         drop(held);
         vault.run(&user("eve"), || ()).await.unwrap();
