@@ -14,15 +14,22 @@ use crate::{Completion, Error, Label, Result};
 use ashlar_commit::Acceptor;
 use ashlar_format::journal::{DriveState, HashKey};
 use ashlar_format::{Ballot, RegisterKey};
-use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock};
+use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock, Watch};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Bound of what may wait for the journal: operations and bytes.
 pub(crate) const MAX_QUEUE_OPS: usize = 16 << 10;
 pub(crate) const MAX_QUEUE_BYTES: usize = 64 << 20;
+/// The same while a call to the device does not return: short stalls are ridden out, a drive that hangs
+/// keeps little memory from the others.
+pub(crate) const MAX_STALLED_OPS: usize = 1024;
+pub(crate) const MAX_STALLED_BYTES: usize = 4 << 20;
+/// A call to the device that takes longer than this is a stall.
+pub(crate) const STALL: Duration = Duration::from_secs(1);
 /// Lazily journalled operations that may wait; further ones wake the journal.
 pub(crate) const MAX_LAZY_OPS: usize = 1024;
 /// Discards and purges waiting for a look into the index files.
@@ -108,6 +115,8 @@ pub(crate) struct Freed {
 
 /// Under the lock.
 pub(crate) struct Core {
+    /// As in [`Shared`].
+    pub watch: Arc<Watch>,
     pub acceptor: Acceptor,
     pub state: DriveState,
     /// Segment that holds the last [`DriveState`] record.
@@ -191,6 +200,10 @@ pub(crate) struct Shared {
     pub options: Options,
     pub medium: FileSystem,
     pub io: IoPool,
+    /// The device calls under way.
+    pub watch: Arc<Watch>,
+    /// Bytes of large shards that wait in memory for the device.
+    pub frames_waiting: AtomicU64,
     /// False: no threads; a test turns the crank.
     pub threads: bool,
     /// Flushing waits for nothing: commits run on the caller's thread.
@@ -231,6 +244,9 @@ impl Shared {
         lock: Lock,
     ) -> Shared {
         let name = format!("io-{}", &label.drive.to_hex()[..8]);
+        let watch = Arc::new(Watch::new());
+        let root = root.watched(&watch);
+        let core = Core::blank(&watch);
         Shared {
             label,
             key: label.hash_key(),
@@ -239,10 +255,12 @@ impl Shared {
             index_folder: root.sub(INDEX),
             root,
             io: IoPool::new(&name, options.io_threads, 4096),
+            watch,
+            frames_waiting: AtomicU64::new(0),
             medium,
             threads,
             here: threads && medium == FileSystem::Memory && options.faults.is_none(),
-            core: Mutex::new(Core::blank()),
+            core: Mutex::new(core),
             journal_work: Condvar::new(),
             keeper_work: Condvar::new(),
             writer: Mutex::new(Writer::new(None, 0, Position::default())),
@@ -385,11 +403,25 @@ impl Shared {
         f: impl FnOnce(&Arc<Shared>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (tx, rx) = tokio::sync::oneshot::channel();
+        let job = Arc::new(Mutex::new(Some(f)));
+        // Whoever stops waiting takes back what the job holds, buffers above all, although it stays in the
+        // queue: a drive that hangs may never come to it.
+        let waiting = TakenBack(job.clone());
         let me = self.clone();
         self.spawn(move || {
-            let _ = tx.send(f(&me));
+            let f = job.lock().take();
+            if let Some(f) = f {
+                let _ = tx.send(f(&me));
+            }
         })?;
-        rx.await.unwrap_or(Err(Error::Offline("closing")))
+        let answer = rx.await.unwrap_or(Err(Error::Offline("closing")));
+        drop(waiting);
+        answer
+    }
+
+    /// How long the oldest call to the device has been under way, if that is long.
+    pub fn stalled(&self) -> Option<Duration> {
+        Some(self.watch.oldest()).filter(|age| *age >= STALL)
     }
 
     /// Wakes the keeper.
@@ -465,6 +497,16 @@ impl Shared {
     }
 }
 
+/// Empties a job that nobody waits for any more.
+struct TakenBack<F>(Arc<Mutex<Option<F>>>);
+
+impl<F> Drop for TakenBack<F> {
+    fn drop(&mut self) {
+        let job = self.0.lock().take();
+        drop(job);
+    }
+}
+
 /// Sub-folders of a drive.
 pub(crate) const JOURNAL: &str = "journal";
 pub(crate) const EXTENTS: &str = "extents";
@@ -472,8 +514,9 @@ pub(crate) const INDEX: &str = "index";
 
 impl Core {
     /// A core that knows nothing.
-    pub fn blank() -> Core {
+    pub fn blank(watch: &Arc<Watch>) -> Core {
         Core {
+            watch: watch.clone(),
             acceptor: crate::settle::new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
             state: DriveState::default(),
             state_segment: 0,

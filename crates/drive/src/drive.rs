@@ -10,9 +10,10 @@ use crate::op::{Op, StateChange};
 use crate::types::{Options, Role, State, Stats};
 use crate::{Error, Label, Result, Tally};
 use ashlar_format::Ballot;
-use ashlar_machine::Folder;
+use ashlar_machine::{Folder, Watch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Longest summary of a register, in bytes.
 pub const MAX_SUMMARY: usize = 256;
@@ -115,6 +116,25 @@ impl Drive {
     #[must_use]
     pub fn opened_sequence(&self) -> u64 {
         self.shared.counters.opened_sequence.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The calls to the device under way: whether it still answers.
+    #[must_use]
+    pub fn watch(&self) -> &Arc<Watch> {
+        &self.shared.watch
+    }
+
+    /// How long a call to the device has not returned, if that is longer than a second: nobody should wait
+    /// for the drive who can do without it. It ends by itself when the device answers.
+    #[must_use]
+    pub fn stalled(&self) -> Option<Duration> {
+        self.shared.stalled()
+    }
+
+    /// Bytes of large shards that wait in memory for the device.
+    #[must_use]
+    pub fn frames_waiting(&self) -> u64 {
+        self.shared.frames_waiting.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Counters.

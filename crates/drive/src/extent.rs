@@ -4,7 +4,8 @@
 //! written in the background by the drive's own threads: header page, frames and hash table go out in
 //! as few writes as possible. Invariants: a
 //! region is never given out twice; the journal record that names a shard is written only after a
-//! flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory.
+//! flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory, and none of one
+//! that was given up ([`Unfinished`]).
 
 use crate::core::{Core, Freed, Shared};
 use crate::entry::{Loc, Region, Shard, ShardName, layout};
@@ -18,8 +19,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 /// Frames of one shard that wait for the device, in bytes (one frame may be more).
@@ -218,7 +219,7 @@ struct JobState {
 }
 
 /// The background half of a [`ShardWriter`].
-struct Job {
+pub(crate) struct Job {
     shared: Arc<Shared>,
     name: ShardName,
     shard: Shard,
@@ -247,6 +248,12 @@ impl ShardWriter {
             None => return Err(Error::Malformed("finished")),
         };
         self.write_hashed(frame, hash).await
+    }
+
+    /// For whoever may have to give the shard up.
+    #[must_use]
+    pub fn handle(&self) -> Unfinished {
+        Unfinished(self.job.as_ref().map_or_else(Weak::new, Arc::downgrade))
     }
 
     /// Whose hashes this shard has, and the number of the next frame; `None` when it is finished.
@@ -294,6 +301,7 @@ impl ShardWriter {
             let mut s = job.state.lock();
             s.queue.push(frame);
             s.queued += len;
+            job.shared.frames_waiting.fetch_add(len as u64, Ordering::Relaxed);
             s.queued >= START
         };
         if start {
@@ -303,17 +311,33 @@ impl ShardWriter {
     }
 
     /// All frames are written: answers when data, hashes and journal record are durable.
-    pub fn finish(mut self, done: Completion) {
-        let Some(job) = self.job.take() else { return };
+    pub fn finish(mut self, done: Completion) -> Unfinished {
+        let unfinished = self.handle();
+        let Some(job) = self.job.take() else { return unfinished };
         if self.next != job.layout.frames() {
             done.err(Error::Malformed("frames are missing"));
             job.abandon();
-            return;
+            return unfinished;
         }
         let id = ShardId { deployment: job.shared.label.deployment, write_id: job.name.0, index: job.name.1 };
         let table = id.table(&self.hashes);
         job.state.lock().finish = Some((table, done));
         job.start();
+        unfinished
+    }
+}
+
+/// A shard that is being made durable. Dropping this changes nothing.
+#[derive(Clone, Debug)]
+pub struct Unfinished(Weak<Job>);
+
+impl Unfinished {
+    /// Nobody waits for the shard any more: what of it is not on its way to the device is forgotten, and its
+    /// completion fails. Nothing happens to one that is whole.
+    pub fn give_up(&self) {
+        if let Some(job) = self.0.upgrade() {
+            job.abandon();
+        }
     }
 }
 
@@ -325,9 +349,26 @@ impl Drop for ShardWriter {
     }
 }
 
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Job({}.{})", self.name.0, self.name.1)
+    }
+}
+
 impl Job {
     fn abandon(self: &Arc<Self>) {
-        self.state.lock().abandoned = true;
+        // The frames go at once: on a drive that hangs, it may never come to the rest.
+        let (frames, finish) = {
+            let mut s = self.state.lock();
+            s.abandoned = true;
+            s.queued = 0;
+            (std::mem::take(&mut s.queue), s.finish.take())
+        };
+        self.forgotten(&frames);
+        drop(frames);
+        if let Some((_, done)) = finish {
+            done.err(Error::Offline("abandoned"));
+        }
         self.start();
     }
 
@@ -346,11 +387,17 @@ impl Job {
         }
     }
 
+    /// These frames wait no longer.
+    fn forgotten(&self, frames: &[Bytes]) {
+        let bytes: usize = frames.iter().map(Bytes::len).sum();
+        self.shared.frames_waiting.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
     fn fail(&self, e: Error) {
         let (waker, finish, region) = {
             let mut s = self.state.lock();
             s.running = false;
-            s.queue.clear();
+            self.forgotten(&std::mem::take(&mut s.queue));
             s.queued = 0;
             let first = s.error.is_none();
             s.error.get_or_insert(e.clone());
@@ -397,6 +444,7 @@ impl Job {
                 self.put(region, &frames, first, header, table)?;
                 Ok(region)
             });
+            self.forgotten(&frames);
             drop(frames);
             let waker = {
                 let mut s = self.state.lock();

@@ -49,7 +49,7 @@ mod window;
 pub use ashlar_format::label::Label;
 pub use drive::{Drive, MAX_SUMMARY};
 pub use error::{Error, Result};
-pub use extent::ShardWriter;
+pub use extent::{ShardWriter, Unfinished};
 pub use frames::{Check, Frames, ShardReader};
 pub use probe::{format, probe};
 #[doc(hidden)]

@@ -1,12 +1,14 @@
 //! What waits for the journal.
 //!
-//! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`]);
+//! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`])
+//! and are shorter while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]);
 //! lazy operations go before the others of their batch; a move of compaction that the index has
 //! overtaken is dropped.
 //!
 //! Must never know: how a batch is written.
 
 use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
+use crate::core::{MAX_STALLED_BYTES, MAX_STALLED_OPS, STALL};
 use crate::op::{Op, StateChange};
 use crate::types::Accept;
 use crate::{Completion, Error, Result};
@@ -71,8 +73,16 @@ impl Core {
         }
     }
 
-    /// Is there room for an operation of this weight?
+    /// Is there room for new data or a record of this weight?
     pub fn may_enqueue(&self, weight: usize) -> Result<()> {
+        let many = self.queue.len() >= MAX_STALLED_OPS || self.queue_bytes + weight > MAX_STALLED_BYTES;
+        if many && self.watch.oldest() >= STALL {
+            return Err(Error::Offline("it does not answer"));
+        }
+        self.has_room(weight)
+    }
+
+    fn has_room(&self, weight: usize) -> Result<()> {
         if let Some(why) = &self.fenced {
             return Err(Error::Fenced(why.clone()));
         }
@@ -111,7 +121,12 @@ impl Core {
         quiet: bool,
     ) -> Result<(), (Op, Error)> {
         let weight = op.weight();
-        if let Err(e) = self.may_enqueue(weight) {
+        let room = match &op {
+            Op::Stage { .. } | Op::Extent { .. } => self.may_enqueue(weight),
+            // Of an accept this was asked before the acceptor was.
+            _ => self.has_room(weight),
+        };
+        if let Err(e) = room {
             return Err((op, e));
         }
         // A drop that waits for a look into the index means the shard before this one. Once this one is

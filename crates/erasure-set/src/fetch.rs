@@ -90,7 +90,7 @@ impl ObjectReader {
         };
         let usable = |i: u8| match self.shards[usize::from(i)] {
             Shard::Away | Shard::Bad => false,
-            _ => self.member(i).is_some_and(|m| !m.pulse.is_late()),
+            _ => self.member(i).is_some_and(|m| !m.is_late()),
         };
         let direct = (0..self.data.k).all(|i| want >> i & 1 == 0 || usable(i));
         if direct {
@@ -267,7 +267,7 @@ impl ObjectReader {
                 if promising >= k {
                     return;
                 }
-                let late = self.member(i).is_none_or(|m| m.pulse.is_late());
+                let late = self.member(i).is_none_or(|m| m.is_late());
                 if fetch.asked >> i & 1 == 0 && !self.is_gone(i) && (late_too || !late) {
                     self.ask(fetch, i);
                 }

@@ -5,13 +5,14 @@
 //! register stopped naming while its shards were made is dropped again. Nothing here holds a key's
 //! turn while it moves data.
 
+use crate::damage::What;
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::View;
+use crate::table::{GLANCE, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Accept, Error as DriveError, Inline, Tally};
+use ashlar_drive::{Accept, Error as DriveError, Inline, Outcome, Tally};
 use ashlar_format::{Ballot, Body, Part, RegisterKey};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -27,6 +28,8 @@ const BOUND: usize = 65_536;
 const TRIES: u8 = 4;
 /// Wait between two tries, longer each time.
 const RETRY: Duration = Duration::from_millis(500);
+/// How long drives are waited for to take a record.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Registers to be healed, each once.
 pub(crate) struct HealQueue {
@@ -113,6 +116,8 @@ pub struct Healed {
     pub lost: u32,
     /// Bytes of shards made.
     pub bytes: u64,
+    /// Its shards were not looked at yet, because a write of it is still under way: 1 or more.
+    pub later: u32,
 }
 
 impl Healed {
@@ -122,6 +127,7 @@ impl Healed {
         self.missing += o.missing;
         self.lost += o.lost;
         self.bytes += o.bytes;
+        self.later += o.later;
     }
 }
 
@@ -153,7 +159,14 @@ impl Sets {
     /// [`Error::Unavailable`] when too few drives answer. Data that is lost is not an error: it is
     /// counted.
     pub async fn heal_register(&self, key: &RegisterKey, deep: bool) -> Result<Healed> {
-        self.inner.heal(key, deep).await
+        loop {
+            let healed = self.inner.heal(key, deep).await?;
+            if healed.later == 0 {
+                return Ok(healed);
+            }
+            self.inner.sweep_tails();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Counts of healing since the start.
@@ -175,7 +188,7 @@ impl Sets {
         let mut count = 0;
         while let Some(Wanted { key, deep, .. }) = self.inner.heals.pop() {
             count += 1;
-            if let Err(e) = self.inner.heal(&key, deep).await {
+            if let Err(e) = self.heal_register(&key, deep).await {
                 tracing::debug!(?key, "heal: {e}");
             }
         }
@@ -185,13 +198,22 @@ impl Sets {
 
 impl Inner {
     pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, deep: bool) -> Result<Healed> {
-        self.heals.looked.fetch_add(1, Ordering::Relaxed);
         let hash = ashlar_checksum::key_hash(key.as_bytes());
+        // An update that has the key's turn is not healed behind its back.
+        drop(self.locks.lock(hash).await);
+        // Nor are shards that may still be on their way taken for missing.
+        let followed = self.is_followed(hash);
+        self.heals.looked.fetch_add(1, Ordering::Relaxed);
+        for (_, m) in self.view(key.group())?.members().filter(|(_, m)| m.is_hung()) {
+            self.missed.note(m.id, key);
+        }
         // That of a failed update is settled by this.
         let register = self.read(key, hash).await?;
         let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
         let mut healed = Healed { records, ..Healed::default() };
-        if let Some(r) = &register {
+        if followed {
+            healed.later = 1;
+        } else if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
                 healed.add(self.heal_part(key, &part, deep).await?);
@@ -214,7 +236,7 @@ impl Inner {
         deep: bool,
     ) -> Result<u32> {
         let view = self.view(key.group())?;
-        let behind = self.behind(&view, key, want.map(|r| r.ballot), deep).await;
+        let behind = self.behind(&view, key, want.map(|r| r.ballot), deep, false).await;
         if behind.is_empty() {
             if let Some(r) = want
                 && matches!(r.record.body, Body::Tombstone)
@@ -229,7 +251,7 @@ impl Inner {
             Some(r) => r,
             None => return self.renew(key, hash).await.map(|()| behind.len().into()),
         };
-        let behind = self.behind(&view, key, now.as_ref().map(|r| r.ballot), deep).await;
+        let behind = self.behind(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
         let Some(now) = now else {
             // Nothing is chosen, yet a slot shows something: a tombstone whose purge it lost, or an
             // update that never came through. A round decides.
@@ -247,11 +269,24 @@ impl Inner {
     }
 
     /// Slots with a drive that answers and does not show the record of `ballot`. `deep`: the record
-    /// itself is read, not only what the index says of it.
-    async fn behind(&self, view: &View, key: &RegisterKey, ballot: Option<Ballot>, deep: bool) -> SlotSet {
+    /// itself is read, not only what the index says of it. `told`: damage is noted.
+    async fn behind(
+        &self,
+        view: &View,
+        key: &RegisterKey,
+        ballot: Option<Ballot>,
+        deep: bool,
+        told: bool,
+    ) -> SlotSet {
         let mut behind = SlotSet::EMPTY;
         for (slot, m) in view.members() {
-            if deep && matches!(m.drive.verify_register(key).await, Err(DriveError::Corrupt(_))) {
+            if m.is_hung() {
+                continue;
+            }
+            if deep && matches!(m.in_time(m.drive.verify_register(key)).await, Err(DriveError::Corrupt(_))) {
+                if told {
+                    self.found(view, slot, key, What::Record, true);
+                }
                 behind.insert(slot);
                 continue;
             }
@@ -299,8 +334,7 @@ impl Inner {
             let done = tally.completion(slot);
             if m.is_voter() { m.drive.accept(accept, done) } else { m.drive.copy(accept, hint, done) }
         }
-        let o = tokio::time::timeout(Duration::from_secs(20), tally.wait_all()).await;
-        let o = o.unwrap_or_else(|_| tally.outcome());
+        let o = answers(&tally, view, asked).await;
         let took = SlotSet(o.ok | o.uncounted);
         // A drive that failed keeps what it has; only a refusal calls for another ballot.
         Ok(asked.and(SlotSet(o.refused)).without(took))
@@ -324,7 +358,7 @@ impl Inner {
 
     /// The stored bytes of the record of `ballot`, from a slot that shows it.
     async fn stored(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Bytes> {
-        for (_, m) in view.members() {
+        for (_, m) in view.prompt_first() {
             if let Ok(r) = m.read(key, true, view.epoch).await
                 && let Some(s) = r.accepted
                 && s.ballot == ballot
@@ -334,6 +368,21 @@ impl Inner {
             }
         }
         None
+    }
+}
+
+/// Waits until every slot asked has answered, or hangs; not for ever.
+pub(crate) async fn answers(tally: &Tally, view: &View, asked: SlotSet) -> Outcome {
+    let began = Instant::now();
+    loop {
+        let o = match tokio::time::timeout(GLANCE, tally.wait_all()).await {
+            Ok(o) => return o,
+            Err(_) => tally.outcome(),
+        };
+        let open = asked.without(SlotSet(o.ok | o.uncounted | o.failed | o.refused));
+        if open.without(view.hung(open)).is_empty() || began.elapsed() > PATIENCE {
+            return o;
+        }
     }
 }
 
@@ -348,12 +397,14 @@ pub(crate) async fn run(of: Weak<Inner>) {
         };
         let began = Instant::now();
         match inner.heal(&wanted.key, wanted.deep).await {
-            Ok(h) if h.missing == 0 || h.lost > 0 => {}
+            Ok(h) if h.later == 0 && (h.missing == 0 || h.lost > 0) => {}
             other => {
+                // One that waits for a write to end was not tried.
+                let tried = !matches!(&other, Ok(h) if h.later > 0);
                 if let Err(e) = &other {
                     tracing::debug!(key = ?wanted.key, "heal: {e}");
                 }
-                wanted.tries += 1;
+                wanted.tries += u8::from(tried);
                 if wanted.tries <= TRIES {
                     let inner = inner.clone();
                     tokio::spawn(async move {

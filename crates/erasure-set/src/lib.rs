@@ -19,6 +19,7 @@
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | what is left of a write after its caller was answered |
 //! | `heal`, `shards`, `rebuild`, `scrub` | making every slot whole again |
+//! | `damage` | what was found damaged, by name |
 //! | `health` | what a group can still do |
 //!
 //! Invariants: fewer than the drives a protocol step needs is [`Error::Unavailable`], never "absent";
@@ -29,6 +30,7 @@
 
 mod ballots;
 mod cache;
+mod damage;
 mod doubt;
 mod error;
 mod fetch;
@@ -53,6 +55,7 @@ mod tests;
 mod update;
 mod write;
 
+pub use damage::{Damage, What};
 pub use error::{Error, Result};
 pub use heal::{HealStats, Healed};
 pub use health::{GroupHealth, Tolerance, tolerance};

@@ -6,20 +6,24 @@
 //!
 //! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a
 //! key that a majority shows all along is in exactly one page; fewer drives than a read needs is
-//! [`Error::Unavailable`], never a shorter listing.
+//! [`Error::Unavailable`], never a shorter listing; a drive that does not answer soon is waited for only
+//! where no other can be asked.
 
 use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::Entry;
+use ashlar_drive::{Entry, Error as DriveError};
 use ashlar_format::{BucketId, RegisterKey, Space};
 use bytes::Bytes;
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often a key that changes meanwhile is looked at before its changes are made to wait.
 const LOOKS: u32 = 3;
@@ -45,6 +49,8 @@ pub struct Page {
 /// The most entries a page may be asked for.
 pub const MAX_PAGE: usize = 10_000;
 
+/// How long a drive has for its part of a page before another is asked beside it.
+const HEDGE: Duration = Duration::from_millis(200);
 /// Pages up to this long are compared entry by entry.
 const SHORT: usize = 64;
 
@@ -259,17 +265,17 @@ impl Inner {
         all: bool,
     ) -> Result<Stretch> {
         // A drive that fails here is late from then on, so the next attempt prefers others.
-        let mut result = self.stretch(view, askable(view, all)?, from, to, limit).await;
+        let mut result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;
         for _ in 0..view.n() {
             if result.is_ok() {
                 break;
             }
-            result = self.stretch(view, askable(view, all)?, from, to, limit).await;
+            result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;
         }
         result
     }
 
-    /// The registers in `from..to` as the drives of `slots` show them, about `limit` of them.
+    /// The registers in `from..to` as the drives of `slots`, all of them, show them, about `limit` of them.
     pub(crate) async fn stretch(
         &self,
         view: &View,
@@ -278,12 +284,20 @@ impl Inner {
         to: &[u8],
         limit: usize,
     ) -> Result<Stretch> {
-        let first = slots.iter().find(|s| view.member(*s).is_some_and(|m| !m.pulse.is_late()));
-        let Some(leader) = first.or_else(|| slots.iter().next()) else {
-            return Err(Error::Unavailable("no drive to list".into()));
-        };
-        let half = slots.len() < view.quorum.majority();
-        let entries = self.scan(view, leader, from, to, limit).await?;
+        self.stretch_of(view, (slots, slots.len()), from, to, limit).await
+    }
+
+    /// As [`Inner::stretch`], of `need` of the slots.
+    async fn stretch_of(
+        &self,
+        view: &View,
+        (slots, need): (SlotSet, u8),
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Stretch> {
+        let half = need < view.quorum.majority();
+        let (leader, entries) = self.first_page(view, slots, from, to, limit).await?;
         let (end, next) = match entries.last() {
             Some(e) if entries.len() >= limit => {
                 let mut end = e.key.as_bytes().to_vec();
@@ -292,7 +306,8 @@ impl Inner {
             }
             _ => (to.to_vec(), None),
         };
-        if self.agree(view, slots, leader, from, &end, &entries).await {
+        let (slots, same) = self.compare(view, (slots, need), leader, from, &end, &entries).await?;
+        if same {
             return Ok(Stretch { keys: entries.into_iter().map(Shown::Same).collect(), next, half });
         }
         let mut shown: BTreeMap<RegisterKey, Vec<(u8, Entry)>> = BTreeMap::new();
@@ -341,34 +356,84 @@ impl Inner {
         Ok(Stretch { keys, next, half })
     }
 
-    /// Whether all drives of `slots` show exactly the `entries` of `leader` in the range.
-    pub(crate) async fn agree(
+    /// The page as one of `slots` shows it: who is asked first answers, unless that takes long.
+    async fn first_page(
         &self,
         view: &View,
         slots: SlotSet,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<(u8, Vec<Entry>)> {
+        let mut order = prompt_first(view, slots).into_iter();
+        let mut error = Error::Unavailable("no drive to list".into());
+        let mut waiting = FuturesUnordered::new();
+        loop {
+            if let Some(slot) = order.next() {
+                waiting.push(async move { (slot, self.scan(view, slot, from, to, limit).await) });
+            }
+            loop {
+                match tokio::time::timeout(HEDGE, waiting.next()).await {
+                    Ok(Some((slot, Ok(entries)))) => return Ok((slot, entries)),
+                    Ok(Some((_, Err(e)))) => error = e,
+                    Ok(None) if order.len() == 0 => return Err(error),
+                    Ok(None) => {}
+                    Err(_) if order.len() == 0 => continue,
+                    Err(_) => {}
+                }
+                break;
+            }
+        }
+    }
+
+    /// Which `need` drives of `slots`, the leader among them, answered, and whether they all show exactly the
+    /// `entries` of the leader in the range.
+    pub(crate) async fn compare(
+        &self,
+        view: &View,
+        (slots, need): (SlotSet, u8),
         leader: u8,
         from: &[u8],
         to: &[u8],
         entries: &[Entry],
-    ) -> bool {
+    ) -> Result<(SlotSet, bool)> {
         let mine = (entries.len() as u64, entries.iter().fold(0u64, |d, e| d.wrapping_add(digest(e))));
-        let others = slots.iter().filter(|s| *s != leader).filter_map(|s| view.member(s));
-        let others = others.map(|m| async move {
-            // A short page is compared as it is: that needs no other thread.
-            if entries.len() <= SHORT
-                && let Some(r) = m.drive.scan_now(from, to, entries.len() + 1, view.epoch)
-            {
-                return r.is_ok_and(|theirs| {
-                    theirs.len() == entries.len()
-                        && theirs
-                            .iter()
-                            .zip(entries)
-                            .all(|(a, b)| (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key))
-                });
+        let mut order = prompt_first(view, slots).into_iter().filter(|s| *s != leader);
+        let mut answered: SlotSet = [leader].into_iter().collect();
+        let mut same = true;
+        let mut waiting = FuturesUnordered::new();
+        let mut start = usize::from(need) - 1;
+        let ask = |slot| async move { (slot, shows_same(view, slot, from, to, entries, mine).await) };
+        while answered.len() < need {
+            for slot in order.by_ref().take(start) {
+                waiting.push(ask(slot));
             }
-            m.in_time(m.drive.range_digest(from, to, view.epoch)).await.is_ok_and(|d| d == mine)
-        });
-        join_all(others).await.into_iter().all(|same| same)
+            start = 0;
+            match tokio::time::timeout(HEDGE, waiting.next()).await {
+                Ok(Some((slot, Ok(s)))) => {
+                    answered.insert(slot);
+                    same &= s;
+                }
+                // Somebody else has to be asked in its place.
+                Ok(Some((slot, Err(e)))) => {
+                    tracing::debug!(slot, "listing: {e}");
+                    if let Some(m) = view.member(slot) {
+                        m.pulse.strike();
+                    }
+                    start = 1;
+                }
+                Err(_) => start = usize::from(need - answered.len()),
+                Ok(None) => {
+                    let next = order.next();
+                    let Some(slot) = next else {
+                        let have = answered.len();
+                        return Err(Error::Unavailable(format!("listing: {have} of {need} drives")));
+                    };
+                    waiting.push(ask(slot));
+                }
+            }
+        }
+        Ok((answered, same))
     }
 
     pub(crate) async fn scan(
@@ -402,26 +467,59 @@ fn digest(e: &Entry) -> u64 {
     ashlar_checksum::key_hash(&bytes)
 }
 
-/// [`readers`], or, where undecided registers may lie outside a majority, everybody who is prompt as well.
-pub(crate) fn askable(view: &View, all: bool) -> Result<SlotSet> {
-    let some = readers(view)?;
-    if !all || some.len() < view.quorum.majority() {
-        return Ok(some);
+/// Whether a drive shows exactly these entries, whose number and digest are `mine`, in the range.
+async fn shows_same(
+    view: &View,
+    slot: u8,
+    from: &[u8],
+    to: &[u8],
+    entries: &[Entry],
+    mine: (u64, u64),
+) -> Result<bool, DriveError> {
+    let Some(m) = view.member(slot) else { return Err(DriveError::Offline("it went away")) };
+    // A short page is compared as it is: that needs no other thread.
+    if entries.len() <= SHORT
+        && let Some(theirs) = m.drive.scan_now(from, to, entries.len() + 1, view.epoch)
+    {
+        let theirs = theirs?;
+        let pairs = theirs.iter().zip(entries);
+        return Ok(theirs.len() == entries.len()
+            && { pairs }.all(|(a, b)| (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key)));
     }
-    Ok(some.or(view.which(|m: &Member| m.is_voter() && m.is_up() && !m.pulse.is_late())))
+    m.in_time(m.drive.range_digest(from, to, view.epoch)).await.map(|d| d == mine)
 }
 
-/// The slots a listing asks: a majority of the voters; with fewer, at least half, all of them
-/// (PROTOCOL.md 2.13).
-pub(crate) fn readers(view: &View) -> Result<SlotSet> {
+/// The slots, those first whose drive is likely to answer soon.
+fn prompt_first(view: &View, slots: SlotSet) -> SmallVec<[u8; 16]> {
+    let prompt = slots.and(view.which(|m| !m.is_late()));
+    prompt.iter().chain(slots.without(prompt).iter()).collect()
+}
+
+/// The slots a stretch may ask, and how many of them it needs: as [`voters`], or, where undecided registers
+/// may lie outside a majority, everybody who is prompt as well.
+fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
+    let (up, need) = voters(view)?;
+    if !all || need < view.quorum.majority() {
+        return Ok((up, need));
+    }
+    Ok((up, need.max(up.and(view.which(|m| !m.is_late())).len())))
+}
+
+/// The slots a listing may ask, and how many of them it needs: a majority; with fewer voters, at least
+/// half, all of them (PROTOCOL.md 2.13).
+fn voters(view: &View) -> Result<(SlotSet, u8)> {
     let up = view.which(|m: &Member| m.is_voter() && m.is_up());
-    let m = view.quorum.majority();
     if up.len() < view.quorum.half() {
         let have = up.len();
         return Err(Error::Unavailable(format!("{have} voters of group {}", view.group)));
     }
-    let prompt = up.and(view.which(|m| !m.pulse.is_late()));
-    Ok(prompt.iter().chain(up.without(prompt).iter()).take(usize::from(m)).collect())
+    Ok((up, up.len().min(view.quorum.majority())))
+}
+
+/// A majority of the voters, those that are likely to answer soon.
+pub(crate) fn readers(view: &View) -> Result<SlotSet> {
+    let (up, need) = voters(view)?;
+    Ok(prompt_first(view, up).into_iter().take(usize::from(need)).collect())
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use crate::cache::Updating;
 use crate::register::Register;
 use crate::sets::Inner;
 use crate::stored::{Light, Stored};
-use crate::table::View;
-use crate::tail::Drops;
+use crate::table::{FIRST_GLANCE, GLANCE, View};
+use crate::tail::{Drops, Writes};
 use crate::update::set_durable;
 use crate::write::Staged;
 use crate::{Error, Result};
@@ -22,7 +22,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a phase waits for the answers it needs.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -60,11 +60,13 @@ pub(crate) struct Attempt<'a> {
     updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
     pub(crate) grave: bool,
+    /// Data whose shards ride in the ACCEPTs.
+    carried: Writes,
 }
 
 /// Waits for `need` successes of the slots `asked`, then a short while for the rest.
 pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8, grace: Duration) -> Outcome {
-    let prompt = view.which(|m| !m.pulse.is_late()).and(asked);
+    let prompt = view.which(|m| !m.is_late()).and(asked);
     let all = async {
         loop {
             let o = tally.outcome();
@@ -88,10 +90,29 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
             }
         }
     }
-    match tokio::time::timeout(DEADLINE, tally.wait(need)).await {
-        Ok(o) => o,
-        Err(_) => tally.outcome(),
+    let began = Instant::now();
+    let o = loop {
+        match tokio::time::timeout(GLANCE, tally.wait(need)).await {
+            Ok(o) => break o,
+            Err(_) => {
+                let o = tally.outcome();
+                let answered = SlotSet(o.ok | o.failed | o.refused | o.uncounted);
+                let open = asked.without(answered);
+                let hung = view.hung(open);
+                // Too many hang to ever have what is needed: better told soon.
+                let hopeless = !hung.is_empty() && SlotSet(o.ok).or(open.without(hung)).len() < need;
+                if hopeless || began.elapsed() > DEADLINE {
+                    break o;
+                }
+            }
+        }
+    };
+    for (slot, m) in view.members() {
+        if o.ok >> slot & 1 == 1 {
+            m.pulse.in_time();
+        }
     }
+    o
 }
 
 /// What the tally's first error means for the caller.
@@ -135,6 +156,7 @@ impl<'a> Attempt<'a> {
             open: SlotSet::EMPTY,
             updating: None,
             grave: false,
+            carried: Writes::new(),
         };
         let mut step = Step::Wait;
         let view = a.view.clone();
@@ -146,6 +168,8 @@ impl<'a> Attempt<'a> {
                     let mut f = ask(m.drive.clone(), slot, key, ballot).boxed();
                     match f.as_mut().now_or_never() {
                         Some(reply) => a.feed(reply),
+                        // It would only fill its queue.
+                        None if m.is_hung() => a.p.on_silent(slot),
                         None => {
                             a.waiting.get_mut().push(f);
                             a.open.insert(slot);
@@ -169,6 +193,7 @@ impl<'a> Attempt<'a> {
         let deadline = tokio::time::sleep(DEADLINE);
         tokio::pin!(deadline);
         let mut hurried = false;
+        let mut glance = FIRST_GLANCE;
         loop {
             if self.p.could_decide() && !hurried {
                 // The others could only tell that the highest record is dead, or spare mending.
@@ -195,6 +220,15 @@ impl<'a> Attempt<'a> {
                     }
                     unreachable!("all are silent that have not answered");
                 }
+                () = tokio::time::sleep(glance) => {
+                    glance = GLANCE;
+                    for slot in self.view.hung(self.open).iter() {
+                        let step = self.p.on_silent(slot);
+                        if step != Step::Wait {
+                            return step;
+                        }
+                    }
+                }
             }
         }
     }
@@ -205,7 +239,7 @@ impl<'a> Attempt<'a> {
         let patient = tokio::time::sleep(GRACE);
         tokio::pin!(patient);
         loop {
-            let prompt = self.view.which(|m| !m.pulse.is_late());
+            let prompt = self.view.which(|m| !m.is_late());
             if self.open.is_empty() || self.open.without(prompt).len() == self.open.len() {
                 return;
             }
@@ -522,6 +556,7 @@ impl<'a> Attempt<'a> {
         let asked = view.which(|_| true);
         let tally = Tally::new(asked.len());
         self.updating = Some(self.inner.cache.updating(self.hash));
+        self.carried = inline.iter().map(|s| s.data.write_id).collect();
         for (slot, m) in view.members() {
             let done = tally.completion(slot);
             if !self.inner.allowed(false, slot) {
@@ -588,7 +623,8 @@ impl<'a> Attempt<'a> {
         let waiting = asked.without(has).without(failed);
         self.inner.heal_if_up(self.key, view, failed);
         if !waiting.is_empty() {
-            self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops);
+            let left = (self.carried.clone(), Vec::new());
+            self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops, left);
         }
         if self.grave && SlotSet(o.ok) == view.quorum.all() {
             self.inner.bury(self.key, self.p.ballot(), view);
@@ -602,13 +638,14 @@ impl Attempt<'_> {
     pub(crate) fn look_after(&self, staged: &[&Staged]) {
         for s in staged {
             let Some((tally, asked)) = s.tally() else { continue };
+            let writes: Writes = [s.data.write_id].into_iter().collect();
             let o = tally.outcome();
             let waiting = asked.without(SlotSet(o.ok | o.uncounted | o.failed | o.refused));
             let lost = self.view.quorum.all().without(SlotSet(o.ok | o.uncounted)).without(waiting);
             self.inner.heal_if_up(self.key, &self.view, lost);
             if !waiting.is_empty() {
                 let (ballot, none) = (self.p.ballot(), Drops::new());
-                self.inner.follow(self.key, ballot, &self.view, tally, waiting, none);
+                self.inner.follow(self.key, ballot, &self.view, tally, waiting, none, (writes, s.unfinished()));
             }
         }
     }

@@ -10,16 +10,16 @@ use crate::list::{Shown, group_range, readers};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{Member, View};
+use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
-use ashlar_drive::{Accept, Error as DriveError, Role, Seen, State, Tally};
+use ashlar_drive::{Accept, Drive, Error as DriveError, Role, Seen, State, Tally};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -65,25 +65,58 @@ pub struct Progress {
     pub missing: u64,
     /// Registers per second in this phase.
     pub rate: f64,
-    /// Seconds to the end of this phase at this rate.
+    /// Seconds to the end of the rebuild, at the rate at which bytes came so far.
     pub eta_s: Option<u64>,
     /// Why it waits.
     pub why: Option<String>,
+    /// Live bytes on the drive, and what it will hold as far as its neighbours tell: they hold about as much.
+    pub done_bytes: u64,
+    /// See `done_bytes`.
+    pub total_bytes: u64,
+    /// When it began, and when it was done: milliseconds since 1970.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: Option<u64>,
 }
 
 struct Job {
     progress: Progress,
     since: Instant,
+    /// When the rebuild began, and the live bytes that the drive had then.
+    first: Instant,
+    had: u64,
+}
+
+/// Finished rebuilds that are remembered.
+const HISTORY: usize = 32;
+
+pub(crate) fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Bytes in use on a drive.
+fn live(drive: &Drive) -> u64 {
+    let s = drive.stats();
+    s.journal_live + s.extent_live
 }
 
 pub(crate) struct Rebuilds {
     jobs: Mutex<HashMap<DriveId, Job>>,
+    /// Those that were done, the latest last; at most [`HISTORY`].
+    history: Mutex<VecDeque<Progress>>,
     work: Notify,
 }
 
 impl Rebuilds {
     pub(crate) fn new() -> Rebuilds {
-        Rebuilds { jobs: Mutex::default(), work: Notify::new() }
+        Rebuilds { jobs: Mutex::default(), history: Mutex::default(), work: Notify::new() }
+    }
+
+    /// Whether the drive of a slot is being filled.
+    pub(crate) fn is_filling(&self, view: &View, slot: u8) -> bool {
+        let Some(m) = view.member(slot) else { return false };
+        self.jobs.lock().get(&m.id).is_some_and(|j| j.progress.phase != Phase::Done)
     }
 
     /// The drives changed.
@@ -91,25 +124,62 @@ impl Rebuilds {
         self.work.notify_one();
     }
 
-    fn begin(&self, drive: DriveId, phase: Phase, registers: u64) {
+    fn begin(&self, drive: &Drive, phase: Phase, registers: u64) {
+        let (id, had) = (drive.label().drive, live(drive));
         let mut jobs = self.jobs.lock();
-        let old = jobs.get(&drive).map(|j| j.progress.clone());
-        let mut progress = old.unwrap_or(Progress {
-            drive,
-            phase,
-            registers,
-            looked: 0,
-            copied: 0,
-            shards: 0,
-            bytes: 0,
-            missing: 0,
-            rate: 0.0,
-            eta_s: None,
-            why: None,
+        // One that is done is another rebuild's.
+        let old = jobs.remove(&id).filter(|j| j.progress.phase != Phase::Done);
+        let now = Instant::now();
+        let mut job = old.unwrap_or_else(|| Job {
+            progress: Progress {
+                drive: id,
+                phase,
+                registers,
+                looked: 0,
+                copied: 0,
+                shards: 0,
+                bytes: 0,
+                missing: 0,
+                rate: 0.0,
+                eta_s: None,
+                why: None,
+                done_bytes: 0,
+                total_bytes: 0,
+                began_ms: now_ms(),
+                ended_ms: None,
+            },
+            since: now,
+            first: now,
+            had,
         });
-        (progress.phase, progress.registers, progress.looked) = (phase, registers, 0);
-        progress.why = None;
-        jobs.insert(drive, Job { progress, since: Instant::now() });
+        let p = &mut job.progress;
+        (p.phase, p.registers, p.looked, p.why) = (phase, registers, 0, None);
+        job.since = now;
+        jobs.insert(id, job);
+    }
+
+    /// It is done: told in the log, and remembered.
+    fn end(&self, drive: &Drive) {
+        let id = drive.label().drive;
+        self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(now_ms())));
+        let jobs = self.jobs.lock();
+        let Some(job) = jobs.get(&id) else { return };
+        let mut p = job.progress.clone();
+        drop(jobs);
+        p.eta_s = Some(0);
+        p.done_bytes = live(drive);
+        p.total_bytes = p.done_bytes;
+        let took = Duration::from_millis(p.ended_ms.unwrap_or(p.began_ms).saturating_sub(p.began_ms));
+        tracing::info!(drive = %drive.path().display(), id = %id, ?took, records = p.copied, shards = p.shards,
+            bytes = p.bytes, missing = p.missing, "the drive is rebuilt");
+        if let Some(j) = self.jobs.lock().get_mut(&id) {
+            j.progress = p.clone();
+        }
+        let mut history = self.history.lock();
+        if history.len() == HISTORY {
+            history.pop_front();
+        }
+        history.push_back(p);
     }
 
     fn note(&self, drive: DriveId, f: impl FnOnce(&mut Progress)) {
@@ -117,17 +187,23 @@ impl Rebuilds {
             f(&mut j.progress);
             let p = &mut j.progress;
             p.rate = p.looked as f64 / j.since.elapsed().as_secs_f64().max(1e-3);
-            let left = p.registers.saturating_sub(p.looked) as f64;
-            p.eta_s = (p.rate > 0.0).then(|| (left / p.rate).ceil() as u64);
         }
     }
 }
 
 impl Sets {
-    /// How far the rebuilds are; finished ones stay until the process ends.
+    /// How far the rebuilds are; the last finished one of a drive stays until the process ends.
     #[must_use]
     pub fn rebuilds(&self) -> Vec<Progress> {
-        self.inner.rebuilds.jobs.lock().values().map(|j| j.progress.clone()).collect()
+        let table = self.inner.table.load();
+        let jobs = self.inner.rebuilds.jobs.lock();
+        jobs.values().map(|j| measured(j, &table)).collect()
+    }
+
+    /// The rebuilds that were done since the start of the process, the latest last; at most 32.
+    #[must_use]
+    pub fn rebuilt(&self) -> Vec<Progress> {
+        self.inner.rebuilds.history.lock().iter().cloned().collect()
     }
 
     /// Fills a joining drive now, in this task: records, vote, shards. The background does the same.
@@ -149,7 +225,7 @@ impl Inner {
         };
         let views: Vec<_> = table.views.iter().filter(|v| slot_of(v, drive).is_some()).cloned().collect();
         if member.drive.role() == Role::Joining {
-            self.rebuilds.begin(drive, Phase::Waiting, 0);
+            self.rebuilds.begin(&member.drive, Phase::Waiting, 0);
             let mut sources = Vec::new();
             for view in &views {
                 match self.fence(view).await {
@@ -161,19 +237,21 @@ impl Inner {
                 }
             }
             let total = self.count(&views).await;
-            self.rebuilds.begin(drive, Phase::Records, total);
+            self.rebuilds.begin(&member.drive, Phase::Records, total);
             for (view, from) in views.iter().zip(sources) {
                 self.copy_group(view, &member, from).await?;
                 self.drop_extras(view, &member, from).await?;
             }
             // What it promises from now on, and from where its absences count.
-            let epoch = table.layout.epoch;
-            member.drive.fence_epoch(epoch).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
-            member.drive.joined().await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
+            let joining = async {
+                member.drive.fence_epoch(table.layout.epoch).await?;
+                member.drive.joined().await
+            };
+            member.patiently(joining).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
             tracing::info!(drive = %drive, "all records copied: the drive votes");
         }
         let total = self.count(&views).await;
-        self.rebuilds.begin(drive, Phase::Shards, total);
+        self.rebuilds.begin(&member.drive, Phase::Shards, total);
         for view in &views {
             self.heal_group(view, false, |h, looked| {
                 self.rebuilds.note(drive, |p| {
@@ -185,7 +263,7 @@ impl Inner {
             })
             .await?;
         }
-        self.rebuilds.note(drive, |p| (p.phase, p.eta_s) = (Phase::Done, Some(0)));
+        self.rebuilds.end(&member.drive);
         Ok(())
     }
 
@@ -445,13 +523,14 @@ impl Inner {
         let (key, record, summary) = (key.clone(), light.parent, light.parent_summary);
         let accept = Accept { key: key.clone(), ballot, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));
-        tally.wait_all().await;
+        // Whether it did is asked next.
+        let _ = tokio::time::timeout(Duration::from_secs(20), tally.wait_all()).await;
         self.must_hold(to, &key, ballot).await
     }
 
     /// The record some slot shows under `ballot`.
     async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
-        for (_, m) in view.members() {
+        for (_, m) in view.prompt_first() {
             let Ok(r) = m.read(key, true, view.epoch).await else { continue };
             if let Some(seen) = r.accepted
                 && seen.ballot == ballot
@@ -487,7 +566,14 @@ impl Inner {
             loop {
                 while heals.len() < WIDTH {
                     let Some(shown) = keys.next() else { break };
-                    heals.push(self.heal(shown.key(), deep));
+                    heals.push(async move {
+                        let healed = self.heal(shown.key(), deep).await;
+                        if matches!(&healed, Ok(h) if h.later > 0) {
+                            // A write of it is under way: the queue comes back to it.
+                            self.heals.push(shown.key(), deep);
+                        }
+                        healed
+                    });
                 }
                 let Some(healed) = heals.next().await else { break };
                 match healed {
@@ -511,6 +597,28 @@ impl Inner {
             }
         }
     }
+}
+
+/// A rebuild with what its drive holds now. Its neighbours hold about as many bytes as it will: shards of a
+/// piece of data are of one length, and records are everywhere.
+fn measured(job: &Job, table: &Table) -> Progress {
+    let mut p = job.progress.clone();
+    let Some(m) = table.members.get(&p.drive).filter(|_| p.phase != Phase::Done) else { return p };
+    let mut near: Vec<DriveId> = Vec::new();
+    for v in table.views.iter().filter(|v| slot_of(v, p.drive).is_some()) {
+        near.extend(v.members().filter(|(_, o)| o.id != p.drive && o.is_voter()).map(|(_, o)| o.id));
+    }
+    near.sort_unstable();
+    near.dedup();
+    let held: Vec<u64> = near.iter().filter_map(|d| table.members.get(d)).map(|o| live(&o.drive)).collect();
+    p.done_bytes = live(&m.drive);
+    p.total_bytes = held.iter().sum::<u64>() / (held.len() as u64).max(1);
+    p.total_bytes = p.total_bytes.max(p.done_bytes);
+    let (took, came) = (job.first.elapsed().as_secs_f64(), p.done_bytes.saturating_sub(job.had));
+    if took >= 1.0 && came > 0 {
+        p.eta_s = Some(((p.total_bytes - p.done_bytes) as f64 * took / came as f64).ceil() as u64);
+    }
+    p
 }
 
 fn slot_of(view: &View, drive: DriveId) -> Option<u8> {

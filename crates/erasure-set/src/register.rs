@@ -12,7 +12,7 @@
 
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::View;
+use crate::table::{FIRST_GLANCE, GLANCE, View};
 use crate::{Error, Result};
 use ashlar_commit::{Proof, ReadStep, Reader};
 use ashlar_drive::{Error as DriveError, ReadReply};
@@ -257,6 +257,13 @@ impl Inner {
         for slot in 0..view.n() {
             match view.member(slot) {
                 None => step = answers.silent(slot),
+                // It would only fill its queue; what it knows without its device it may say.
+                Some(m) if m.is_hung() => {
+                    step = match m.drive.read_now(key, true, view.epoch) {
+                        Some(Ok(reply)) => answers.take(slot, &reply),
+                        _ => answers.silent(slot),
+                    }
+                }
                 Some(m) => {
                     let drive = m.drive.clone();
                     waiting.push(async move { (slot, drive.read(key, true, view.epoch).await) });
@@ -265,6 +272,8 @@ impl Inner {
         }
         let deadline = tokio::time::sleep(DEADLINE);
         tokio::pin!(deadline);
+        // Once soon, so that the others have their say before drives that hang are taken for silent.
+        let mut glance = FIRST_GLANCE;
         while step == ReadStep::Wait {
             tokio::select! {
                 biased;
@@ -277,6 +286,12 @@ impl Inner {
                     }
                 },
                 () = &mut deadline => step = answers.reader.on_deadline(),
+                () = tokio::time::sleep(glance) => {
+                    glance = GLANCE;
+                    for slot in view.hung(view.quorum.all()).iter() {
+                        step = answers.silent(slot);
+                    }
+                }
             }
         }
         if self.in_doubt() && answers.reader.more() {
@@ -315,7 +330,7 @@ impl Inner {
         answers: &mut Answers,
         waiting: &mut FuturesUnordered<impl Future<Output = (u8, Result<ReadReply, DriveError>)>>,
     ) -> ReadStep {
-        let prompt = view.which(|m| !m.pulse.is_late());
+        let prompt = view.which(|m| !m.is_late());
         let patient = tokio::time::sleep(GRACE);
         tokio::pin!(patient);
         while answers.reader.more() && !prompt.without(answers.reader.answered_by()).is_empty() {

@@ -10,10 +10,11 @@
 //! ever be chosen (PROTOCOL.md 2.6); writes of this process in flight are left alone; age is only a
 //! politeness; passes are paced.
 
-use crate::heal::Healed;
+use crate::damage::{PART_TAIL, UPLOAD_TAIL};
+use crate::heal::{Healed, answers};
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::View;
+use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
@@ -30,14 +31,18 @@ use tokio::sync::Notify;
 const SUSPECTS: usize = 65_536;
 /// Shards looked at per page.
 const PAGE: usize = 1024;
-/// Bytes of upload id and separator behind the object key in [`Space::Upload`] keys.
-const UPLOAD_TAIL: usize = 17;
-/// Bytes of a part number behind that in [`Space::Part`] keys.
-const PART_TAIL: usize = 2;
 
 /// What a pass found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
+    /// Every shard was read and verified, not only looked for.
+    pub deep: bool,
+    /// When it began (milliseconds since 1970), and how long it took, in milliseconds.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub took_ms: u64,
+    /// Finds of damage, each of which is named in the log and by [`Sets::damages`].
+    pub damaged: u64,
     /// Registers looked at.
     pub registers: u64,
     /// What was healed.
@@ -53,12 +58,18 @@ pub struct Scrubbed {
 pub(crate) struct ScrubState {
     suspects: Mutex<HashMap<WriteId, Instant>>,
     last: Mutex<Option<Scrubbed>>,
+    last_deep: Mutex<Option<Scrubbed>>,
     soon: Notify,
 }
 
 impl ScrubState {
     pub(crate) fn new() -> ScrubState {
-        ScrubState { suspects: Mutex::default(), last: Mutex::new(None), soon: Notify::new() }
+        ScrubState {
+            suspects: Mutex::default(),
+            last: Mutex::new(None),
+            last_deep: Mutex::new(None),
+            soon: Notify::new(),
+        }
     }
 
     pub(crate) fn look_soon(&self) {
@@ -80,6 +91,12 @@ impl Sets {
     pub fn last_scrub(&self) -> Option<Scrubbed> {
         *self.inner.scrub.last.lock()
     }
+
+    /// The result of the last pass that verified everything.
+    #[must_use]
+    pub fn last_full_scrub(&self) -> Option<Scrubbed> {
+        *self.inner.scrub.last_deep.lock()
+    }
 }
 
 /// Whether any register names a piece of data.
@@ -92,10 +109,12 @@ enum Named {
 
 impl Inner {
     pub(crate) async fn scrub(self: &Arc<Self>, deep: bool) -> Result<Scrubbed> {
-        let found = Mutex::new(Scrubbed::default());
+        let began = Instant::now();
+        let before = self.damage_count();
+        let found = Mutex::new(Scrubbed { deep, began_ms: crate::rebuild::now_ms(), ..Scrubbed::default() });
         let table = self.table.load_full();
         let begun = self.doubts.begin();
-        let whole = |view: &View| view.which(|m| m.is_up() && m.pulse.is_late()).is_empty();
+        let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
         let mut sure = true;
         for view in &table.views {
             sure &= whole(view);
@@ -119,19 +138,28 @@ impl Inner {
         let mut found = found.into_inner();
         if deep {
             for m in table.members.values() {
-                self.census(&m.drive, &mut found).await;
+                self.census(m, &mut found).await;
             }
         }
+        found.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        found.damaged = self.damage_count() - before;
         *self.scrub.last.lock() = Some(found);
+        if deep {
+            *self.scrub.last_deep.lock() = Some(found);
+            tracing::info!(registers = found.registers, shards = found.shards, damaged = found.damaged,
+                repaired = found.healed.shards, missing = found.healed.missing, lost = found.healed.lost,
+                took_ms = found.took_ms, "everything was read and verified");
+        }
         Ok(found)
     }
 
     /// Walks the shards of one drive for orphans.
-    async fn census(self: &Arc<Self>, drive: &ashlar_drive::Drive, found: &mut Scrubbed) {
+    async fn census(self: &Arc<Self>, member: &Member, found: &mut Scrubbed) {
+        let drive = &member.drive;
         let mut after = None;
         loop {
             let began = Instant::now();
-            let page = match drive.shards(after, PAGE).await {
+            let page = match member.patiently(drive.shards(after, PAGE)).await {
                 Ok(p) => p,
                 Err(e) => {
                     tracing::warn!("census: {e}");
@@ -157,7 +185,7 @@ impl Inner {
 
     /// `Some(dropped?)` for an orphan.
     async fn look_at(self: &Arc<Self>, shard: &ShardInfo) -> Result<Option<bool>> {
-        if self.live.lock().contains(&shard.write_id) {
+        if self.live.lock().contains_key(&shard.write_id) {
             return Ok(None);
         }
         match self.named(&shard.owner, shard.write_id).await? {
@@ -219,7 +247,7 @@ impl Inner {
         let view = self.view(key.group())?;
         let ballot = {
             let _turn = self.locks.lock(hash).await;
-            if self.live.lock().contains(&shard.write_id) {
+            if self.live.lock().contains_key(&shard.write_id) {
                 return Ok(false);
             }
             self.ballots.pass(shard.ballot, view.epoch)?;
@@ -255,7 +283,8 @@ impl Inner {
                 continue;
             }
             for index in 0..view.n() {
-                if let Err(e) = m.drive.drop_orphan(shard.write_id, index, ballot).await {
+                let dropped = m.patiently(m.drive.drop_orphan(shard.write_id, index, ballot)).await;
+                if let Err(e) = dropped {
                     tracing::debug!("an orphan stays for now: {e}");
                 }
             }
@@ -269,7 +298,7 @@ impl Inner {
         let mut sweep: Sweep<Bytes> = Sweep::new(view.quorum, ballot);
         let asks = (0..view.n()).map(|slot| async move {
             match view.member(slot) {
-                Some(m) => (slot, Some(m.drive.prepare(key, ballot).await)),
+                Some(m) => (slot, Some(m.in_time(m.drive.prepare(key, ballot)).await)),
                 None => (slot, None),
             }
         });
@@ -339,8 +368,7 @@ impl Inner {
             let accept = ashlar_drive::Accept { key, ballot, record, summary, inline: None };
             m.drive.accept(accept, tally.completion(*slot));
         }
-        let o = tokio::time::timeout(Duration::from_secs(20), tally.wait_all()).await;
-        let o = o.unwrap_or_else(|_| tally.outcome());
+        let o = answers(&tally, view, members.iter().map(|(s, _)| *s).collect()).await;
         let mut dropped = false;
         for slot in view.quorum.all().iter() {
             let step = if o.ok >> slot & 1 == 1 {

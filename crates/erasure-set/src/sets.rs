@@ -5,24 +5,26 @@
 
 use crate::ballots::{Ballots, WriteIds};
 use crate::cache::RecordCache;
+use crate::damage::Damages;
 use crate::doubt::Doubts;
 use crate::heal::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
 use crate::rebuild::Rebuilds;
 use crate::scrub::ScrubState;
-use crate::table::{Member, Table, View};
-use crate::tail::Tails;
+use crate::table::{Crew, Member, Table, View};
+use crate::tail::{Missed, Tails};
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
-use ashlar_drive::Drive;
+use ashlar_commit::Quorum;
+use ashlar_drive::{Drive, Unfinished};
 use ashlar_engine::Engine;
 use ashlar_format::{BucketId, DriveId, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_pacer::{Foreground, Limits, Pacer};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -95,6 +97,9 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) engine: Engine,
     pub(crate) table: ArcSwap<Table>,
+    crew: Arc<Crew>,
+    pub(crate) missed: Missed,
+    pub(crate) damages: Damages,
     /// Serialises changes of the table.
     changes: Mutex<()>,
     pub(crate) ballots: Ballots,
@@ -107,8 +112,9 @@ pub(crate) struct Inner {
     pub(crate) heals: HealQueue,
     pub(crate) rebuilds: Rebuilds,
     pub(crate) scrub: ScrubState,
-    /// Writes whose shards no record names yet; one entry per body in flight.
-    pub(crate) live: Mutex<HashSet<WriteId>>,
+    /// Writes whose shards no record names yet, with what can be given up of them on drives that hang; one
+    /// entry per body in flight.
+    pub(crate) live: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
     /// Bytes that readers may hold, in units of [`READ_UNIT`]: half the pool, so that writers
     /// always find memory.
     pub(crate) read_budget: Arc<Semaphore>,
@@ -154,14 +160,20 @@ impl Sets {
         for (word, bytes) in key.iter_mut().zip(rest.chunks_exact(8)) {
             *word = bytes.iter().fold(0, |w, b| w << 8 | u64::from(*b));
         }
-        let members: HashMap<DriveId, Arc<Member>> =
-            drives.into_iter().map(|d| (d.label().drive, Arc::new(Member::new(d)))).collect();
+        let crew = Crew::new();
+        let members: HashMap<DriveId, Arc<Member>> = drives
+            .into_iter()
+            .map(|d| (d.label().drive, Arc::new(Member::new(d, crew.clone()))))
+            .collect();
         let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
         let foreground = Arc::new(Foreground::new());
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
             engine: Engine::with_sample(options.recheck),
             table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::new())),
+            crew,
+            missed: Missed::default(),
+            damages: Damages::default(),
             changes: Mutex::new(()),
             ballots: Ballots::new(options.node, u32::from_le_bytes(nonce)),
             ids: WriteIds::new(key),
@@ -172,7 +184,7 @@ impl Sets {
             heals: HealQueue::new(),
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
-            live: Mutex::new(HashSet::new()),
+            live: Mutex::new(HashMap::new()),
             read_budget: Arc::new(Semaphore::new(read_units as usize)),
             write_budget: Arc::new(Semaphore::new(read_units as usize)),
             read_units,
@@ -222,6 +234,8 @@ impl Sets {
             // A floor of a later epoch shows in the first prepare; nothing to do here.
             let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
         }
+        let n = layout.code.n();
+        self.inner.crew.set(&members, n - Quorum::new(n).majority());
         self.inner.table.store(Arc::new(Table::new(layout, members)));
         self.inner.doubts.raise();
         self.inner.cache.doubt_all();
@@ -231,7 +245,7 @@ impl Sets {
     /// Puts a drive in service (or another handle in place of one with the same id). A drive that
     /// is joining is rebuilt in the background.
     pub fn attach(&self, drive: Drive) {
-        let member = Arc::new(Member::new(drive));
+        let member = Arc::new(Member::new(drive, self.inner.crew.clone()));
         self.change(|_, m| {
             m.insert(member.id, member.clone());
         });

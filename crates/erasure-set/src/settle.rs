@@ -58,7 +58,7 @@ impl Inner {
         let from = key.as_bytes();
         let mut to = from.to_vec();
         to.push(0);
-        for (_, m) in view.members() {
+        for (_, m) in view.prompt_first() {
             let entries = m.scan(from, &to, 1, view.epoch).await;
             if let Some(e) = entries.ok().and_then(|e| e.into_iter().next())
                 && e.ballot == ballot

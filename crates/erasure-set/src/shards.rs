@@ -3,8 +3,8 @@
 //! Invariants: a shard is made from verified shards of the same write; data that its register
 //! stopped naming while shards were made is dropped again; one stripe is in memory at a time.
 
-use crate::heal::Healed;
-use crate::propose::gather;
+use crate::damage::What;
+use crate::heal::{Healed, answers};
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::update::{Decision, UpdateError, set_durable};
@@ -15,10 +15,7 @@ use ashlar_format::{Ballot, Body, Data, Part, RegisterKey};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long a drive has to take what is made for it.
-const GRACE: Duration = Duration::from_secs(2);
+use std::time::Instant;
 
 impl Inner {
     /// Makes the shards of one piece of data whole.
@@ -30,8 +27,16 @@ impl Inner {
     ) -> Result<Healed> {
         let view = self.view(key.group())?;
         let data = part.data;
-        let (mut missing, mut present) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        let later = Healed { later: 1, ..Healed::default() };
+        // Its shards may be on their way: what is not there yet is not missing.
+        if self.is_under_way(data.write_id) {
+            return Ok(later);
+        }
+        let (mut missing, mut present, mut damaged) = (SlotSet::EMPTY, SlotSet::EMPTY, SlotSet::EMPTY);
         for (slot, m) in view.members() {
+            if m.is_hung() {
+                continue;
+            }
             match shard_state(m, &data, slot, deep).await {
                 Ok(()) => {
                     present.insert(slot);
@@ -40,6 +45,7 @@ impl Inner {
                     missing.insert(slot);
                 }
                 Err(DriveError::Corrupt(_)) => {
+                    damaged.insert(slot);
                     m.drive.discard(&[(data.write_id, data.shard_of(slot))]);
                     missing.insert(slot);
                 }
@@ -47,9 +53,23 @@ impl Inner {
             }
         }
         let mut healed = Healed::default();
+        // Shards go when their register names them no longer, and then they are not missing either.
+        if !missing.is_empty() && !self.is_named(key, &data).await? {
+            return Ok(healed);
+        }
         if !missing.is_empty() {
             let ballot = self.ballots.next(view.epoch);
-            match self.make_shards(&view, key, &data, part.size, missing, ballot).await {
+            let made = self.make_shards(&view, key, &data, part.size, missing, ballot).await;
+            let whole = made.as_ref().map_or(SlotSet::EMPTY, |made| *made);
+            for slot in missing.iter() {
+                let shard = data.shard_of(slot);
+                if damaged.contains(slot) {
+                    self.found(&view, slot, key, What::Shard(shard), whole.contains(slot));
+                } else if deep && !self.rebuilds.is_filling(&view, slot) {
+                    self.found(&view, slot, key, What::Missing(shard), whole.contains(slot));
+                }
+            }
+            match made {
                 Ok(made) => {
                     healed.shards = made.len().into();
                     healed.missing = missing.without(made).len().into();
@@ -168,16 +188,21 @@ impl Inner {
         wanted: SlotSet,
         ballot: Ballot,
     ) -> Result<SlotSet> {
+        let wanted = wanted.without(view.hung(wanted));
+        if wanted.is_empty() {
+            return Ok(wanted);
+        }
         if data.inline {
             let rows = self.rows_of(view, key, data, size, wanted).await?;
             let tally = Tally::new(rows.len() as u8);
+            let asked: SlotSet = rows.iter().map(|(slot, _)| *slot).collect();
             for (slot, row) in rows {
                 let Some(m) = view.member(slot) else { continue };
                 let (owner, write_id, index) = (key.clone(), data.write_id, data.shard_of(slot));
                 let shard = InlineShard { owner, write_id, index, ballot, data: row };
                 m.drive.stage(shard, tally.completion(slot));
             }
-            let o = gather(&tally, view, wanted, wanted.len(), GRACE).await;
+            let o = answers(&tally, view, asked).await;
             return Ok(SlotSet(o.ok | o.uncounted));
         }
         let mut writers = self.reserve(view, key, data, size, wanted, ballot);
@@ -191,7 +216,12 @@ impl Inner {
             let mut kept = Vec::with_capacity(writers.len());
             for (slot, mut w) in writers {
                 let at = usize::from(data.shard_of(slot)) * row;
-                match w.write(rows.slice(at..at + row)).await {
+                let member = view.member(slot);
+                let written = match member {
+                    Some(m) => m.patiently(w.write(rows.slice(at..at + row))).await,
+                    None => Err(DriveError::Offline("it went away")),
+                };
+                match written {
                     Ok(()) => kept.push((slot, w)),
                     Err(e) => tracing::debug!(slot, "heal: a drive stopped taking a shard: {e}"),
                 }
@@ -207,7 +237,7 @@ impl Inner {
         for (slot, w) in writers {
             w.finish(tally.completion(slot));
         }
-        let o = gather(&tally, view, asked, asked.len(), GRACE).await;
+        let o = answers(&tally, view, asked).await;
         Ok(SlotSet(o.ok | o.uncounted))
     }
 
@@ -308,7 +338,7 @@ impl Stripes {
 async fn shard_state(m: &Member, data: &Data, slot: u8, deep: bool) -> Result<(), DriveError> {
     let (id, shard) = (data.write_id, data.shard_of(slot));
     if deep {
-        return m.drive.verify_shard(id, shard).await;
+        return m.patiently(m.drive.verify_shard(id, shard)).await;
     }
     m.open(id, shard).await.map(|_| ())
 }

@@ -2,17 +2,21 @@
 //!
 //! Invariants: a table is immutable; a change makes a new one, and whoever holds the old one
 //! finishes with it. A slot without a drive is `None` and counts as silent. Being late never takes
-//! a drive's vote or its shards away: it only means that nobody waits for it beyond need.
+//! a drive's vote or its shards away: it only means that nobody waits for it beyond need. A drive
+//! *hangs* while a call to its device has not returned for [`STALLED`]: it is late, is not given new
+//! large shards, and an answer that is still out counts as silence, never as absence.
 
 use crate::layout::Layout;
 use crate::{Error, Result};
 use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
 use ashlar_format::{DriveId, RegisterKey, WriteId};
+use ashlar_machine::Watch;
+use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A drive that is attached.
@@ -20,6 +24,43 @@ pub(crate) struct Member {
     pub(crate) id: DriveId,
     pub(crate) drive: Drive,
     pub(crate) pulse: Pulse,
+    crew: Arc<Crew>,
+    /// It was said that it hangs.
+    pub(crate) told: AtomicBool,
+}
+
+/// A call to a device that has been out for so long will not come back soon.
+pub(crate) const STALLED: Duration = Duration::from_secs(1);
+/// How often somebody who waits for drives looks whether one of them hangs.
+pub(crate) const GLANCE: Duration = Duration::from_millis(50);
+
+/// The first such look.
+pub(crate) const FIRST_GLANCE: Duration = Duration::from_millis(5);
+
+/// All attached drives, to tell a drive that hangs from a machine that stands still: when more of them stall
+/// at once than others could stand in for, waiting is all there is to do.
+pub(crate) struct Crew {
+    watches: ArcSwap<Vec<Arc<Watch>>>,
+    /// Drives of which it is believed at once that they hang.
+    most: AtomicUsize,
+}
+
+impl Crew {
+    pub(crate) fn new() -> Arc<Crew> {
+        Arc::new(Crew { watches: ArcSwap::default(), most: AtomicUsize::new(0) })
+    }
+
+    /// `spare`: drives a group can be without and still change its registers.
+    pub(crate) fn set(&self, members: &HashMap<DriveId, Arc<Member>>, spare: u8) {
+        self.watches.store(Arc::new(members.values().map(|m| m.drive.watch().clone()).collect()));
+        self.most.store(usize::from(spare).max(members.len() / 4), Ordering::Relaxed);
+    }
+
+    fn can_do_without(&self) -> bool {
+        let watches = self.watches.load();
+        let stalled = watches.iter().filter(|w| w.oldest() >= STALLED).count();
+        stalled <= self.most.load(Ordering::Relaxed)
+    }
 }
 
 /// How quickly a drive answers lately.
@@ -60,9 +101,24 @@ impl Pulse {
 
     /// The drive let somebody wait too long.
     pub(crate) fn strike(&self) {
+        // Whoever waited already when it became late says nothing new.
+        if self.is_late() {
+            return;
+        }
         let strikes = self.strikes.fetch_add(1, Ordering::Relaxed).min(6);
         let until = self.now_ms().saturating_add(LATE_MS << strikes);
         self.late_until.store(until, Ordering::Relaxed);
+    }
+
+    /// It was late again and again, with no prompt answer in between.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.is_late() && self.strikes.load(Ordering::Relaxed) > 2
+    }
+
+    /// It hung and answers again: as new.
+    pub(crate) fn forgive(&self) {
+        self.strikes.store(0, Ordering::Relaxed);
+        self.late_until.store(0, Ordering::Relaxed);
     }
 
     /// Nobody should wait for it beyond need.
@@ -106,8 +162,18 @@ impl Pulse {
 }
 
 impl Member {
-    pub(crate) fn new(drive: Drive) -> Member {
-        Member { id: drive.label().drive, drive, pulse: Pulse::new() }
+    pub(crate) fn new(drive: Drive, crew: Arc<Crew>) -> Member {
+        Member { id: drive.label().drive, drive, pulse: Pulse::new(), crew, told: AtomicBool::new(false) }
+    }
+
+    /// A call to its device does not return, and others can stand in for it.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.drive.watch().oldest() >= STALLED && self.crew.can_do_without()
+    }
+
+    /// Nobody should wait for it beyond need.
+    pub(crate) fn is_late(&self) -> bool {
+        self.pulse.is_late() || self.is_hung()
     }
 
     pub(crate) fn is_voter(&self) -> bool {
@@ -154,11 +220,31 @@ impl Member {
         &self,
         answer: impl Future<Output = Result<T, DriveError>>,
     ) -> Result<T, DriveError> {
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(r) => r,
-            Err(_) => {
-                self.pulse.strike();
-                Err(DriveError::Offline("it does not answer"))
+        let began = Instant::now();
+        tokio::pin!(answer);
+        loop {
+            match tokio::time::timeout(GLANCE, &mut answer).await {
+                Ok(r) => return r,
+                Err(_) if self.is_hung() || began.elapsed() >= PATIENCE => {
+                    self.pulse.strike();
+                    return Err(DriveError::Offline("it does not answer"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits for long work of a drive, as long as its device answers.
+    pub(crate) async fn patiently<T>(
+        &self,
+        answer: impl Future<Output = Result<T, DriveError>>,
+    ) -> Result<T, DriveError> {
+        tokio::pin!(answer);
+        loop {
+            match tokio::time::timeout(GLANCE, &mut answer).await {
+                Ok(r) => return r,
+                Err(_) if self.is_hung() => return Err(DriveError::Offline("it does not answer")),
+                Err(_) => {}
             }
         }
     }
@@ -191,6 +277,18 @@ impl View {
     /// The slots with a drive, and the drive.
     pub(crate) fn members(&self) -> impl Iterator<Item = (u8, &Arc<Member>)> {
         self.slots.iter().enumerate().filter_map(|(s, m)| Some((s as u8, m.as_ref()?)))
+    }
+
+    /// Those of `slots` whose drive hangs.
+    pub(crate) fn hung(&self, slots: SlotSet) -> SlotSet {
+        self.members().filter(|(s, m)| slots.contains(*s) && m.is_hung()).map(|(s, _)| s).collect()
+    }
+
+    /// The members, those first that are likely to answer soon.
+    pub(crate) fn prompt_first(&self) -> SmallVec<[(u8, &Arc<Member>); 16]> {
+        let mut all: SmallVec<[_; 16]> = self.members().collect();
+        all.sort_by_cached_key(|(_, m)| m.is_late());
+        all
     }
 
     /// The slots whose drive fits.

@@ -2,15 +2,20 @@
 //!
 //! Invariants: nothing here is needed for correctness; an entry that is dropped (queue full, too
 //! old) becomes a heal of its key. Old data is dropped on a drive only after that drive accepted
-//! the record that no longer names it (PROTOCOL.md 2.6).
+//! the record that no longer names it (PROTOCOL.md 2.6). What a drive missed while it hung is noted and
+//! healed when it answers again; beyond [`MISSED`] registers all of them are looked at.
 
 use crate::sets::Inner;
-use crate::table::View;
+use crate::table::{Member, View};
 use ashlar_commit::SlotSet;
-use ashlar_drive::Tally;
-use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
+use crate::keylock::HashKeyed;
+use ashlar_drive::{Tally, Unfinished};
+use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -19,6 +24,9 @@ use tokio::sync::Notify;
 const BOUND: usize = 16_384;
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Shards for a drive that has hung for so long are given up, and made again later; at once when memory is
+/// short.
+const GIVE_UP: Duration = Duration::from_secs(5);
 /// How often the entries are looked at.
 const TICK: Duration = Duration::from_millis(50);
 /// How long a tombstone waits before it is purged: longer than any ballot older than it can still
@@ -30,6 +38,10 @@ pub(crate) type Drops = SmallVec<[Data; 1]>;
 
 struct Tail {
     key: RegisterKey,
+    /// The data whose shards the answers are about.
+    writes: Writes,
+    /// Large shards that can be given up.
+    shards: Vec<(u8, Unfinished)>,
     ballot: Ballot,
     view: Arc<View>,
     tally: Arc<Tally>,
@@ -46,8 +58,72 @@ struct Grave {
     since: Instant,
 }
 
+/// Writes whose shards may still be on their way.
+pub(crate) type Writes = SmallVec<[WriteId; 1]>;
+
+#[derive(Default)]
+struct Waiting {
+    tails: Vec<Tail>,
+    /// How many tails there are of each key (by hash) and of each write.
+    keys: HashKeyed<u32>,
+    writes: HashMap<WriteId, u32>,
+}
+
+/// Most registers noted per drive that hangs.
+const MISSED: usize = 16_384;
+
+/// Registers that drives missed while they hung.
+#[derive(Default)]
+pub(crate) struct Missed {
+    of: Mutex<HashMap<DriveId, Lacking>>,
+}
+
+#[derive(Default)]
+struct Lacking {
+    keys: HashSet<RegisterKey>,
+    /// There were more than are noted.
+    more: bool,
+}
+
+impl Missed {
+    pub(crate) fn note(&self, drive: DriveId, key: &RegisterKey) {
+        let mut of = self.of.lock();
+        let lacking = of.entry(drive).or_default();
+        if lacking.keys.len() < MISSED {
+            lacking.keys.insert(key.clone());
+        } else {
+            lacking.more = true;
+        }
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, tail: Tail) {
+        *self.keys.entry(ashlar_checksum::key_hash(tail.key.as_bytes())).or_default() += 1;
+        for w in &tail.writes {
+            *self.writes.entry(*w).or_default() += 1;
+        }
+        self.tails.push(tail);
+    }
+
+    fn forget(&mut self, tail: &Tail) {
+        fn less<K: std::hash::Hash + Eq, S: std::hash::BuildHasher>(map: &mut HashMap<K, u32, S>, k: K) {
+            if let Entry::Occupied(mut e) = map.entry(k) {
+                *e.get_mut() -= 1;
+                if *e.get() == 0 {
+                    e.remove();
+                }
+            }
+        }
+        less(&mut self.keys, ashlar_checksum::key_hash(tail.key.as_bytes()));
+        for w in &tail.writes {
+            less(&mut self.writes, *w);
+        }
+    }
+}
+
 pub(crate) struct Tails {
-    tails: Mutex<Vec<Tail>>,
+    tails: Mutex<Waiting>,
     graves: Mutex<Vec<Grave>>,
     work: Notify,
 }
@@ -69,6 +145,7 @@ impl crate::sets::Sets {
 
 impl Inner {
     /// Answers of `waiting` are out; when they come, `drops` go on those slots too.
+    #[allow(clippy::too_many_arguments)] // what is left of a write
     pub(crate) fn follow(
         &self,
         key: &RegisterKey,
@@ -77,25 +154,88 @@ impl Inner {
         tally: Arc<Tally>,
         waiting: SlotSet,
         drops: Drops,
+        (writes, shards): (Writes, Vec<(u8, Unfinished)>),
     ) {
         let mut tails = self.tails.tails.lock();
-        if tails.len() >= BOUND {
+        if tails.tails.len() >= BOUND {
             drop(tails);
-            self.heals.push(key, false);
+            for (_, s) in shards {
+                s.give_up();
+            }
+            self.heal_if_up(key, view, waiting);
             return;
         }
         let (key, view, since) = (key.clone(), view.clone(), Instant::now());
-        tails.push(Tail { key, ballot, view, tally, waiting, drops, since });
-        if tails.len() == 1 {
+        tails.add(Tail { key, writes, shards, ballot, view, tally, waiting, drops, since });
+        if tails.tails.len() == 1 {
             self.tails.work.notify_one();
         }
     }
 
-    /// Slots missed something. A drive that is out of service cannot be healed now; everything is
-    /// looked at when it comes back.
+    /// Whether answers to a change of this register are still out.
+    pub(crate) fn is_followed(&self, hash: u64) -> bool {
+        self.tails.tails.lock().keys.contains_key(&hash)
+    }
+
+    /// Whether shards of a write may still be on their way.
+    pub(crate) fn is_under_way(&self, write: WriteId) -> bool {
+        self.live.lock().contains_key(&write) || self.tails.tails.lock().writes.contains_key(&write)
+    }
+
+    /// Slots missed something. A drive that is out of service cannot be healed now: everything is
+    /// looked at when it comes back. Nor can one that hangs: what it missed is noted.
     pub(crate) fn heal_if_up(&self, key: &RegisterKey, view: &View, slots: SlotSet) {
-        if !slots.and(view.which(crate::table::Member::is_up)).is_empty() {
+        let hung = view.hung(slots);
+        for m in hung.iter().filter_map(|s| view.member(s)) {
+            self.missed.note(m.id, key);
+        }
+        if !slots.without(hung).and(view.which(Member::is_up)).is_empty() {
             self.heals.push(key, false);
+        }
+    }
+
+    /// Looks which drives hang, and queues what those missed that answer again.
+    pub(crate) fn sweep_hung(&self) {
+        let table = self.table.load();
+        for m in table.members.values() {
+            match m.drive.stalled() {
+                Some(since) if m.is_hung() && !m.told.swap(true, Ordering::Relaxed) => {
+                    tracing::warn!(drive = %m.drive.path().display(), ?since,
+                        "the drive does not answer: nobody waits for it");
+                }
+                None if m.told.swap(false, Ordering::Relaxed) => {
+                    tracing::info!(drive = %m.drive.path().display(), "the drive answers again");
+                    m.pulse.forgive();
+                }
+                _ => {}
+            }
+        }
+        let given_up: Vec<DriveId> =
+            table.members.values().filter(|m| self.is_given_up(m)).map(|m| m.id).collect();
+        if !given_up.is_empty() {
+            for shards in self.live.lock().values_mut() {
+                shards.retain(|(drive, shard)| {
+                    let over = given_up.contains(drive);
+                    if over {
+                        shard.give_up();
+                    }
+                    !over
+                });
+            }
+        }
+        let back: Vec<Lacking> = {
+            let mut of = self.missed.of.lock();
+            let here = |d: &DriveId| table.members.get(d).is_none_or(|m| m.drive.stalled().is_none());
+            let back: Vec<DriveId> = of.keys().copied().filter(here).collect();
+            back.iter().filter_map(|d| of.remove(d)).collect()
+        };
+        for lacking in back {
+            if lacking.more {
+                self.scrub.look_soon();
+            }
+            for key in lacking.keys {
+                self.heals.push(&key, false);
+            }
         }
     }
 
@@ -128,25 +268,46 @@ impl Inner {
 
     /// Looks at all tails once; returns how many are left.
     pub(crate) fn sweep_tails(&self) -> usize {
-        let mut tails = std::mem::take(&mut *self.tails.tails.lock());
-        tails.retain_mut(|t| {
-            let o = t.tally.outcome();
-            let done = t.waiting.and(SlotSet(o.ok | o.uncounted));
-            self.drop_on(&t.view, done, &t.drops);
-            for m in done.iter().filter_map(|s| t.view.member(s)) {
-                m.drive.hint(&t.key, t.ballot);
-            }
-            t.waiting = t.waiting.without(done);
-            let lost = t.waiting.and(SlotSet(o.failed | o.refused));
-            if !lost.is_empty() || t.since.elapsed() > PATIENCE {
-                self.heal_if_up(&t.key, &t.view, t.waiting);
-                return false;
-            }
-            !t.waiting.is_empty()
-        });
+        self.sweep_hung();
+        let mut tails = std::mem::take(&mut self.tails.tails.lock().tails);
+        let ended: Vec<Tail> = tails.extract_if(.., |t| self.sweep_tail(t)).collect();
         let mut now = self.tails.tails.lock();
-        now.append(&mut tails);
-        now.len()
+        for t in &ended {
+            now.forget(t);
+        }
+        now.tails.append(&mut tails);
+        now.tails.len()
+    }
+
+    /// It hangs so long, or memory is so short, that what waits for it in memory goes.
+    fn is_given_up(&self, m: &Member) -> bool {
+        let pool = &self.options.pool;
+        let short = pool.used() > pool.ceiling() / 2;
+        m.is_hung() && (short || m.drive.stalled().is_some_and(|s| s >= GIVE_UP))
+    }
+
+    /// Looks at one tail; true: nothing is left to wait for.
+    fn sweep_tail(&self, t: &mut Tail) -> bool {
+        let o = t.tally.outcome();
+        let done = t.waiting.and(SlotSet(o.ok | o.uncounted));
+        self.drop_on(&t.view, done, &t.drops);
+        for m in done.iter().filter_map(|s| t.view.member(s)) {
+            m.drive.hint(&t.key, t.ballot);
+        }
+        t.waiting = t.waiting.without(done);
+        let lost = t.waiting.and(SlotSet(o.failed | o.refused));
+        let hung = t.waiting.and(t.view.which(|m| self.is_given_up(m)));
+        if !hung.is_empty() {
+            // What of its shards is still in memory is needed elsewhere.
+            for (_, s) in t.shards.iter().filter(|(s, _)| hung.contains(*s)) {
+                s.give_up();
+            }
+        }
+        if !lost.is_empty() || hung == t.waiting || t.since.elapsed() > PATIENCE {
+            self.heal_if_up(&t.key, &t.view, t.waiting);
+            return true;
+        }
+        false
     }
 
     /// Purges tombstones that have waited `after`; returns how many are left.
@@ -170,7 +331,7 @@ impl Inner {
         };
         let same =
             now.epoch == view.epoch && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
-        let voters = now.which(crate::table::Member::is_voter);
+        let voters = now.which(Member::is_voter);
         if same && ashlar_commit::may_purge(now.quorum, voters, now.quorum.all()) {
             for (_, m) in now.members() {
                 m.drive.purge(key, ballot);

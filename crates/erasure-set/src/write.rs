@@ -11,10 +11,10 @@
 use crate::layout::{rotation, stripe_len, width};
 use crate::propose::{gather, shortage};
 use crate::sets::{Inner, READ_UNIT, Sets};
-use crate::table::View;
+use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
-use ashlar_drive::{Error as DriveError, ShardWriter, Tally};
+use ashlar_drive::{Error as DriveError, ShardWriter, Tally, Unfinished};
 use ashlar_engine::{Code, Error as EngineError};
 use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
 use ashlar_machine::Buf;
@@ -32,8 +32,11 @@ use tokio::sync::OwnedSemaphorePermit;
 const INLINE_MAX: u64 = 2 << 20;
 /// Once enough drives took a stripe: how long the others are waited for, at least, and as a
 /// multiple of what the quick ones took. With 30 ms, drives on a machine with busy processors were left
-/// out for nothing: heal made their shards later, and reads went around them meanwhile.
-const STALL: (Duration, u32) = (Duration::from_millis(100), 8);
+/// out for nothing: heal made their shards later, and reads went around them meanwhile. The first span is
+/// for drives that were late before, the second for the others; one that hangs is not waited for.
+const STALL: (Duration, Duration, u32) = (Duration::from_millis(100), Duration::from_millis(500), 8);
+/// A drive that was late is left out of new large bodies while more of others than this waits for it in memory.
+const BEHIND: u64 = 8 << 20;
 /// How long a stripe may take in all.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How long, after enough shards are durable, the others are waited for.
@@ -82,7 +85,7 @@ struct Live {
 
 impl Live {
     fn new(inner: &Arc<Inner>, id: WriteId) -> Live {
-        inner.live.lock().insert(id);
+        inner.live.lock().insert(id, Vec::new());
         Live { inner: inner.clone(), id }
     }
 }
@@ -104,6 +107,8 @@ pub struct Staged {
     rows: Option<(Bytes, usize)>,
     /// Who holds a shard; `None`: nobody was asked yet.
     tally: Mutex<Option<(Arc<Tally>, SlotSet)>>,
+    /// Of a large body: what is still being made durable.
+    unfinished: Mutex<Vec<(u8, Unfinished)>>,
     kept: AtomicBool,
     _live: Option<Live>,
 }
@@ -143,6 +148,10 @@ impl Staged {
     pub(crate) fn tally(&self) -> Option<(Arc<Tally>, SlotSet)> {
         self.tally.lock().clone()
     }
+    /// Shards that may still be being made durable, for who follows them.
+    pub(crate) fn unfinished(&self) -> Vec<(u8, Unfinished)> {
+        std::mem::take(&mut *self.unfinished.lock())
+    }
     /// Slots whose shard is durable now.
     pub(crate) fn durable(&self) -> SlotSet {
         self.tally.lock().as_ref().map_or(SlotSet::EMPTY, |(t, _)| {
@@ -161,6 +170,9 @@ impl Drop for Staged {
     fn drop(&mut self) {
         if self.kept.load(Ordering::Acquire) || self.tally.get_mut().is_none() {
             return;
+        }
+        for (_, shard) in self.unfinished.get_mut().drain(..) {
+            shard.give_up();
         }
         for (slot, m) in self.view.members() {
             m.drive.discard(&[(self.data.write_id, self.data.shard_of(slot))]);
@@ -205,6 +217,10 @@ fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
     // usual k' is close enough, since begin_shard reserves the real length.
     let share = size.div_ceil(u64::from(k));
     for (slot, m) in view.members() {
+        // Like one that is away.
+        if m.is_hung() {
+            continue;
+        }
         match m.drive.check_room(share) {
             Ok(()) => {
                 slots.insert(slot);
@@ -293,17 +309,22 @@ impl DataWriter {
         let len = self.data.shard_len(self.size);
         let frame = self.data.row_len(u64::from(self.data.stripe)) as u32;
         let ballot: Ballot = self.inner.ballots.next(self.view.epoch);
-        // A drive that has been late is left out while the others are enough: heal makes its shard.
-        let prompt = slots.and(self.view.which(|m| !m.pulse.is_late()));
+        // A drive that hangs, or is late again and again, or has too much waiting, is left out while the
+        // others are enough: heal makes its shard. Having been late once is no reason: that happens to every
+        // drive of a busy machine.
+        let behind = |m: &Member| m.is_late() && m.drive.frames_waiting() > BEHIND;
+        let prompt = slots.without(self.view.which(|m| m.is_hung() || m.pulse.is_slow() || behind(m)));
         let slots = if prompt.len() >= self.needed { prompt } else { slots };
         let mut full = false;
         let mut have = 0;
         let mut writers: Vec<Option<ShardWriter>> = (0..self.view.n()).map(|_| None).collect();
+        let mut handles = Vec::with_capacity(writers.len());
         for slot in slots.iter() {
             let Some(m) = self.view.member(slot) else { continue };
             let (id, shard) = (self.data.write_id, self.data.shard_of(slot));
             match m.drive.begin_shard(&self.owner, id, shard, ballot, len, frame) {
                 Ok(w) => {
+                    handles.push((m.id, w.handle()));
                     writers[usize::from(slot)] = Some(w);
                     have += 1;
                 }
@@ -311,6 +332,9 @@ impl DataWriter {
             }
         }
         self.sink = Sink::Extents(writers);
+        if let Some(live) = self.inner.live.lock().get_mut(&self.data.write_id) {
+            *live = handles;
+        }
         match have {
             h if h >= self.needed => Ok(()),
             _ if full => Err(Error::Full),
@@ -426,7 +450,7 @@ impl DataWriter {
         let mut error = None;
         {
             let mut waiting = FuturesUnordered::new();
-            let mut count = 0u8;
+            let mut asked = SlotSet::EMPTY;
             let mut hashes = row_hashes(writers, &self.data, rows, row).into_iter();
             for (slot, w) in writers.iter_mut().enumerate() {
                 let Some(w) = w else { continue };
@@ -441,12 +465,17 @@ impl DataWriter {
                     };
                     (slot, done)
                 });
-                count += 1;
+                asked.insert(slot);
             }
-            while taken.len() + gone.len() < count {
+            while taken.len() + gone.len() < asked.len() {
                 // A fixed span while there is no choice; then as long as the quick ones took.
                 let patience = if taken.len() >= self.needed {
-                    (began.elapsed() * STALL.1).max(STALL.0)
+                    let open = asked.without(taken).without(gone);
+                    if open == self.view.hung(open) {
+                        break;
+                    }
+                    let late = open.without(self.view.which(Member::is_late)).is_empty();
+                    (began.elapsed() * STALL.2).max(if late { STALL.0 } else { STALL.1 })
                 } else {
                     DEADLINE
                 };
@@ -499,6 +528,7 @@ impl DataWriter {
             view: self.view.clone(),
             rows: None,
             tally: Mutex::new(None),
+            unfinished: Mutex::default(),
             kept: AtomicBool::new(false),
             _live: None,
         };
@@ -510,7 +540,8 @@ impl DataWriter {
                 for (slot, w) in writers.into_iter().enumerate() {
                     if let Some(w) = w {
                         asked.insert(slot as u8);
-                        w.finish(tally.completion(slot as u8));
+                        let shard = w.finish(tally.completion(slot as u8));
+                        staged.unfinished.get_mut().push((slot as u8, shard));
                     }
                 }
                 staged.staged_as(tally.clone(), asked);

@@ -2,13 +2,13 @@
 //!
 //! A fresh page costs about 1.5 us per 4 KiB when it is first touched, so buffers are kept and
 //! reused. Invariants: the bytes handed out never exceed the ceiling; whoever waits is served in
-//! order of arrival; idle buffers are given back to the system after a while
+//! order of arrival, and one that does not come when it is called keeps nobody waiting; idle buffers are given back to the system after a while
 //! ([`BufferPool::trim`]); a buffer's bytes are always initialised (zero or what an earlier user
 //! left), so that giving them out as a slice is sound.
 
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
@@ -92,6 +92,8 @@ struct Waiting {
 struct Inner {
     shelves: [Shelf; CLASSES.len()],
     waiting: VecDeque<Waiting>,
+    /// Tickets whose bytes are counted as handed out already, because their turn came.
+    granted: HashSet<u64>,
     next_ticket: u64,
     /// Bytes on the shelves.
     idle: usize,
@@ -123,6 +125,7 @@ impl BufferPool {
                 inner: Mutex::new(Inner {
                     shelves: Default::default(),
                     waiting: VecDeque::new(),
+                    granted: HashSet::new(),
                     next_ticket: 0,
                     idle: 0,
                 }),
@@ -250,16 +253,17 @@ impl Future for Get {
         let me = &mut *self;
         let pool = me.pool.clone();
         let mut inner = pool.shared.inner.lock();
-        let first = match (me.ticket, inner.waiting.front()) {
-            (_, None) => true,
-            (Some(t), Some(w)) => w.ticket == t,
-            (None, Some(_)) => false,
-        };
-        if first && let Some(b) = pool.take(&mut inner, me.class, me.cap, me.len) {
-            if me.ticket.take().is_some() {
-                inner.waiting.pop_front();
-                wake_first(&pool.shared, &inner);
+        let taken = match me.ticket {
+            // Its bytes are counted since its turn came.
+            Some(t) if inner.granted.remove(&t) => {
+                let raw = pop(&mut inner, me.class, me.cap).unwrap_or_else(|| Raw::new(me.cap));
+                Some(Buf { raw: Some(raw), len: me.len, pool: pool.shared.clone() })
             }
+            None if inner.waiting.is_empty() => pool.take(&mut inner, me.class, me.cap, me.len),
+            _ => None,
+        };
+        if let Some(b) = taken {
+            me.ticket = None;
             return Poll::Ready(b);
         }
         match me.ticket {
@@ -284,17 +288,27 @@ impl Drop for Get {
     fn drop(&mut self) {
         if let Some(t) = self.ticket {
             let mut inner = self.pool.shared.inner.lock();
-            inner.waiting.retain(|w| w.ticket != t);
-            wake_first(&self.pool.shared, &inner);
+            if inner.granted.remove(&t) {
+                self.pool.shared.used.fetch_sub(self.cap, Ordering::Relaxed);
+            } else {
+                inner.waiting.retain(|w| w.ticket != t);
+            }
+            grant(&self.pool.shared, &mut inner);
         }
     }
 }
 
-fn wake_first(shared: &Shared, inner: &Inner) {
-    if let Some(w) = inner.waiting.front()
+/// Gives free bytes to those whose turn it is. They are theirs at once, whether they come for them soon or
+/// not: one that nobody polls (a read ahead of its time, of a client who has stopped reading) must not keep
+/// everybody behind it waiting.
+fn grant(shared: &Shared, inner: &mut Inner) {
+    while let Some(w) = inner.waiting.front()
         && shared.used.load(Ordering::Relaxed) + w.cap <= shared.ceiling
+        && let Some(w) = inner.waiting.pop_front()
     {
-        w.waker.wake_by_ref();
+        shared.used.fetch_add(w.cap, Ordering::Relaxed);
+        inner.granted.insert(w.ticket);
+        w.waker.wake();
     }
 }
 
@@ -372,7 +386,7 @@ impl Drop for Buf {
             inner.shelves[class].free.push((raw, Instant::now()));
             inner.idle += cap;
         }
-        wake_first(&self.pool, &inner);
+        grant(&self.pool, &mut inner);
         drop(inner);
         drop(extra);
     }

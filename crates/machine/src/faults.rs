@@ -3,7 +3,7 @@
 //! Invariants: with no fault set, the cost is one relaxed atomic load; a fault never makes an
 //! operation succeed that would have failed.
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub enum Fault {
     Corrupt,
     /// Write: reported as done, not done.
     Lost,
+    /// Does not return before [`Faults::clear`]; then it goes on as if nothing had been.
+    Hang,
 }
 
 #[derive(Clone, Copy)]
@@ -50,6 +52,9 @@ pub struct Faults {
     armed: AtomicBool,
     rules: Mutex<Vec<Rule>>,
     struck: AtomicU64,
+    /// Calls that hang now, and how often all of them were released.
+    hanging: Mutex<(usize, u64)>,
+    released: Condvar,
 }
 
 /// What an operation must do about its faults, beyond failing or waiting.
@@ -74,10 +79,22 @@ impl Faults {
         self.rules.lock().push(Rule { on, fault, after, times });
         self.armed.store(true, Ordering::SeqCst);
     }
-    /// Removes all faults.
+    /// Removes all faults; calls that hang go on.
     pub fn clear(&self) {
         self.armed.store(false, Ordering::SeqCst);
         self.rules.lock().clear();
+        self.hanging.lock().1 += 1;
+        self.released.notify_all();
+    }
+    /// Every operation hangs from now on, until [`Faults::clear`].
+    pub fn hang(&self) {
+        for on in [Operation::Read, Operation::Write, Operation::Sync, Operation::Allocate] {
+            self.set(on, Fault::Hang);
+        }
+    }
+    /// Calls that hang now.
+    pub fn hanging(&self) -> usize {
+        self.hanging.lock().0
     }
     /// True while any fault is set.
     pub fn is_armed(&self) -> bool {
@@ -95,6 +112,7 @@ impl Faults {
         let mut verdict = Verdict::default();
         let mut wait = Duration::ZERO;
         let mut error = None;
+        let mut hang = None;
         for r in self.rules.lock().iter_mut().filter(|r| r.on == on) {
             if r.after > 0 {
                 r.after -= 1;
@@ -110,7 +128,17 @@ impl Faults {
                 Fault::Delay(d) => wait += d,
                 Fault::Corrupt => verdict.corrupt = true,
                 Fault::Lost => verdict.lost = true,
+                // Noted while the rules are locked: a release that comes between here and the wait counts.
+                Fault::Hang => hang = Some(self.hanging.lock().1),
             }
+        }
+        if let Some(release) = hang {
+            let mut h = self.hanging.lock();
+            h.0 += 1;
+            while h.1 == release {
+                self.released.wait(&mut h);
+            }
+            h.0 -= 1;
         }
         if !wait.is_zero() {
             std::thread::sleep(wait);

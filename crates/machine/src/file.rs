@@ -7,6 +7,7 @@
 use crate::dir::{Purpose, RealDir};
 use crate::faults::{Faults, Operation};
 use crate::sim::SimFile;
+use crate::watch::{Call, Watch};
 use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -73,6 +74,7 @@ fn is_memory(f_type: impl Into<i64>) -> bool {
 pub struct DiskFile {
     medium: Medium,
     faults: Option<Arc<Faults>>,
+    watch: Option<Arc<Watch>>,
 }
 
 enum Medium {
@@ -108,11 +110,21 @@ impl DiskFile {
         } else {
             None
         };
-        Ok(DiskFile { medium: Medium::Real { buffered, direct, memory }, faults })
+        Ok(DiskFile { medium: Medium::Real { buffered, direct, memory }, faults, watch: None })
     }
 
     pub(crate) fn simulated(file: SimFile, faults: Option<Arc<Faults>>) -> DiskFile {
-        DiskFile { medium: Medium::Simulated(file), faults }
+        DiskFile { medium: Medium::Simulated(file), faults, watch: None }
+    }
+
+    /// Notes its calls from now on.
+    pub(crate) fn watched(self, watch: &Option<Arc<Watch>>) -> DiskFile {
+        DiskFile { watch: watch.clone(), ..self }
+    }
+
+    /// Notes a call until the result is dropped.
+    fn call(&self) -> Option<Call<'_>> {
+        self.watch.as_deref().map(Watch::call)
     }
 
     /// True when writes bypass the page cache.
@@ -152,6 +164,7 @@ impl DiskFile {
     /// # Errors
     /// `UnexpectedEof` when the file is shorter, else whatever `pread` says.
     pub fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+        let _call = self.call();
         let v = self.check(Operation::Read)?;
         match &self.medium {
             Medium::Real { buffered, .. } => read_full(buffered, buf, at)?,
@@ -170,6 +183,7 @@ impl DiskFile {
         let bits = buf.as_ptr() as usize | buf.len() | at as usize;
         match &self.medium {
             Medium::Real { direct: Some(f), .. } if bits.is_multiple_of(crate::ALIGN) => {
+                let _call = self.call();
                 let v = self.check(Operation::Read)?;
                 read_full(f, buf, at)?;
                 corrupt(v, buf, at);
@@ -225,6 +239,7 @@ impl DiskFile {
     /// # Errors
     /// Whatever `pwritev` says.
     pub fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        let _call = self.call();
         if self.check(Operation::Write)?.lost {
             return Ok(());
         }
@@ -256,6 +271,7 @@ impl DiskFile {
     /// # Errors
     /// Whatever `fdatasync` says: the caller fences the drive.
     pub fn sync_data(&self) -> io::Result<()> {
+        let _call = self.call();
         if self.check(Operation::Sync)?.lost {
             return Ok(());
         }
@@ -270,6 +286,7 @@ impl DiskFile {
     /// # Errors
     /// As [`DiskFile::sync_data`].
     pub fn sync_all(&self) -> io::Result<()> {
+        let _call = self.call();
         if self.check(Operation::Sync)?.lost {
             return Ok(());
         }
@@ -285,6 +302,7 @@ impl DiskFile {
     /// # Errors
     /// `StorageFull` and whatever else the file system says.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
+        let _call = self.call();
         let Medium::Real { buffered, memory: false, .. } = &self.medium else {
             return self.set_len(len);
         };
@@ -301,6 +319,7 @@ impl DiskFile {
     /// # Errors
     /// Whatever `ftruncate` says.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
+        let _call = self.call();
         self.check(Operation::Allocate)?;
         match &self.medium {
             Medium::Real { buffered, .. } => buffered.set_len(len),
@@ -313,6 +332,7 @@ impl DiskFile {
     /// # Errors
     /// Whatever `fallocate` says.
     pub fn punch_hole(&self, at: u64, len: u64) -> io::Result<bool> {
+        let _call = self.call();
         self.check(Operation::Allocate)?;
         let buffered = match &self.medium {
             Medium::Real { buffered, .. } => buffered,
@@ -340,6 +360,7 @@ impl DiskFile {
     /// # Errors
     /// Whatever `fstat` says.
     pub fn linked(&self) -> io::Result<bool> {
+        let _call = self.call();
         match &self.medium {
             Medium::Real { buffered, .. } => Ok(rustix::fs::fstat(buffered)?.st_nlink > 0),
             Medium::Simulated(f) => Ok(f.linked()),

@@ -7,6 +7,7 @@
 use crate::dir::{Purpose, RealDir};
 use crate::file::{DiskFile, FileSystem, Space, file_system};
 use crate::sim::SimDisk;
+use crate::watch::{Call, Watch};
 use crate::{Faults, Operation};
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub struct Folder {
     place: Place,
     faults: Option<Arc<Faults>>,
+    watch: Option<Arc<Watch>>,
 }
 
 #[derive(Clone)]
@@ -31,13 +33,24 @@ impl Folder {
     /// A real folder.
     #[must_use]
     pub fn real(path: &Path, faults: Option<Arc<Faults>>) -> Folder {
-        Folder { place: Place::Real(RealDir::new(path)), faults }
+        Folder { place: Place::Real(RealDir::new(path)), faults, watch: None }
     }
 
     /// The root of a simulated disk.
     #[must_use]
     pub fn simulated(disk: &SimDisk, faults: Option<Arc<Faults>>) -> Folder {
-        Folder { place: Place::Simulated(disk.clone(), String::new()), faults }
+        Folder { place: Place::Simulated(disk.clone(), String::new()), faults, watch: None }
+    }
+
+    /// The same folder; calls of it and of what is opened in it are noted in `watch` from now on.
+    #[must_use]
+    pub fn watched(&self, watch: &Arc<Watch>) -> Folder {
+        Folder { watch: Some(watch.clone()), ..self.clone() }
+    }
+
+    /// Notes a call until the result is dropped.
+    fn call(&self) -> Option<Call<'_>> {
+        self.watch.as_deref().map(Watch::call)
     }
 
     /// The folder `name` inside this one; not made.
@@ -47,7 +60,7 @@ impl Folder {
             Place::Real(p) => Place::Real(p.sub(name)),
             Place::Simulated(d, prefix) => Place::Simulated(d.clone(), format!("{prefix}{name}/")),
         };
-        Folder { place, faults: self.faults.clone() }
+        Folder { place, faults: self.faults.clone(), watch: self.watch.clone() }
     }
 
     /// For messages.
@@ -71,6 +84,7 @@ impl Folder {
     /// # Errors
     /// Whatever `mkdir` says.
     pub fn make(&self) -> io::Result<()> {
+        let _call = self.call();
         self.check(Operation::Allocate)?;
         match &self.place {
             Place::Real(p) => p.make(),
@@ -83,12 +97,15 @@ impl Folder {
     /// # Errors
     /// Whatever `open` says.
     pub fn create(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
+        let _call = self.call();
         self.check(Operation::Allocate)?;
         match &self.place {
-            Place::Real(p) => DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone()),
+            Place::Real(p) => {
+                DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone()).map(|f| f.watched(&self.watch))
+            }
             Place::Simulated(d, prefix) => {
                 let f = d.create(&format!("{prefix}{name}"))?;
-                Ok(DiskFile::simulated(f, self.faults.clone()))
+                Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
             }
         }
     }
@@ -99,11 +116,14 @@ impl Folder {
     /// `NotFound`, `InvalidInput` for what is no regular file (a symbolic link is none), or whatever else `open`
     /// says.
     pub fn open(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
+        let _call = self.call();
         match &self.place {
-            Place::Real(p) => DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone()),
+            Place::Real(p) => {
+                DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone()).map(|f| f.watched(&self.watch))
+            }
             Place::Simulated(d, prefix) => {
                 let f = d.open(&format!("{prefix}{name}"))?;
-                Ok(DiskFile::simulated(f, self.faults.clone()))
+                Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
             }
         }
     }
@@ -113,8 +133,11 @@ impl Folder {
     /// # Errors
     /// As [`Folder::open`].
     pub fn open_read(&self, name: &str) -> io::Result<DiskFile> {
+        let _call = self.call();
         match &self.place {
-            Place::Real(p) => DiskFile::open(p, name, Purpose::Read, false, self.faults.clone()),
+            Place::Real(p) => {
+                DiskFile::open(p, name, Purpose::Read, false, self.faults.clone()).map(|f| f.watched(&self.watch))
+            }
             Place::Simulated(..) => self.open(name, false),
         }
     }
@@ -149,6 +172,7 @@ impl Folder {
     /// # Errors
     /// Whatever `unlink` says.
     pub fn remove(&self, name: &str) -> io::Result<()> {
+        let _call = self.call();
         self.check(Operation::Allocate)?;
         let r = match &self.place {
             Place::Real(p) => p.remove(name),
@@ -165,6 +189,7 @@ impl Folder {
     /// # Errors
     /// Whatever `rename` says.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let _call = self.call();
         self.check(Operation::Allocate)?;
         match &self.place {
             Place::Real(p) => p.rename(from, to),
@@ -177,6 +202,7 @@ impl Folder {
     /// # Errors
     /// `NotFound` or whatever else reading the folder says.
     pub fn list(&self) -> io::Result<Vec<String>> {
+        let _call = self.call();
         let mut names = match &self.place {
             Place::Real(p) => p.list()?,
             Place::Simulated(d, prefix) => d.list(prefix),
@@ -190,6 +216,7 @@ impl Folder {
     /// # Errors
     /// Whatever `fsync` says.
     pub fn sync(&self) -> io::Result<()> {
+        let _call = self.call();
         self.check(Operation::Sync)?;
         match &self.place {
             Place::Real(p) => p.sync(),
@@ -243,6 +270,7 @@ impl Folder {
     /// # Errors
     /// Whatever `statvfs` says.
     pub fn space(&self) -> io::Result<Space> {
+        let _call = self.call();
         match &self.place {
             Place::Real(p) => Space::of(p.open()?),
             Place::Simulated(d, _) => Ok(d.space()),
@@ -280,6 +308,7 @@ impl Folder {
     /// # Errors
     /// `NotFound` or whatever else `stat` says.
     pub fn identity(&self, name: &str) -> io::Result<(u64, u64)> {
+        let _call = self.call();
         match &self.place {
             Place::Real(p) => p.identity(name),
             Place::Simulated(d, prefix) => Ok((0, d.open(&format!("{prefix}{name}"))?.number())),

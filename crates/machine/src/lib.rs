@@ -5,6 +5,7 @@
 //! * [`Folder`]: the directory operations, and where files come from.
 //! * [`SimDisk`], [`Crash`]: the same over memory, with every write logged, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
+//! * [`Watch`]: how long the calls of a drive have been under way.
 //! * [`Faults`]: failures injected by tests; one relaxed atomic load when off.
 //! * [`Clock`]: time as a parameter.
 //!
@@ -19,6 +20,7 @@ mod file;
 mod folder;
 mod pool;
 mod sim;
+mod watch;
 
 pub use buffer::{ALIGN, Buf, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -28,3 +30,4 @@ pub use file::{DiskFile, FileSystem, Space};
 pub use folder::{Folder, Lock};
 pub use pool::{Busy, IoPool};
 pub use sim::{Crash, SimDisk};
+pub use watch::{Call, Watch};

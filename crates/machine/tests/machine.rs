@@ -331,3 +331,25 @@ fn modes_do_not_depend_on_the_umask() {
         assert_eq!(wide.mode().unwrap(), 0o700);
     }
 }
+
+/// A future that waits for memory and is not polled, because its task does something else, keeps what it was
+/// given and nobody else waiting.
+#[test]
+fn one_that_does_not_come_for_its_memory_blocks_nobody() {
+    use std::task::{Context, Poll, Waker};
+    let pool = BufferPool::new(8 << 20);
+    let mut all: Vec<_> = std::iter::from_fn(|| pool.try_get(1 << 20)).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    let (mut idle, mut keen) = (Box::pin(pool.get(1 << 20)), Box::pin(pool.get(1 << 20)));
+    assert!(idle.as_mut().poll(&mut cx).is_pending());
+    assert!(keen.as_mut().poll(&mut cx).is_pending());
+    all.pop();
+    assert!(keen.as_mut().poll(&mut cx).is_pending(), "in order of arrival");
+    all.pop();
+    let Poll::Ready(got) = keen.as_mut().poll(&mut cx) else { panic!("it waits for one that does not come") };
+    assert_eq!(pool.used(), 8 << 20, "what was given counts");
+    drop(idle);
+    assert_eq!(pool.used(), 7 << 20);
+    drop((got, all));
+    assert_eq!(pool.used(), 0);
+}

@@ -127,8 +127,8 @@ pub enum Error {
     /// No room for the data (507 InsufficientStorage).
     #[error("no room left on the drives")]
     Full,
-    /// More shards of this version are damaged or gone than its parity covers (500 InternalError;
-    /// never "not found").
+    /// More shards of this version are damaged or gone than its parity covers (503 ServiceUnavailable, which
+    /// says so; never "not found").
     #[error("data is damaged beyond its parity: {0}")]
     Corrupt(String),
     /// The version list of the key has reached its limit (400 InvalidRequest, as MaxVersionsExceeded).

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 use super::{
     Context,
@@ -120,13 +121,37 @@ struct Drive {
 struct Rebuild {
     drive: String,
     phase: String,
-    /// Things to look at in this phase, and how many were.
-    registers: u64,
-    looked: u64,
+    shards: u64,
     bytes: u64,
-    rate: f64,
+    /// Live bytes on the drive, and how many it will have.
+    done_bytes: u64,
+    total_bytes: u64,
     eta_s: Option<u64>,
     why: Option<String>,
+    began_ms: u64,
+    ended_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Scrub {
+    began_ms: u64,
+    took_ms: u64,
+    damaged: u64,
+    healed_shards: u64,
+    missing: u64,
+    lost: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Damage {
+    at_ms: u64,
+    path: String,
+    bucket: String,
+    key: String,
+    what: String,
+    repaired: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -138,6 +163,9 @@ struct Heal {
     lost: u64,
     running: bool,
     rebuilds: Vec<Rebuild>,
+    rebuilt: Vec<Rebuild>,
+    last_full_scrub: Option<Scrub>,
+    damages: Vec<Damage>,
 }
 
 #[derive(Deserialize, Default)]
@@ -263,15 +291,10 @@ fn heal_text(output: &Output, heal: &Heal) -> String {
 
 fn rebuild_text(rebuild: &Rebuild) -> String {
     let mut text = rebuild.phase.clone();
-    let done = rebuild.looked.min(rebuild.registers) * 100;
-    if let Some(percent) = done.checked_div(rebuild.registers) {
-        text.push_str(&format!(" {percent} %"));
-    }
-    if rebuild.rate >= 1.0 {
-        text.push_str(&format!(", {:.0}/s", rebuild.rate));
-    }
-    if rebuild.bytes > 0 {
-        text.push_str(&format!(", {} made", size_text(rebuild.bytes)));
+    let done = rebuild.done_bytes.min(rebuild.total_bytes);
+    if let Some(percent) = done.saturating_mul(100).checked_div(rebuild.total_bytes) {
+        let (done, total) = (size_text(done), size_text(rebuild.total_bytes));
+        text.push_str(&format!(" {percent} %, {done} of {total}"));
     }
     if let Some(eta) = rebuild.eta_s {
         text.push_str(&format!(", ETA {}", span_text(eta)));
@@ -280,6 +303,69 @@ fn rebuild_text(rebuild: &Rebuild) -> String {
         text.push_str(&format!(" ({why})"));
     }
     text
+}
+
+/// What is left to say of a rebuild that is done.
+fn rebuilt_text(rebuild: &Rebuild) -> String {
+    let ended = rebuild.ended_ms.unwrap_or(rebuild.began_ms);
+    format!(
+        "drive {}: rebuilt at {} in {}, {} shards of {} made",
+        short(&rebuild.drive),
+        moment(ended),
+        span_text(ended.saturating_sub(rebuild.began_ms).div_ceil(1000)),
+        rebuild.shards,
+        size_text(rebuild.bytes)
+    )
+}
+
+fn moment(ms: u64) -> String {
+    let text = i64::try_from(ms / 1000)
+        .ok()
+        .and_then(|s| time::OffsetDateTime::from_unix_timestamp(s).ok())
+        .and_then(|t| t.format(&time::format_description::well_known::Rfc3339).ok());
+    text.unwrap_or_else(|| format!("{ms} ms"))
+}
+
+/// What `heal status` says besides its first line.
+fn heal_lines(output: &Output, heal: &Heal) -> Vec<String> {
+    let under_way = heal.rebuilds.iter().filter(|r| r.phase != "done");
+    let mut lines: Vec<String> =
+        under_way.map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))).collect();
+    lines.extend(heal.rebuilt.iter().map(rebuilt_text));
+    lines.push(match &heal.last_full_scrub {
+        None => "Last scrub: none since the server started".to_owned(),
+        Some(s) => format!(
+            "Last scrub: {}, took {}, {} damaged, {} shards repaired, {} missing, {} lost",
+            moment(s.began_ms),
+            span_text(s.took_ms.div_ceil(1000)),
+            s.damaged,
+            s.healed_shards,
+            s.missing,
+            s.lost
+        ),
+    });
+    let all = heal.damages.len();
+    let shown = heal.damages.iter().skip(all.saturating_sub(20));
+    if all > 20 {
+        lines.push(format!("Damage found since the start, the last 20 of {all}:"));
+    } else if all > 0 {
+        lines.push("Damage found since the start:".to_owned());
+    }
+    lines.extend(shown.map(|d| {
+        let state = if d.repaired {
+            output.paint(Tone::Good, "repaired")
+        } else {
+            output.paint(Tone::Bad, "not repaired")
+        };
+        let (at, key) = (moment(d.at_ms), d.key.escape_debug());
+        format!("  {at}  {}  {}/{key}  {}  {state}", d.path, d.bucket, d.what)
+    }));
+    lines
+}
+
+/// Nothing waits, runs or is still to begin.
+fn is_over(heal: &Heal) -> bool {
+    heal.queued == 0 && !heal.running && heal.rebuilds.iter().all(|r| r.phase == "done")
 }
 
 fn drives_text(output: &Output, drives: &[Drive]) -> String {
@@ -314,8 +400,7 @@ pub async fn heal(command: HealCommand, context: &Context) -> Outcome {
                 || answer,
                 || {
                     let mut lines = vec![heal_text(&context.output, &heal)];
-                    let rebuilds = heal.rebuilds.iter().filter(|r| r.phase != "done");
-                    lines.extend(rebuilds.map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))));
+                    lines.extend(heal_lines(&context.output, &heal));
                     lines.join("\n")
                 },
             );
@@ -338,18 +423,27 @@ async fn start(context: &Context, alias: &str, deep: bool) -> Outcome {
 /// Shows repair and rebuild until nothing is left.
 async fn watch(context: &Context, alias: &str) -> Outcome {
     let progress = Progress::part(&context.output);
+    let mut watched = HashSet::new();
     loop {
         let answer =
             ask(context, alias, Method::GET, "heal", None).await.inspect_err(|_| progress.finish())?;
         let heal: Heal = understand(&answer)?;
         let rebuilds: Vec<&Rebuild> = heal.rebuilds.iter().filter(|r| r.phase != "done").collect();
-        let looked: u64 = rebuilds.iter().map(|r| r.looked).sum();
-        let registers: u64 = rebuilds.iter().map(|r| r.registers).sum();
-        progress.set(looked, registers.max(looked).max(1));
+        watched.extend(rebuilds.iter().map(|r| r.drive.clone()));
+        let done: u64 = rebuilds.iter().map(|r| r.done_bytes).sum();
+        let total: u64 = rebuilds.iter().map(|r| r.total_bytes).sum();
+        progress.set(done, total.max(done).max(1));
         progress.message(&watch_text(&context.output, &heal, &rebuilds));
-        let over = heal.queued == 0 && !heal.running && rebuilds.is_empty();
+        let over = is_over(&heal);
         if over || context.output.json {
-            progress.print(|| context.output.result(|| object(answer), || heal_text(&context.output, &heal)));
+            let closing = || {
+                let mut lines = vec![heal_text(&context.output, &heal)];
+                // Of those that ended while we watched.
+                let ended = heal.rebuilt.iter().filter(|r| watched.contains(&r.drive));
+                lines.extend(ended.map(rebuilt_text));
+                lines.join("\n")
+            };
+            progress.print(|| context.output.result(|| object(answer), closing));
             context.output.flush();
         }
         if over {
@@ -434,8 +528,8 @@ mod tests {
             "drives": [
                 {"id": "abcdef0123", "path": "/d/1", "state": "joining", "problem": null,
                  "capacity": 1073741824u64, "used": 1048576, "read_errors": 0, "commit_ms": 1.5,
-                 "rebuild": {"drive": "abcdef0123", "phase": "shards", "registers": 4, "looked": 1,
-                    "bytes": 1048576, "rate": 12.0, "eta_s": 65, "why": null}},
+                 "rebuild": {"drive": "abcdef0123", "phase": "shards", "registers": 4, "looked": 3,
+                    "bytes": 1048576, "done_bytes": 1048576, "total_bytes": 4194304, "rate": 12.0, "eta_s": 65, "why": null}},
                 {"path": "/d/2", "state": "offline", "problem": "Input/output error"}],
             "heal": {"queued": 3, "records": 5, "shards": 6, "lost": 0},
             "capacity": {"usable": 1073741824u64, "usable_free": 1073741824u64},
@@ -475,5 +569,38 @@ mod tests {
                 "bytes": 3 << 20, "rate": 12.4, "eta_s": 65 })),
             "drive abcdef01: shards 25 %, 12/s, 3.0 MiB made, ETA 1m 5s; nothing waits, 0 records and 0 shards repaired"
         );
+    }
+
+    #[test]
+    fn a_watch_waits_for_a_rebuild_that_has_not_begun() {
+        let over = |rebuilds: Value| {
+            let heal = json!({"queued": 0, "running": false, "rebuilds": rebuilds});
+            is_over(&understand(&heal).unwrap())
+        };
+        assert!(over(json!([])));
+        assert!(over(json!([{"drive": "ab", "phase": "done"}])));
+        assert!(!over(json!([{"drive": "ab", "phase": "done"}, {"drive": "cd", "phase": "waiting"}])));
+    }
+
+    #[test]
+    fn damage_scrubs_and_past_rebuilds_are_told() {
+        let heal = json!({
+            "rebuilds": [{"drive": "cd", "phase": "waiting", "why": "it has not begun"}],
+            "rebuilt": [{"drive": "abcdef0123", "phase": "done", "shards": 7, "bytes": 1048576,
+                "began_ms": 1_700_000_000_000u64, "ended_ms": 1_700_000_065_000u64}],
+            "last_full_scrub": {"deep": true, "began_ms": 1_700_000_000_000u64, "took_ms": 3500,
+                "damaged": 2, "healed_shards": 1, "missing": 1, "lost": 0},
+            "damages": [{"at_ms": 1_700_000_001_000u64, "path": "/d/3", "bucket": "photos",
+                "key": "a\u{1b}.jpg", "what": "shard 1", "repaired": true}],
+        });
+        let text = heal_lines(&Output::new(&Globals::default()), &understand(&heal).unwrap()).join("\n");
+        for part in [
+            "it has not begun",
+            "drive abcdef01: rebuilt at 2023-11-14T22:14:25Z in 1m 5s, 7 shards of 1.0 MiB made",
+            "Last scrub: 2023-11-14T22:13:20Z, took 4s, 2 damaged, 1 shards repaired, 1 missing, 0 lost",
+            "/d/3  photos/a\\u{1b}.jpg  shard 1",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
     }
 }

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ashlar_cluster::Map;
 use ashlar_drive::{Drive, Role, State};
-use ashlar_erasure_set::{Phase, Progress};
+use ashlar_erasure_set::{Damage, Phase, Progress, Scrubbed};
 use ashlar_iam::{Identity, Kind};
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use ashlar_s3::auth::{Request as Signed, Verified};
@@ -499,7 +499,7 @@ impl Admin {
 
     fn heal_status(&self) -> Value {
         let running = self.scrubbing.load(Ordering::Acquire);
-        api::value(shape::HealStatus { heal: heal(&self.house), running })
+        api::value(shape::HealStatus { heal: heal(&self.house), running, damages: damages(&self.house) })
     }
 }
 
@@ -618,7 +618,7 @@ fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
         path,
         id: id.to_hex(),
         state: state(drive),
-        problem: why(drive).or_else(|| slot.problem.clone()),
+        problem: why(drive).or_else(|| silent(drive)).or_else(|| slot.problem.clone()),
         capacity: Some(stats.capacity),
         used: Some(stats.used),
         free: Some(stats.free),
@@ -639,6 +639,11 @@ fn state(drive: &Drive) -> &'static str {
         (State::Fenced(_), _) => "fenced",
         (State::Closed, _) => "offline",
     }
+}
+
+/// A call to its device does not return.
+fn silent(drive: &Drive) -> Option<String> {
+    drive.stalled().map(|s| format!("its device has not answered for {} s", s.as_secs()))
 }
 
 fn why(drive: &Drive) -> Option<String> {
@@ -667,12 +672,40 @@ fn progress(p: &Progress) -> shape::Rebuild {
         rate: p.rate,
         eta_s: p.eta_s,
         why: p.why.clone(),
+        done_bytes: p.done_bytes,
+        total_bytes: p.total_bytes,
+        began_ms: p.began_ms,
+        ended_ms: p.ended_ms,
     }
 }
 
-fn heal(house: &House) -> shape::Heal {
-    let stats = house.sets.heal_stats();
-    let scrub = house.sets.last_scrub().map(|s| shape::Scrub {
+/// A drive that joins and whose rebuild has not begun.
+fn not_begun(drive: &Drive) -> shape::Rebuild {
+    shape::Rebuild {
+        drive: drive.label().drive.to_hex(),
+        phase: "waiting",
+        registers: 0,
+        looked: 0,
+        copied: 0,
+        shards: 0,
+        bytes: 0,
+        missing: 0,
+        rate: 0.0,
+        eta_s: None,
+        why: Some("it has not begun".to_owned()),
+        done_bytes: 0,
+        total_bytes: 0,
+        began_ms: 0,
+        ended_ms: None,
+    }
+}
+
+fn scrub(s: Scrubbed) -> shape::Scrub {
+    shape::Scrub {
+        deep: s.deep,
+        began_ms: s.began_ms,
+        took_ms: s.took_ms,
+        damaged: s.damaged,
         registers: s.registers,
         shards: s.shards,
         orphans: s.orphans,
@@ -682,14 +715,47 @@ fn heal(house: &House) -> shape::Heal {
         missing: s.healed.missing.into(),
         lost: s.healed.lost.into(),
         bytes: s.healed.bytes,
-    });
+    }
+}
+
+/// Damage found since the start, by the names people know.
+fn damages(house: &House) -> Vec<shape::Damage> {
+    let buckets = house.store.buckets();
+    let found = house.sets.damages();
+    let named = |d: &Damage| {
+        let bucket = buckets.iter().find(|b| b.id == d.bucket);
+        shape::Damage {
+            at_ms: d.at_ms,
+            drive: d.drive.to_hex(),
+            path: d.path.clone(),
+            bucket: bucket.map_or_else(|| format!("{:?}", d.bucket), |b| b.name.clone()),
+            key: String::from_utf8_lossy(&d.key).into_owned(),
+            what: d.what.to_string(),
+            repaired: d.repaired,
+        }
+    };
+    found.iter().map(named).collect()
+}
+
+fn heal(house: &House) -> shape::Heal {
+    let stats = house.sets.heal_stats();
+    let mut rebuilds: Vec<_> = house.sets.rebuilds().iter().map(progress).collect();
+    for drive in house.slots.lock().iter().filter_map(|s| s.drive.as_ref()) {
+        let id = drive.label().drive.to_hex();
+        let begun = |r: &shape::Rebuild| r.drive == id && r.phase != "done";
+        if drive.role() == Role::Joining && !rebuilds.iter().any(begun) {
+            rebuilds.push(not_begun(drive));
+        }
+    }
     shape::Heal {
         queued: stats.queued,
         looked: stats.looked,
         records: stats.records,
         shards: stats.shards,
         lost: stats.lost,
-        rebuilds: house.sets.rebuilds().iter().map(progress).collect(),
-        last_scrub: scrub,
+        rebuilds,
+        rebuilt: house.sets.rebuilt().iter().map(progress).collect(),
+        last_scrub: house.sets.last_scrub().map(scrub),
+        last_full_scrub: house.sets.last_full_scrub().map(scrub),
     }
 }

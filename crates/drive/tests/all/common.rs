@@ -132,7 +132,7 @@ pub fn write_large(
     for c in data.chunks(frame as usize) {
         run(drive, w.write(Bytes::copy_from_slice(c)))?;
     }
-    let (o, e) = one(drive, |_, done| w.finish(done));
+    let (o, e) = one(drive, |_, done| drop(w.finish(done)));
     if o.ok == 1 { Ok(()) } else { Err(e.unwrap()) }
 }
 

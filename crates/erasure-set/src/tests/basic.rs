@@ -173,8 +173,9 @@ async fn listings_are_ordered_and_complete() {
         let stretch = rig.sets.inner.stretch(&view, slots, &from, &to, 10_000).await.unwrap();
         assert!(stretch.keys.len() > 64);
         let entries = rig.sets.inner.scan(&view, 0, &from, &to, 10_000).await.unwrap();
-        assert!(rig.sets.inner.agree(&view, slots, 0, &from, &to, &entries).await);
-        assert!(!rig.sets.inner.agree(&view, slots, 0, &from, &to, &entries[1..]).await);
+        let all = (slots, slots.len());
+        assert!(rig.sets.inner.compare(&view, all, 0, &from, &to, &entries).await.unwrap().1);
+        assert!(!rig.sets.inner.compare(&view, all, 0, &from, &to, &entries[1..]).await.unwrap().1);
         let other = rig.sets.list(Space::Object, BucketId([8; 16]), b"", b"", 10).await.unwrap();
         assert_eq!(other, crate::Page::default());
         rig.close().await;

@@ -404,8 +404,9 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
         Error::Changed | Error::Busy => Fault::new(Code::SLOW_DOWN),
         Error::Unavailable(_) => Fault::new(Code::UNAVAILABLE).because(text),
         Error::Full => Fault::new(Code::STORAGE_FULL),
+        // Not "internal": the server works, and the bytes come back when drives do.
         Error::Corrupt(_) => Fault::with(
-            Code::INTERNAL,
+            Code::UNAVAILABLE,
             "The object is damaged beyond its parity and cannot be read. Bring missing drives back, or restore it from a copy.",
         )
         .because(text),
@@ -513,5 +514,19 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         | Op::AssumeRoleWithWebIdentity
         | Op::AssumeRoleWithLDAPIdentity
         | Op::AssumeRoleWithCertificate => Err(Fault::internal("not an operation of this kind")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody is told "internal error", or that there is no such key, of data that is lost.
+    #[test]
+    fn lost_data_is_unavailable_and_says_so() {
+        let fault = fault(Error::Corrupt("1 of 2 shards of stripe 0 can be read (xx-+)".to_owned()), "b", "k");
+        assert_eq!(fault.status().as_u16(), 503);
+        assert!(fault.message().contains("damaged beyond its parity"), "{}", fault.message());
+        assert!(fault.cause().is_some_and(|c| c.contains("1 of 2 shards")), "for the log");
     }
 }

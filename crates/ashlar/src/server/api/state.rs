@@ -117,8 +117,16 @@ pub struct Rebuild {
     pub missing: u64,
     /// Registers per second.
     pub rate: f64,
+    /// Seconds to the end, by bytes.
     pub eta_s: Option<u64>,
     pub why: Option<String>,
+    /// Live bytes on the drive.
+    pub done_bytes: u64,
+    /// Live bytes it will have, as far as its neighbours tell.
+    pub total_bytes: u64,
+    /// Milliseconds since 1970.
+    pub began_ms: u64,
+    pub ended_ms: Option<u64>,
 }
 
 /// Healing since the start.
@@ -130,7 +138,12 @@ pub struct Heal {
     pub shards: u64,
     pub lost: u64,
     pub rebuilds: Vec<Rebuild>,
+    /// Rebuilds that were done since the start, the latest last; at most 32.
+    pub rebuilt: Vec<Rebuild>,
+    /// The last pass over everything, whether it read everything or only looked.
     pub last_scrub: Option<Scrub>,
+    /// The last pass that read and verified everything.
+    pub last_full_scrub: Option<Scrub>,
 }
 
 /// Healing, and whether a pass over everything runs.
@@ -139,11 +152,36 @@ pub struct HealStatus {
     #[serde(flatten)]
     pub heal: Heal,
     pub running: bool,
+    /// Damage found since the start, the latest last; at most 256.
+    pub damages: Vec<Damage>,
+}
+
+/// Damage that was found.
+#[derive(Serialize, ToSchema)]
+pub struct Damage {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// Id of the drive, and its path.
+    pub drive: String,
+    pub path: String,
+    /// Name of the bucket, or its id when it is gone or internal.
+    pub bucket: String,
+    pub key: String,
+    /// The record or which shard.
+    pub what: String,
+    pub repaired: bool,
 }
 
 /// The last pass over everything.
 #[derive(Serialize, ToSchema)]
 pub struct Scrub {
+    /// Everything was read and verified.
+    pub deep: bool,
+    /// Milliseconds since 1970.
+    pub began_ms: u64,
+    pub took_ms: u64,
+    /// Finds of damage.
+    pub damaged: u64,
     pub registers: u64,
     pub shards: u64,
     pub orphans: u64,

@@ -1,0 +1,289 @@
+//! T10 with drives that hang: calls to the device that do not return before they are released.
+//!
+//! Bounds here are far above what is promised and far below what a request waits for a drive it needs
+//! (10 to 30 seconds), because test machines are busy.
+
+use super::*;
+use ashlar_machine::{Fault, Operation};
+use std::time::Instant;
+
+/// The longest a request may take.
+const LIMIT: Duration = Duration::from_secs(6);
+const SIZES: [usize; 4] = [10, 20_000, 700_000, 3_000_000];
+
+async fn soon<T>(what: &str, f: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    match tokio::time::timeout(LIMIT, f).await {
+        Ok(t) => {
+            let took = began.elapsed();
+            if took > Duration::from_millis(300) {
+                println!("{what}: {took:?}");
+            }
+            t
+        }
+        Err(_) => panic!("{what} waits for a drive that hangs"),
+    }
+}
+
+/// Objects whose records and index entries are only on the devices.
+async fn settled(k: u8, m: u8) -> Rig {
+    let mut rig = Rig::with(k, m, 1, |o| o.sole = false).await;
+    for (i, size) in SIZES.into_iter().enumerate() {
+        rig.put(&format!("old{i}"), &noise(i as u64, size)).await.unwrap();
+        rig.put(&format!("gone{i}"), &noise(i as u64, size)).await.unwrap();
+    }
+    basic::quiet(&rig.sets).await;
+    for d in rig.sets.drives() {
+        tokio::task::spawn_blocking(move || d.tidy()).await.unwrap().unwrap();
+    }
+    rig.restart(|_| 0).await;
+    rig
+}
+
+/// Every kind of request.
+async fn use_it(rig: &Rig, round: u64) {
+    for (i, size) in SIZES.into_iter().enumerate() {
+        let what = |op: &str| format!("{op} of {size} bytes in round {round}");
+        let (old, new) = (format!("old{i}"), format!("new{round}.{i}"));
+        let head = soon(&what("HEAD"), rig.sets.read_register(&rig.key(&old))).await.unwrap();
+        assert!(head.is_some());
+        let got = soon(&what("GET"), rig.get(&old)).await.expect(&what("GET")).unwrap();
+        assert!(got == noise(i as u64, size), "{}", what("GET"));
+        let body = noise(100 + round, size);
+        soon(&what("PUT"), rig.put(&new, &body)).await.expect(&what("PUT"));
+        soon(&what("PUT over"), rig.put(&new, &body)).await.expect(&what("PUT over"));
+        assert!(soon(&what("GET"), rig.get(&new)).await.unwrap().unwrap() == body);
+        if round == 0 {
+            soon(&what("DELETE"), rig.delete(&format!("gone{i}"))).await.expect(&what("DELETE"));
+            assert_eq!(soon(&what("GET"), rig.get(&format!("gone{i}"))).await.unwrap(), None);
+        }
+        let page = soon(&what("LIST"), rig.sets.list(Space::Object, BUCKET, b"", b"", 1000)).await;
+        assert!(page.expect(&what("LIST")).entries.len() >= SIZES.len());
+    }
+}
+
+async fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !there() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// After the drives answer again nothing is missing on them: the others are not needed.
+async fn whole_again(rig: &Rig, hung: &[u8], rounds: u64) {
+    for f in &rig.faults {
+        f.clear();
+    }
+    for s in hung {
+        let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(*s, 0)).unwrap();
+        until("the drive answers again", || d.stalled().is_none()).await;
+    }
+    basic::quiet(&rig.sets).await;
+    rig.sets.heal_queued().await;
+    let away: Vec<u8> = (0..rig.code.n()).filter(|s| !hung.contains(s)).take(rig.code.m.into()).collect();
+    let half = rig.code.m == rig.code.k;
+    let kept: Vec<Drive> = away
+        .iter()
+        .skip(usize::from(half))
+        .map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap())
+        .collect();
+    for round in 0..rounds {
+        for (i, size) in SIZES.into_iter().enumerate() {
+            let got = rig.get(&format!("new{round}.{i}")).await.unwrap().unwrap();
+            assert!(got == noise(100 + round, size), "{size} bytes of round {round}");
+        }
+    }
+    for i in 0..SIZES.len() {
+        assert_eq!(rig.get(&format!("gone{i}")).await.unwrap(), None);
+    }
+    for d in kept {
+        rig.sets.attach(d);
+    }
+    // And what is missing is not found by a look either.
+    let found = rig.sets.scrub(false).await.unwrap();
+    assert_eq!((found.healed.missing, found.healed.lost, found.healed.shards), (0, 0, 0));
+}
+
+async fn hangs(k: u8, m: u8, hung: &[u8]) {
+    let rig = settled(k, m).await;
+    for s in hung {
+        rig.faults[usize::from(*s)].hang();
+    }
+    if hung.len() > 1 {
+        // What was begun with all drives may lack one now, and is told so soon.
+        let drives = rig.sets.drives();
+        let known = || drives.iter().filter(|d| d.stalled().is_some()).count() == hung.len();
+        let began = Instant::now();
+        while !known() {
+            assert!(began.elapsed() < Duration::from_secs(30), "they hang");
+            drop(soon("PUT", rig.put("begun", &noise(1, 20_000))).await);
+        }
+    }
+    for round in 0..3 {
+        use_it(&rig, round).await;
+    }
+    whole_again(&rig, hung, 3).await;
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_four_hangs() {
+    hangs(2, 2, &[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_six_hangs() {
+    hangs(4, 2, &[1]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_six_hang() {
+    hangs(4, 2, &[0, 3]).await;
+}
+
+/// Calls of one kind only, so that the drive answers half of what it is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_kind_of_call_hangs() {
+    for on in [Operation::Read, Operation::Write, Operation::Sync, Operation::Allocate] {
+        for slot in [0u8, 2] {
+            let rig = settled(2, 2).await;
+            rig.faults[usize::from(slot)].set(on, Fault::Hang);
+            for round in 0..2 {
+                use_it(&rig, round).await;
+            }
+            whole_again(&rig, &[slot], 2).await;
+            rig.close().await;
+        }
+    }
+}
+
+/// The drive hangs in the middle of bodies that are read and written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drive_hangs_under_way() {
+    for (k, m) in [(2, 2), (4, 2)] {
+        let rig = Rig::direct(k, m).await;
+        let body = noise(1, 24 << 20);
+        rig.put("read", &body).await.unwrap();
+        let part = {
+            let r = rig.sets.read_register(&rig.key("read")).await.unwrap().unwrap();
+            r.record.data().next().unwrap().clone()
+        };
+        let mut r = rig.sets.read(&rig.key("read"), &part.data, part.size, 0..part.size).await.unwrap();
+        let mut got = r.next().await.unwrap().unwrap().to_vec();
+        let mut w = rig.sets.write(&rig.key("written"), body.len() as u64).await.unwrap();
+        w.write(&body[..3_000_000]).await.unwrap();
+        // The slot of a data shard, so that the reader needs it.
+        let slot = part.data.slot_of(1);
+        rig.faults[usize::from(slot)].hang();
+        while let Some(b) = soon("a read under way", r.next()).await {
+            got.extend_from_slice(&b.unwrap());
+        }
+        assert!(got == body);
+        soon("a write under way", w.write(&body[3_000_000..])).await.unwrap();
+        let staged = soon("a write that ends", w.finish()).await.unwrap();
+        let (data, size) = (staged.data(), body.len() as u64);
+        let key = rig.key("written");
+        let named = [&staged];
+        let done = rig.sets.update_register::<(), ()>(&key, &named, |_| Decision::Write {
+            body: super::body(size, Some(data)),
+            summary: summary(size),
+            moved: false,
+            out: (),
+        });
+        soon("its update", done).await.unwrap();
+        drop(staged);
+        assert!(soon("what was written", rig.get("written")).await.unwrap().unwrap() == body);
+        for f in &rig.faults {
+            f.clear();
+        }
+        rig.close().await;
+    }
+}
+
+/// What a hung drive holds of the memory of all is little, however much was under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_drive_gives_memory_back() {
+    let rig = Rig::direct(4, 2).await;
+    let body = noise(2, 6 << 20);
+    rig.put("read", &body).await.unwrap();
+    rig.sets.start();
+    rig.faults[2].hang();
+    let tasks: Vec<_> = (0..32)
+        .map(|i| {
+            let (sets, body) = (rig.sets.clone(), body.clone());
+            tokio::spawn(async move {
+                put(&sets, &format!("w{i}"), &body).await.unwrap();
+                assert!(get(&sets, "read").await.unwrap().unwrap() == body);
+            })
+        })
+        .collect();
+    for t in tasks {
+        tokio::time::timeout(Duration::from_secs(60), t).await.expect("it ends").unwrap();
+    }
+    let pool = rig.sets.pool().clone();
+    until("what was not on its way to the device is forgotten", || {
+        pool.used() < 20 << 20
+    })
+    .await;
+    assert!(rig.faults[2].hanging() > 0, "while it still hangs");
+    // All of it is known to be missing there.
+    rig.faults[2].clear();
+    let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(2, 0)).unwrap();
+    until("the drive answers again", || d.stalled().is_none()).await;
+    basic::quiet(&rig.sets).await;
+    rig.sets.heal_queued().await;
+    let found = rig.sets.scrub(false).await.unwrap();
+    assert_eq!((found.healed.missing, found.healed.lost, found.healed.shards), (0, 0, 0));
+    rig.close().await;
+}
+
+/// A machine that stands still is no drive that hangs: requests wait and succeed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_all_stand_still_requests_wait() {
+    let rig = settled(2, 2).await;
+    for f in &rig.faults {
+        f.hang();
+    }
+    let sets = rig.sets.clone();
+    let waiting = tokio::spawn(async move {
+        let got = get(&sets, "old1").await;
+        let page = sets.list(Space::Object, BUCKET, b"", b"", 1000).await;
+        (got, page, put(&sets, "new", b"x").await)
+    });
+    let drives = rig.sets.drives();
+    until("all stall", || drives.iter().all(|d| d.stalled().is_some()) || waiting.is_finished()).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!waiting.is_finished(), "it waits");
+    for f in &rig.faults {
+        f.clear();
+    }
+    let (got, page, put) = waiting.await.unwrap();
+    assert!(got.unwrap().unwrap() == noise(1, SIZES[1]));
+    assert_eq!(page.unwrap().entries.len(), 2 * SIZES.len());
+    put.unwrap();
+    rig.close().await;
+}
+
+/// Heal and scrub go on without the drive, hold no key's turn meanwhile, and come back to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heal_does_not_wait_for_a_hung_drive() {
+    let rig = settled(4, 2).await;
+    let reg = rig.sets.read_register(&rig.key("old2")).await.unwrap().unwrap();
+    let part = reg.record.data().next().unwrap().clone();
+    let want = noise(2, SIZES[2]);
+    let row = part.data.row_len(u64::from(part.data.stripe).min(part.size)) as usize;
+    let slot = part.data.slot_of(2);
+    assert!(faults::damage(&rig, slot, &want[2 * row..][..64]));
+    let hung = (slot + 1) % 6;
+    rig.faults[usize::from(hung)].hang();
+    let healed = soon("heal", rig.sets.heal_register(&rig.key("old2"), true)).await.unwrap();
+    assert_eq!((healed.shards, healed.lost), (1, 0));
+    let deep = tokio::time::timeout(Duration::from_secs(60), rig.sets.scrub(true)).await;
+    deep.expect("a scrub ends").unwrap();
+    soon("PUT", rig.put("old2", b"x")).await.unwrap();
+    for f in &rig.faults {
+        f.clear();
+    }
+    rig.close().await;
+}
