@@ -483,8 +483,8 @@ async fn shows_same(
     {
         let theirs = theirs?;
         let pairs = theirs.iter().zip(entries);
-        return Ok(theirs.len() == entries.len()
-            && { pairs }.all(|(a, b)| (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key)));
+        return Ok(theirs.len() == entries.len() && { pairs }
+            .all(|(a, b)| (a.ballot, a.digest, &a.key) == (b.ballot, b.digest, &b.key)));
     }
     m.in_time(m.drive.range_digest(from, to, view.epoch)).await.map(|d| d == mine)
 }

@@ -645,7 +645,15 @@ impl Attempt<'_> {
             self.inner.heal_if_up(self.key, &self.view, lost);
             if !waiting.is_empty() {
                 let (ballot, none) = (self.p.ballot(), Drops::new());
-                self.inner.follow(self.key, ballot, &self.view, tally, waiting, none, (writes, s.unfinished()));
+                self.inner.follow(
+                    self.key,
+                    ballot,
+                    &self.view,
+                    tally,
+                    waiting,
+                    none,
+                    (writes, s.unfinished()),
+                );
             }
         }
     }

@@ -146,9 +146,16 @@ impl Inner {
         *self.scrub.last.lock() = Some(found);
         if deep {
             *self.scrub.last_deep.lock() = Some(found);
-            tracing::info!(registers = found.registers, shards = found.shards, damaged = found.damaged,
-                repaired = found.healed.shards, missing = found.healed.missing, lost = found.healed.lost,
-                took_ms = found.took_ms, "everything was read and verified");
+            tracing::info!(
+                registers = found.registers,
+                shards = found.shards,
+                damaged = found.damaged,
+                repaired = found.healed.shards,
+                missing = found.healed.missing,
+                lost = found.healed.lost,
+                took_ms = found.took_ms,
+                "everything was read and verified"
+            );
         }
         Ok(found)
     }

@@ -12,7 +12,7 @@ use crate::keylock::KeyLocks;
 use crate::layout::Layout;
 use crate::rebuild::Rebuilds;
 use crate::scrub::ScrubState;
-use crate::table::{Crew, Member, Table, View};
+use crate::table::{Attached, Member, Table, View};
 use crate::tail::{Missed, Tails};
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
@@ -97,7 +97,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) engine: Engine,
     pub(crate) table: ArcSwap<Table>,
-    crew: Arc<Crew>,
+    attached: Arc<Attached>,
     pub(crate) missed: Missed,
     pub(crate) damages: Damages,
     /// Serialises changes of the table.
@@ -160,10 +160,10 @@ impl Sets {
         for (word, bytes) in key.iter_mut().zip(rest.chunks_exact(8)) {
             *word = bytes.iter().fold(0, |w, b| w << 8 | u64::from(*b));
         }
-        let crew = Crew::new();
+        let attached = Attached::new();
         let members: HashMap<DriveId, Arc<Member>> = drives
             .into_iter()
-            .map(|d| (d.label().drive, Arc::new(Member::new(d, crew.clone()))))
+            .map(|d| (d.label().drive, Arc::new(Member::new(d, attached.clone()))))
             .collect();
         let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
         let foreground = Arc::new(Foreground::new());
@@ -171,7 +171,7 @@ impl Sets {
             me: me.clone(),
             engine: Engine::with_sample(options.recheck),
             table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::new())),
-            crew,
+            attached,
             missed: Missed::default(),
             damages: Damages::default(),
             changes: Mutex::new(()),
@@ -235,7 +235,7 @@ impl Sets {
             let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
         }
         let n = layout.code.n();
-        self.inner.crew.set(&members, n - Quorum::new(n).majority());
+        self.inner.attached.set(&members, n - Quorum::new(n).majority());
         self.inner.table.store(Arc::new(Table::new(layout, members)));
         self.inner.doubts.raise();
         self.inner.cache.doubt_all();
@@ -245,7 +245,7 @@ impl Sets {
     /// Puts a drive in service (or another handle in place of one with the same id). A drive that
     /// is joining is rebuilt in the background.
     pub fn attach(&self, drive: Drive) {
-        let member = Arc::new(Member::new(drive, self.inner.crew.clone()));
+        let member = Arc::new(Member::new(drive, self.inner.attached.clone()));
         self.change(|_, m| {
             m.insert(member.id, member.clone());
         });

@@ -8,11 +8,11 @@
 
 use crate::layout::Layout;
 use crate::{Error, Result};
+use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
 use ashlar_format::{DriveId, RegisterKey, WriteId};
 use ashlar_machine::Watch;
-use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Member {
     pub(crate) id: DriveId,
     pub(crate) drive: Drive,
     pub(crate) pulse: Pulse,
-    crew: Arc<Crew>,
+    attached: Arc<Attached>,
     /// It was said that it hangs.
     pub(crate) told: AtomicBool,
 }
@@ -39,15 +39,15 @@ pub(crate) const FIRST_GLANCE: Duration = Duration::from_millis(5);
 
 /// All attached drives, to tell a drive that hangs from a machine that stands still: when more of them stall
 /// at once than others could stand in for, waiting is all there is to do.
-pub(crate) struct Crew {
+pub(crate) struct Attached {
     watches: ArcSwap<Vec<Arc<Watch>>>,
     /// Drives of which it is believed at once that they hang.
     most: AtomicUsize,
 }
 
-impl Crew {
-    pub(crate) fn new() -> Arc<Crew> {
-        Arc::new(Crew { watches: ArcSwap::default(), most: AtomicUsize::new(0) })
+impl Attached {
+    pub(crate) fn new() -> Arc<Attached> {
+        Arc::new(Attached { watches: ArcSwap::default(), most: AtomicUsize::new(0) })
     }
 
     /// `spare`: drives a group can be without and still change its registers.
@@ -116,7 +116,7 @@ impl Pulse {
     }
 
     /// It hung and answers again: as new.
-    pub(crate) fn forgive(&self) {
+    pub(crate) fn reset(&self) {
         self.strikes.store(0, Ordering::Relaxed);
         self.late_until.store(0, Ordering::Relaxed);
     }
@@ -162,13 +162,13 @@ impl Pulse {
 }
 
 impl Member {
-    pub(crate) fn new(drive: Drive, crew: Arc<Crew>) -> Member {
-        Member { id: drive.label().drive, drive, pulse: Pulse::new(), crew, told: AtomicBool::new(false) }
+    pub(crate) fn new(drive: Drive, attached: Arc<Attached>) -> Member {
+        Member { id: drive.label().drive, drive, pulse: Pulse::new(), attached, told: AtomicBool::new(false) }
     }
 
     /// A call to its device does not return, and others can stand in for it.
     pub(crate) fn is_hung(&self) -> bool {
-        self.drive.watch().oldest() >= STALLED && self.crew.can_do_without()
+        self.drive.watch().oldest() >= STALLED && self.attached.can_do_without()
     }
 
     /// Nobody should wait for it beyond need.

@@ -5,10 +5,10 @@
 //! the record that no longer names it (PROTOCOL.md 2.6). What a drive missed while it hung is noted and
 //! healed when it answers again; beyond [`MISSED`] registers all of them are looked at.
 
+use crate::keylock::HashKeyed;
 use crate::sets::Inner;
 use crate::table::{Member, View};
 use ashlar_commit::SlotSet;
-use crate::keylock::HashKeyed;
 use ashlar_drive::{Tally, Unfinished};
 use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
 use parking_lot::Mutex;
@@ -205,7 +205,7 @@ impl Inner {
                 }
                 None if m.told.swap(false, Ordering::Relaxed) => {
                     tracing::info!(drive = %m.drive.path().display(), "the drive answers again");
-                    m.pulse.forgive();
+                    m.pulse.reset();
                 }
                 _ => {}
             }

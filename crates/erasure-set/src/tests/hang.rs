@@ -83,11 +83,8 @@ async fn whole_again(rig: &Rig, hung: &[u8], rounds: u64) {
     rig.sets.heal_queued().await;
     let away: Vec<u8> = (0..rig.code.n()).filter(|s| !hung.contains(s)).take(rig.code.m.into()).collect();
     let half = rig.code.m == rig.code.k;
-    let kept: Vec<Drive> = away
-        .iter()
-        .skip(usize::from(half))
-        .map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap())
-        .collect();
+    let kept: Vec<Drive> =
+        away.iter().skip(usize::from(half)).map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap()).collect();
     for round in 0..rounds {
         for (i, size) in SIZES.into_iter().enumerate() {
             let got = rig.get(&format!("new{round}.{i}")).await.unwrap().unwrap();
@@ -222,10 +219,7 @@ async fn a_hung_drive_gives_memory_back() {
         tokio::time::timeout(Duration::from_secs(60), t).await.expect("it ends").unwrap();
     }
     let pool = rig.sets.pool().clone();
-    until("what was not on its way to the device is forgotten", || {
-        pool.used() < 20 << 20
-    })
-    .await;
+    until("what was not on its way to the device is forgotten", || pool.used() < 20 << 20).await;
     assert!(rig.faults[2].hanging() > 0, "while it still hangs");
     // All of it is known to be missing there.
     rig.faults[2].clear();

@@ -524,7 +524,8 @@ mod tests {
     /// Nobody is told "internal error", or that there is no such key, of data that is lost.
     #[test]
     fn lost_data_is_unavailable_and_says_so() {
-        let fault = fault(Error::Corrupt("1 of 2 shards of stripe 0 can be read (xx-+)".to_owned()), "b", "k");
+        let fault =
+            fault(Error::Corrupt("1 of 2 shards of stripe 0 can be read (xx-+)".to_owned()), "b", "k");
         assert_eq!(fault.status().as_u16(), 503);
         assert!(fault.message().contains("damaged beyond its parity"), "{}", fault.message());
         assert!(fault.cause().is_some_and(|c| c.contains("1 of 2 shards")), "for the log");
