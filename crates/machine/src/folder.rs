@@ -100,9 +100,8 @@ impl Folder {
         let _call = self.call();
         self.check(Operation::Allocate)?;
         match &self.place {
-            Place::Real(p) => {
-                DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone()).map(|f| f.watched(&self.watch))
-            }
+            Place::Real(p) => DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone())
+                .map(|f| f.watched(&self.watch)),
             Place::Simulated(d, prefix) => {
                 let f = d.create(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
@@ -118,9 +117,8 @@ impl Folder {
     pub fn open(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         let _call = self.call();
         match &self.place {
-            Place::Real(p) => {
-                DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone()).map(|f| f.watched(&self.watch))
-            }
+            Place::Real(p) => DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone())
+                .map(|f| f.watched(&self.watch)),
             Place::Simulated(d, prefix) => {
                 let f = d.open(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
@@ -135,9 +133,8 @@ impl Folder {
     pub fn open_read(&self, name: &str) -> io::Result<DiskFile> {
         let _call = self.call();
         match &self.place {
-            Place::Real(p) => {
-                DiskFile::open(p, name, Purpose::Read, false, self.faults.clone()).map(|f| f.watched(&self.watch))
-            }
+            Place::Real(p) => DiskFile::open(p, name, Purpose::Read, false, self.faults.clone())
+                .map(|f| f.watched(&self.watch)),
             Place::Simulated(..) => self.open(name, false),
         }
     }
