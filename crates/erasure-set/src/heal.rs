@@ -116,7 +116,7 @@ pub struct Healed {
     pub lost: u32,
     /// Bytes of shards made.
     pub bytes: u64,
-    /// Not looked at yet, because a write of it is still under way: 1.
+    /// Its shards were not looked at yet, because a write of it is still under way: 1 or more.
     pub later: u32,
 }
 
@@ -201,9 +201,8 @@ impl Inner {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         // An update that has the key's turn is not healed behind its back.
         drop(self.locks.lock(hash).await);
-        if self.is_followed(hash) {
-            return Ok(Healed { later: 1, ..Healed::default() });
-        }
+        // Nor are shards that may still be on their way taken for missing.
+        let followed = self.is_followed(hash);
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         for (_, m) in self.view(key.group())?.members().filter(|(_, m)| m.is_hung()) {
             self.missed.note(m.id, key);
@@ -212,7 +211,9 @@ impl Inner {
         let register = self.read(key, hash).await?;
         let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
         let mut healed = Healed { records, ..Healed::default() };
-        if let Some(r) = &register {
+        if followed {
+            healed.later = 1;
+        } else if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
                 healed.add(self.heal_part(key, &part, deep).await?);

@@ -495,14 +495,14 @@ fn prompt_first(view: &View, slots: SlotSet) -> SmallVec<[u8; 16]> {
     prompt.iter().chain(slots.without(prompt).iter()).collect()
 }
 
-/// [`voters`], or, where undecided registers may lie outside a majority, everybody who is prompt.
+/// The slots a stretch may ask, and how many of them it needs: as [`voters`], or, where undecided registers
+/// may lie outside a majority, everybody who is prompt as well.
 fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
     let (up, need) = voters(view)?;
     if !all || need < view.quorum.majority() {
         return Ok((up, need));
     }
-    let prompt = up.and(view.which(|m| !m.is_late()));
-    Ok((up, need.max(prompt.len())))
+    Ok((up, need.max(up.and(view.which(|m| !m.is_late())).len())))
 }
 
 /// The slots a listing may ask, and how many of them it needs: a majority; with fewer voters, at least

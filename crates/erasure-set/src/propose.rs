@@ -222,7 +222,7 @@ impl<'a> Attempt<'a> {
                 }
                 () = tokio::time::sleep(glance) => {
                     glance = GLANCE;
-                    for slot in self.view.hung(self.view.quorum.all()).iter() {
+                    for slot in self.view.hung(self.open).iter() {
                         let step = self.p.on_silent(slot);
                         if step != Step::Wait {
                             return step;

@@ -243,15 +243,11 @@ impl Inner {
                 self.drop_extras(view, &member, from).await?;
             }
             // What it promises from now on, and from where its absences count.
-            let epoch = table.layout.epoch;
-            member
-                .patiently(member.drive.fence_epoch(epoch))
-                .await
-                .map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
-            member
-                .patiently(member.drive.joined())
-                .await
-                .map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
+            let joining = async {
+                member.drive.fence_epoch(table.layout.epoch).await?;
+                member.drive.joined().await
+            };
+            member.patiently(joining).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
             tracing::info!(drive = %drive, "all records copied: the drive votes");
         }
         let total = self.count(&views).await;
@@ -533,12 +529,7 @@ impl Inner {
     }
 
     /// The record some slot shows under `ballot`.
-    pub(crate) async fn register_at(
-        &self,
-        view: &View,
-        key: &RegisterKey,
-        ballot: Ballot,
-    ) -> Result<Option<Register>> {
+    async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
         for (_, m) in view.prompt_first() {
             let Ok(r) = m.read(key, true, view.epoch).await else { continue };
             if let Some(seen) = r.accepted

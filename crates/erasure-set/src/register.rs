@@ -330,7 +330,7 @@ impl Inner {
         answers: &mut Answers,
         waiting: &mut FuturesUnordered<impl Future<Output = (u8, Result<ReadReply, DriveError>)>>,
     ) -> ReadStep {
-        let prompt = view.which(|m| !m.pulse.is_late());
+        let prompt = view.which(|m| !m.is_late());
         let patient = tokio::time::sleep(GRACE);
         tokio::pin!(patient);
         while answers.reader.more() && !prompt.without(answers.reader.answered_by()).is_empty() {

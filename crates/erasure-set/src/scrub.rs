@@ -114,7 +114,7 @@ impl Inner {
         let found = Mutex::new(Scrubbed { deep, began_ms: crate::rebuild::now_ms(), ..Scrubbed::default() });
         let table = self.table.load_full();
         let begun = self.doubts.begin();
-        let whole = |view: &View| view.which(|m| m.is_up() && m.pulse.is_late()).is_empty();
+        let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
         let mut sure = true;
         for view in &table.views {
             sure &= whole(view);

@@ -119,8 +119,13 @@ pub(crate) struct Inner {
     /// Writes whose shards no record names yet, with what can be given up of them on drives that hang; one
     /// entry per body in flight.
     pub(crate) live: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
-    /// What readers and writers hold in memory.
-    pub(crate) memory: Memory,
+    /// Bytes that readers may hold, in units of [`READ_UNIT`]: half the pool, so that writers
+    /// always find memory.
+    pub(crate) read_budget: Arc<Semaphore>,
+    /// Bytes of stripes that are being filled, in the same units: the other half, so that clients
+    /// who send slowly never keep readers from theirs.
+    pub(crate) write_budget: Arc<Semaphore>,
+    pub(crate) read_units: u32,
     /// Turns of those who read one body to write another: they hold memory of both budgets, so that
     /// enough of them would wait for each other for ever. All turns together fill at most half of the
     /// writers' budget, and what others hold comes back.
@@ -175,7 +180,7 @@ impl Sets {
             .into_iter()
             .map(|d| (d.label().drive, Arc::new(Member::new(d, attached.clone()))))
             .collect();
-        let memory = Memory::new(&options.pool, options.memory);
+        let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
         let foreground = Arc::new(Foreground::new());
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
@@ -195,8 +200,10 @@ impl Sets {
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
             live: Mutex::new(HashMap::new()),
-            copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
-            memory,
+            read_budget: Arc::new(Semaphore::new(read_units as usize)),
+            write_budget: Arc::new(Semaphore::new(read_units as usize)),
+            read_units,
+            copies: Arc::new(Semaphore::new((read_units as usize / 2 / COPY_UNITS).max(1))),
             pacer: Pacer::new(foreground.clone(), options.background),
             foreground,
             tasks: Mutex::new(Vec::new()),

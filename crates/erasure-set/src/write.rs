@@ -12,7 +12,7 @@ use crate::budget::{Budget, Share};
 use crate::layout::{rotation, stripe_len, width};
 use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
 use crate::propose::{gather, shortage};
-use crate::sets::{Inner, Sets};
+use crate::sets::{Inner, READ_UNIT, Sets};
 use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};

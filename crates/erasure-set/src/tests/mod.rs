@@ -14,7 +14,6 @@ mod losses;
 mod matrix;
 mod race;
 mod repairs;
-mod salvage;
 mod singles;
 mod torn;
 mod unchecked;
