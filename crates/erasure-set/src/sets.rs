@@ -58,8 +58,12 @@ pub struct Options {
     pub background: Limits,
     /// How often everything is scrubbed: presence of all shards, and their hashes.
     pub scrub_every: Duration,
-    /// Data that no register names is dropped after it was seen so for this long.
+    /// Data that no register names is dropped after it was seen so for this long; with [`Options::sole`] for a
+    /// minute at most, since every write in flight is known here.
     pub orphan_age: Duration,
+    /// How often the drives are searched for such data, the first time soon after the start. What a write of this
+    /// process left behind is known without a search.
+    pub census_every: Duration,
 }
 
 impl Options {
@@ -79,6 +83,7 @@ impl Options {
             background: Limits::default(),
             scrub_every: Duration::from_secs(7 * 86_400),
             orphan_age: Duration::from_secs(86_400),
+            census_every: Duration::from_secs(86_400),
         }
     }
 }

@@ -96,6 +96,8 @@ impl Drop for Live {
 /// Bytes written and waiting for a record that names them. Dropping it without such a record drops
 /// the bytes.
 pub struct Staged {
+    inner: Arc<Inner>,
+    owner: RegisterKey,
     pub(crate) data: Data,
     pub(crate) size: u64,
     pub(crate) needed: u8,
@@ -105,6 +107,8 @@ pub struct Staged {
     /// Who holds a shard; `None`: nobody was asked yet.
     tally: Mutex<Option<(Arc<Tally>, SlotSet)>>,
     kept: AtomicBool,
+    /// A record that names it was chosen.
+    named: AtomicBool,
     _live: Option<Live>,
 }
 
@@ -155,11 +159,26 @@ impl Staged {
     pub(crate) fn keep(&self) {
         self.kept.store(true, Ordering::Release);
     }
+    /// A record that names it was chosen.
+    pub(crate) fn was_named(&self) {
+        self.named.store(true, Ordering::Release);
+    }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if self.kept.load(Ordering::Acquire) || self.tally.get_mut().is_none() {
+        if self.named.load(Ordering::Acquire) {
+            return;
+        }
+        let Some((tally, asked)) = self.tally.get_mut().take() else { return };
+        let kept = self.kept.load(Ordering::Acquire);
+        let o = tally.outcome();
+        let answered = SlotSet(o.ok | o.uncounted | o.failed | o.refused);
+        if kept || !asked.without(answered).is_empty() {
+            // It may have been named after all; or a drive is still at it, and takes it after the drop.
+            self.inner.scrub.abandoned(&self.owner, self.data.write_id);
+        }
+        if kept {
             return;
         }
         for (slot, m) in self.view.members() {
@@ -493,6 +512,8 @@ impl DataWriter {
             return Err(Error::Invalid("fewer bytes than announced"));
         }
         let mut staged = Staged {
+            inner: self.inner.clone(),
+            owner: self.owner.clone(),
             data: self.data,
             size: self.size,
             needed: self.needed,
@@ -500,6 +521,7 @@ impl DataWriter {
             rows: None,
             tally: Mutex::new(None),
             kept: AtomicBool::new(false),
+            named: AtomicBool::new(false),
             _live: None,
         };
         match std::mem::replace(&mut self.sink, Sink::Inline(None)) {
