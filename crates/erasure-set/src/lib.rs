@@ -58,6 +58,7 @@ mod tests;
 mod update;
 mod write;
 
+pub use budget::as_tenant;
 pub use damage::{Damage, What};
 pub use error::{Error, Result};
 pub use heal::{HealStats, Healed};

@@ -529,7 +529,12 @@ impl Inner {
     }
 
     /// The record some slot shows under `ballot`.
-    async fn register_at(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Result<Option<Register>> {
+    pub(crate) async fn register_at(
+        &self,
+        view: &View,
+        key: &RegisterKey,
+        ballot: Ballot,
+    ) -> Result<Option<Register>> {
         for (_, m) in view.prompt_first() {
             let Ok(r) = m.read(key, true, view.epoch).await else { continue };
             if let Some(seen) = r.accepted

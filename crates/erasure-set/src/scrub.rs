@@ -4,7 +4,9 @@
 //! Two kinds of pass. A *look* walks all registers and heals what is behind or missing; it runs soon
 //! after the start and after every change of drives, and so also finishes what an interrupted
 //! rebuild left. A *full* pass verifies every shard and record against its hashes and then walks
-//! the shards of every drive for orphans.
+//! the shards of every drive for orphans. The census alone also runs soon after the start (a crash leaves
+//! orphans) and once a day; what a write of this process may have left is remembered, and looked at without a
+//! census.
 //!
 //! Invariants: an orphan is dropped only when [`ashlar_commit::Sweep`] says that no record naming it can
 //! ever be chosen (PROTOCOL.md 2.6); writes of this process in flight are left alone; age is only a
@@ -23,12 +25,15 @@ use bytes::Bytes;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// Orphans remembered until they are old enough; further ones wait for the next pass.
 const SUSPECTS: usize = 65_536;
+/// See [`crate::sets::Options::orphan_age`]: long enough for answers of slow drives to come.
+const SOLE_AGE: Duration = Duration::from_secs(60);
 /// Shards looked at per page.
 const PAGE: usize = 1024;
 
@@ -56,7 +61,12 @@ pub struct Scrubbed {
 }
 
 pub(crate) struct ScrubState {
+    started: Instant,
     suspects: Mutex<HashMap<WriteId, Instant>>,
+    /// Writes of this process that ended without being named, as far as it knows; bound: [`SUSPECTS`].
+    abandoned: Mutex<HashMap<WriteId, (RegisterKey, Instant)>>,
+    /// More were abandoned than are remembered.
+    overflowed: AtomicBool,
     last: Mutex<Option<Scrubbed>>,
     last_deep: Mutex<Option<Scrubbed>>,
     soon: Notify,
@@ -65,11 +75,34 @@ pub(crate) struct ScrubState {
 impl ScrubState {
     pub(crate) fn new() -> ScrubState {
         ScrubState {
+            started: Instant::now(),
             suspects: Mutex::default(),
+            abandoned: Mutex::default(),
+            overflowed: AtomicBool::new(false),
             last: Mutex::new(None),
             last_deep: Mutex::new(None),
             soon: Notify::new(),
         }
+    }
+
+    /// A write ended, and it is not known that a record names its data.
+    pub(crate) fn abandoned(&self, owner: &RegisterKey, id: WriteId) {
+        let mut abandoned = self.abandoned.lock();
+        if abandoned.len() < SUSPECTS {
+            abandoned.insert(id, (owner.clone(), Instant::now()));
+        } else {
+            self.overflowed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn abandoned_now(&self) -> usize {
+        self.abandoned.lock().len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn forget_abandoned(&self) {
+        self.abandoned.lock().clear();
     }
 
     pub(crate) fn look_soon(&self) {
@@ -160,6 +193,57 @@ impl Inner {
         Ok(found)
     }
 
+    /// How long data is seen without a name before it is dropped.
+    fn orphan_age(&self) -> Duration {
+        if self.options.sole { self.options.orphan_age.min(SOLE_AGE) } else { self.options.orphan_age }
+    }
+
+    /// Whatever is in flight is in flight here, and known: what was seen has no writer.
+    fn none_in_flight(&self) -> bool {
+        self.options.sole && self.scrub.started.elapsed() >= self.orphan_age()
+    }
+
+    /// Looks at what writes of this process left, as far as it is old enough. Returns how many were dropped.
+    pub(crate) async fn collect_abandoned(self: &Arc<Self>) -> usize {
+        let age = self.orphan_age();
+        let due: Vec<(WriteId, RegisterKey)> = {
+            let abandoned = self.scrub.abandoned.lock();
+            let old = abandoned.iter().filter(|(_, (_, since))| since.elapsed() >= age);
+            old.map(|(id, (owner, _))| (*id, owner.clone())).collect()
+        };
+        let mut dropped = 0;
+        for (write_id, owner) in due {
+            let began = Instant::now();
+            let shard = ShardInfo { write_id, index: 0, owner, ballot: Ballot::ZERO, len: 0, inline: false };
+            let done = match self.look_at(&shard).await {
+                // In flight again? It is not: ids are used once. It has a name.
+                Ok(None) => true,
+                Ok(Some(now)) => {
+                    dropped += usize::from(now);
+                    now
+                }
+                Err(e) => {
+                    tracing::debug!("an abandoned write: {e}");
+                    false
+                }
+            };
+            if done {
+                self.scrub.abandoned.lock().remove(&write_id);
+            }
+            self.pacer.pace(0, began.elapsed()).await;
+        }
+        dropped
+    }
+
+    /// The census of all drives.
+    async fn census_all(self: &Arc<Self>) -> Scrubbed {
+        let mut found = Scrubbed::default();
+        for m in self.table.load_full().members.values() {
+            self.census(m, &mut found).await;
+        }
+        found
+    }
+
     /// Walks the shards of one drive for orphans.
     async fn census(self: &Arc<Self>, member: &Member, found: &mut Scrubbed) {
         let drive = &member.drive;
@@ -208,7 +292,7 @@ impl Inner {
                 return Ok(Some(false));
             }
             let since = *suspects.entry(shard.write_id).or_insert_with(Instant::now);
-            since.elapsed() >= self.options.orphan_age
+            since.elapsed() >= self.orphan_age() || self.none_in_flight()
         };
         if !old {
             return Ok(Some(false));
@@ -415,6 +499,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
     // A start under load should not begin with a scrub.
     let mut wait = Duration::from_secs(5);
     let mut full = Instant::now();
+    let mut census: Option<Instant> = None;
     loop {
         let every = {
             let Some(inner) = of.upgrade() else { return };
@@ -430,7 +515,22 @@ pub(crate) async fn run(of: Weak<Inner>) {
                     full = Instant::now();
                 }
             }
-            every
+            inner.collect_abandoned().await;
+            let early = inner.none_in_flight() && census.is_none()
+                || inner.scrub.overflowed.swap(false, Ordering::Relaxed);
+            if early || census.unwrap_or(full).elapsed() >= inner.options.census_every {
+                let found = inner.census_all().await;
+                tracing::debug!("census: {found:?}");
+                if found.dropped > 0 {
+                    tracing::info!(
+                        orphans = found.orphans,
+                        dropped = found.dropped,
+                        "data that no record names"
+                    );
+                }
+                census = Some(Instant::now());
+            }
+            every.min(inner.orphan_age() * 8)
         };
         wait = (every / 8).clamp(Duration::from_millis(100), Duration::from_secs(60));
     }

@@ -63,8 +63,12 @@ pub struct Options {
     pub memory: MemoryLimits,
     /// How often everything is scrubbed: presence of all shards, and their hashes.
     pub scrub_every: Duration,
-    /// Data that no register names is dropped after it was seen so for this long.
+    /// Data that no register names is dropped after it was seen so for this long; with [`Options::sole`] for a
+    /// minute at most, since every write in flight is known here.
     pub orphan_age: Duration,
+    /// How often the drives are searched for such data, the first time soon after the start. What a write of this
+    /// process left behind is known without a search.
+    pub census_every: Duration,
 }
 
 impl Options {
@@ -85,6 +89,7 @@ impl Options {
             memory: MemoryLimits::default(),
             scrub_every: Duration::from_secs(7 * 86_400),
             orphan_age: Duration::from_secs(86_400),
+            census_every: Duration::from_secs(86_400),
         }
     }
 }
@@ -119,13 +124,8 @@ pub(crate) struct Inner {
     /// Writes whose shards no record names yet, with what can be given up of them on drives that hang; one
     /// entry per body in flight.
     pub(crate) live: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
-    /// Bytes that readers may hold, in units of [`READ_UNIT`]: half the pool, so that writers
-    /// always find memory.
-    pub(crate) read_budget: Arc<Semaphore>,
-    /// Bytes of stripes that are being filled, in the same units: the other half, so that clients
-    /// who send slowly never keep readers from theirs.
-    pub(crate) write_budget: Arc<Semaphore>,
-    pub(crate) read_units: u32,
+    /// What readers and writers hold in memory.
+    pub(crate) memory: Memory,
     /// Turns of those who read one body to write another: they hold memory of both budgets, so that
     /// enough of them would wait for each other for ever. All turns together fill at most half of the
     /// writers' budget, and what others hold comes back.
@@ -180,7 +180,7 @@ impl Sets {
             .into_iter()
             .map(|d| (d.label().drive, Arc::new(Member::new(d, attached.clone()))))
             .collect();
-        let read_units = (options.pool.ceiling() / 2 / READ_UNIT).max(1) as u32;
+        let memory = Memory::new(&options.pool, options.memory);
         let foreground = Arc::new(Foreground::new());
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
@@ -200,10 +200,8 @@ impl Sets {
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
             live: Mutex::new(HashMap::new()),
-            read_budget: Arc::new(Semaphore::new(read_units as usize)),
-            write_budget: Arc::new(Semaphore::new(read_units as usize)),
-            read_units,
-            copies: Arc::new(Semaphore::new((read_units as usize / 2 / COPY_UNITS).max(1))),
+            copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
+            memory,
             pacer: Pacer::new(foreground.clone(), options.background),
             foreground,
             tasks: Mutex::new(Vec::new()),

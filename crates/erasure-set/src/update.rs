@@ -298,6 +298,7 @@ impl Inner {
             }
         };
         let Some((stored_digest, len)) = chosen else { return Ok(None) };
+        named.iter().for_each(|s| s.was_named());
         attempt.look_after(&named);
         let Some(Sent { out, .. }) = sent.0.pop() else { unreachable!("put there above") };
         let record = Arc::new(record);

@@ -12,7 +12,7 @@ use crate::budget::{Budget, Share};
 use crate::layout::{rotation, stripe_len, width};
 use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
 use crate::propose::{gather, shortage};
-use crate::sets::{Inner, READ_UNIT, Sets};
+use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
@@ -91,6 +91,8 @@ impl Drop for Live {
 /// Bytes written and waiting for a record that names them. Dropping it without such a record drops
 /// the bytes.
 pub struct Staged {
+    inner: Arc<Inner>,
+    owner: RegisterKey,
     pub(crate) data: Data,
     pub(crate) size: u64,
     pub(crate) needed: u8,
@@ -102,6 +104,8 @@ pub struct Staged {
     /// Of a large body: what is still being made durable.
     unfinished: Mutex<Vec<(u8, Unfinished)>>,
     kept: AtomicBool,
+    /// A record that names it was chosen.
+    named: AtomicBool,
     _live: Option<Live>,
 }
 
@@ -156,11 +160,26 @@ impl Staged {
     pub(crate) fn keep(&self) {
         self.kept.store(true, Ordering::Release);
     }
+    /// A record that names it was chosen.
+    pub(crate) fn was_named(&self) {
+        self.named.store(true, Ordering::Release);
+    }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if self.kept.load(Ordering::Acquire) || self.tally.get_mut().is_none() {
+        if self.named.load(Ordering::Acquire) {
+            return;
+        }
+        let Some((tally, asked)) = self.tally.get_mut().take() else { return };
+        let kept = self.kept.load(Ordering::Acquire);
+        let o = tally.outcome();
+        let answered = SlotSet(o.ok | o.uncounted | o.failed | o.refused);
+        if kept || !asked.without(answered).is_empty() {
+            // It may have been named after all; or a drive is still at it, and takes it after the drop.
+            self.inner.scrub.abandoned(&self.owner, self.data.write_id);
+        }
+        if kept {
             return;
         }
         for (_, shard) in self.unfinished.get_mut().drain(..) {
@@ -628,6 +647,8 @@ impl DataWriter {
             return Err(Error::Invalid("fewer bytes than announced"));
         }
         let mut staged = Staged {
+            inner: self.inner.clone(),
+            owner: self.owner.clone(),
             data: self.data,
             size: self.size,
             needed: self.needed,
@@ -636,6 +657,7 @@ impl DataWriter {
             tally: Mutex::new(None),
             unfinished: Mutex::default(),
             kept: AtomicBool::new(false),
+            named: AtomicBool::new(false),
             _live: None,
         };
         match std::mem::replace(&mut self.sink, Sink::Inline(None)) {

@@ -13,7 +13,7 @@
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
-//! | `kms`, `kms_remote` | keys for encryption at rest; what is configured of key servers |
+//! | `kms`, `kms_remote`, `own_key` | keys for encryption at rest; what is configured of key servers; the server's own root key |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `notify`, `events` | the settings of targets for events; how they fare, dead letters |
 //! | `quotas` | limits of buckets |
@@ -51,6 +51,7 @@ mod minio;
 mod minio_environment;
 mod monitor;
 mod notify;
+mod own_key;
 mod places;
 mod providers;
 mod quotas;
@@ -120,7 +121,9 @@ pub struct Args {
     /// because the drives may just not be mounted.
     #[arg(long)]
     new_deployment: bool,
-    /// Where it is noted which folders hold a deployment; $XDG_STATE_HOME/ashlar, or what systemd says, if left out.
+    /// Folder, on none of the drives, for the root key that the server makes where none is configured, and for notes of
+    /// which folders hold a deployment. Left out: systemd's state directory, /var/lib/ashlar for root, else
+    /// ~/.local/state/ashlar.
     #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
     state_dir: Option<PathBuf>,
     /// File with NAME=VALUE lines that are taken as environment variables, unless they are set already.
@@ -265,7 +268,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
-    let keys = kms::Configured::read(&args.kms)?;
+    let mut keys = kms::Configured::read(&args.kms, args.state_dir.as_deref())?;
     let set = |name: &str| std::env::var(name).ok();
     let plan = Plan {
         paths,
@@ -276,10 +279,9 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
         deployments: deployments::Deployments::new(args.state_dir.clone(), set),
         new_deployment: args.new_deployment,
     };
-    let keeper = keys.keeper();
     // Drives may not answer: a signal ends the start too.
     let (house, started, drives) = tokio::select! {
-        opened = House::open(&plan, environment, &keeper) => opened?,
+        opened = House::open(&plan, environment, &mut keys) => opened?,
         _ = heard.0.recv() => return Ok(End::Stop),
         _ = heard.1.recv() => return Ok(End::Stop),
     };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ashlar_erasure_set::Sets;
-use ashlar_machine::Space;
+use ashlar_machine::Folder;
 use ashlar_metrics::{Group, Page};
 use ashlar_pacer::Foreground;
 use ashlar_s3::{Arrival, Body, Service, Turns, Watch};
@@ -295,7 +295,7 @@ impl Routes {
     async fn ask(&self) -> Asked {
         let paths: Vec<_> = self.house.slots.lock().iter().map(|s| s.path.clone()).collect();
         let spaces = paths.into_iter().map(|path| async move {
-            let space = tokio::task::spawn_blocking(move || Space::of(&path).ok());
+            let space = tokio::task::spawn_blocking(move || Folder::real(&path, None).space().ok());
             tokio::time::timeout(PATIENCE, space).await.ok()?.ok()?
         });
         let spaces = futures::future::join_all(spaces).await;

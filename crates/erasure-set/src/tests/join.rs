@@ -325,6 +325,82 @@ async fn orphans_are_collected_and_nothing_else() {
     rig.close().await;
 }
 
+/// FINDINGS O5: an upload whose client went away while its shards were being made durable. Drives that were still at
+/// it keep theirs; nobody searches for them, and bytes in use go down again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_interrupted_upload_left_is_collected() {
+    let rig = Rig::with(2, 2, 1, |o| o.orphan_age = Duration::ZERO).await;
+    fill(&rig, 4).await;
+    let live = |rig: &Rig| -> u64 { rig.sets.drives().iter().map(|d| d.stats().extent_live).sum() };
+    for d in rig.sets.drives() {
+        d.tidy().unwrap();
+    }
+    let before = live(&rig);
+    for i in 0..20u64 {
+        let mut w = rig.sets.write(&rig.key(&format!("cut{i}")), 700_000).await.unwrap();
+        w.write(noise(i, 700_000)).await.unwrap();
+        // The client goes away.
+        let _ = tokio::time::timeout(Duration::from_micros(i * 40), w.finish()).await;
+    }
+    let began = std::time::Instant::now();
+    loop {
+        rig.sets.inner.collect_abandoned().await;
+        for d in rig.sets.drives() {
+            d.tidy().unwrap();
+        }
+        if live(&rig) == before && rig.sets.inner.scrub.abandoned_now() == 0 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{} of {before} bytes in use", live(&rig));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    check(&rig, 4).await;
+    for d in rig.sets.drives() {
+        assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0));
+    }
+    rig.close().await;
+}
+
+/// FINDINGS O5: a process that was killed leaves shards that no record names; the next one finds them by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_process_left_is_collected_after_the_start() {
+    let age = |o: &mut Options| {
+        o.orphan_age = Duration::from_millis(200);
+        o.scrub_every = Duration::from_secs(4);
+    };
+    let mut rig = Rig::with(2, 2, 1, age).await;
+    fill(&rig, 4).await;
+    for i in 0..6u64 {
+        let mut w = rig.sets.write(&rig.key(&format!("cut{i}")), 700_000).await.unwrap();
+        w.write(noise(i, 700_000)).await.unwrap();
+        // As if the process ended here: nobody drops them.
+        w.finish().await.unwrap().keep();
+    }
+    rig.sets.inner.scrub.forget_abandoned();
+    rig.restart(|_| 0).await;
+    rig.sets.start();
+    let began = std::time::Instant::now();
+    loop {
+        let mut shards = 0;
+        for d in rig.sets.drives() {
+            shards += d
+                .shards(None, 10_000)
+                .await
+                .unwrap()
+                .iter()
+                .filter(|s| (340_000..360_000).contains(&s.len))
+                .count();
+        }
+        if shards == 0 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{shards} shards are left");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    check(&rig, 4).await;
+    rig.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_rebuild_goes_on_by_itself() {
     let mut rig = Rig::new(2, 2).await;

@@ -14,6 +14,7 @@ mod losses;
 mod matrix;
 mod race;
 mod repairs;
+mod salvage;
 mod singles;
 mod torn;
 mod unchecked;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use ashlar_s3::{Credential, Secret};
 use parking_lot::Mutex;
 
-use crate::server::credentials::Keeper;
 use crate::server::deployments::Deployments;
 use crate::server::house::{House, Plan};
+use crate::server::kms::Configured;
 
 /// Folders whose drives never open, for servers that are started from now on.
 static HANG: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -24,6 +24,7 @@ fn plan(root: &Path, drives: usize) -> Plan {
         paths: (1..=drives).map(|n| root.join(format!("d{n}"))).collect(),
         code: None,
         memory: 128 << 20,
+        limits: ashlar_erasure_set::MemoryLimits::default(),
         calendar: ashlar_lifecycle::Calendar::default(),
         deployments: Deployments::new(Some(root.join("state")), |_| None),
         new_deployment: false,
@@ -32,8 +33,8 @@ fn plan(root: &Path, drives: usize) -> Plan {
 
 async fn start(plan: &Plan) -> Result<(Arc<House>, tokio::task::JoinHandle<()>), String> {
     let root = Credential { access_key: "tester".into(), secret: Secret::new("a-password-for-tests") };
-    let keeper = Keeper::default();
-    let (house, _, drives) = House::open(plan, Some(root), &keeper).await?;
+    let mut keys = Configured::nothing(&plan.paths[0].with_file_name("state"));
+    let (house, _, drives) = House::open(plan, Some(root), &mut keys).await?;
     Ok((house.clone(), tokio::spawn(super::run(house, drives))))
 }
 
