@@ -132,7 +132,13 @@ impl Configured {
     /// Nothing is configured; the server's own root key is kept in `state`.
     #[cfg(test)]
     pub fn nothing(state: &Path) -> Configured {
-        Configured { now: None, old: None, remote: None, places: Places::find(Some(state), false, |_| None), own: false }
+        Configured {
+            now: None,
+            old: None,
+            remote: None,
+            places: Places::find(Some(state), false, |_| None),
+            own: false,
+        }
     }
 
     fn is_none(&self) -> bool {

@@ -193,7 +193,9 @@ fn no_space_is_not_a_fence() {
     for len in [4096, 4096, 808] {
         let _ = run(&d, w.write(Bytes::from(vec![1; len])));
     }
-    let (r, e) = one(&d, |_, c| w.finish(c));
+    let (r, e) = one(&d, |_, c| {
+        w.finish(c);
+    });
     assert_eq!((r.failed, e), (1, Some(Error::Full)));
     // The journal goes on in its segment, then says that it is full.
     let mut full = 0;
