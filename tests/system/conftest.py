@@ -50,7 +50,7 @@ class Server:
     def start(self):
         # Targets, providers and directories of the tests are on this machine.
         env = {"ASHLAR_OUTBOUND_ALLOW": "loopback", **os.environ, "ASHLAR_ROOT_USER": ACCESS,
-               "ASHLAR_ROOT_PASSWORD": SECRET, **self.env}
+               "ASHLAR_ROOT_PASSWORD": SECRET, "ASHLAR_STATE_DIR": str(self.home / "state"), **self.env}
         self.process = subprocess.Popen(
             [
                 os.environ["ASHLAR_BIN"], "server", self.drives,

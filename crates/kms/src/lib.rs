@@ -81,6 +81,8 @@ pub struct Kms {
     driver: Driver,
     /// The key that is used when nobody names one.
     default: String,
+    /// The default key is made when it is first needed.
+    when_needed: bool,
     cache: Cache,
 }
 
@@ -115,6 +117,15 @@ impl Kms {
         Ok(kms)
     }
 
+    /// As [`Kms::builtin`], but the default key is made only when something is to be sealed under it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] (the name).
+    pub fn builtin_when_needed(driver: Builtin, default: &str) -> Result<Kms> {
+        check_name(default)?;
+        Ok(Kms { when_needed: true, ..Kms::over(Driver::Builtin(driver), default) })
+    }
+
     /// Keys in Vault.
     ///
     /// # Errors
@@ -134,7 +145,7 @@ impl Kms {
     }
 
     fn over(driver: Driver, default: &str) -> Kms {
-        Kms { driver, default: default.to_owned(), cache: Cache::default() }
+        Kms { driver, default: default.to_owned(), when_needed: false, cache: Cache::default() }
     }
 
     /// What kind of driver it is, and where its keys are, for people.
@@ -171,7 +182,13 @@ impl Kms {
     pub async fn generate(&self, key_id: &str, context: &[u8]) -> Result<DataKey> {
         check_name(key_id)?;
         let (plain, sealed) = match &self.driver {
-            Driver::Builtin(b) => b.generate(key_id, context)?,
+            Driver::Builtin(b) => match b.generate(key_id, context) {
+                Err(Error::Missing(_)) if self.when_needed && key_id == self.default => {
+                    self.ensure_default().await?;
+                    b.generate(key_id, context)?
+                }
+                made => made?,
+            },
             Driver::Vault(v) => v.generate(key_id, context).await?,
             Driver::Kes(k) => k.generate(key_id, context).await?,
         };

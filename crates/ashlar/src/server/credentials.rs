@@ -2,7 +2,8 @@
 //!
 //! Invariants: a secret is printed once, when it is made; known weak pairs never serve an address
 //! that others can reach; nothing here logs a secret; where keys for encryption are configured, what is
-//! stored is sealed: under the root key, or under the default key of the key server.
+//! stored is sealed: under the root key, or under the default key of the key server. Where none are configured the
+//! server has a root key of its own (`own_key`); a generated secret is never stored in clear.
 
 use std::sync::Arc;
 
@@ -232,6 +233,11 @@ struct Under {
     key: String,
     /// The data key, sealed.
     envelope: String,
+}
+
+/// Whether stored credentials are sealed under a root key.
+pub fn is_under_root_key(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Sealed>(bytes).is_ok_and(|s| s.under.is_none())
 }
 
 /// What to do where sealed credentials do not open.

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::clock::now_ms;
 use super::credentials::{self, Keeper, Origin};
+use super::kms::Configured;
 use super::places::{self, Finding, Place};
 
 /// What the house is built with.
@@ -115,8 +116,8 @@ impl Medium for OwnFolder {
 }
 
 /// A control medium in a folder of its own.
-pub fn bare_medium(path: &Path) -> Arc<dyn Medium> {
-    Arc::new(FileMedium::new(Folder::real(path, None)))
+pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
+    Arc::new(FileMedium::new(folder))
 }
 
 /// The layout that a map describes.
@@ -137,7 +138,7 @@ impl House {
     pub async fn open(
         plan: &Plan,
         environment: Option<Credential>,
-        keeper: &Keeper,
+        keys: &mut Configured,
     ) -> Result<(Arc<House>, Started), String> {
         let paths = plan.paths.clone();
         let mut found = blocking(move || places::look(&paths)).await?;
@@ -148,10 +149,12 @@ impl House {
             Finding::Existing(id) => id,
         };
         let fresh = finding == Finding::New || never_finished(deployment, &found).await?;
+        warn_of_wide(&found);
+        keys.find_own(deployment, &plan.paths, fresh, environment.is_none())?;
         let mut formatted = 0;
         // Before anything is written: a key server that is away leaves the folders as they are.
         let made = match fresh && environment.is_none() {
-            true => Some(keeper.encode(&credentials::generate()).await?),
+            true => Some(keys.keeper().encode(&credentials::generate()).await?),
             false => None,
         };
         if fresh {
@@ -168,7 +171,11 @@ impl House {
         };
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
-        let (root, origin) = root(&control, environment, keeper).await?;
+        if let Err(why) = keys.make_up_for_own(&control, environment.is_none()) {
+            close_all(&control, &opened).await;
+            return Err(why);
+        }
+        let (root, origin) = root(&control, environment, &keys.keeper()).await?;
         let house = assemble(control, map, opened, found, pool, drive_options, plan)?;
         Ok((
             house,
@@ -207,6 +214,28 @@ impl House {
         self.map.store(Arc::new(next));
         Ok(())
     }
+}
+
+/// Warns of folders that others may look into; what this program makes in them is its owner's alone.
+fn warn_of_wide(found: &[Place]) {
+    for place in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
+        if let Ok(mode) = Folder::real(&place.path, None).mode()
+            && mode & 0o077 != 0
+        {
+            tracing::warn!(
+                drive = %place.path.display(),
+                mode = format_args!("{mode:04o}"),
+                "others may look into the drive's folder: chmod 700"
+            );
+        }
+    }
+}
+
+/// A start that ends: leaves the drives in order.
+async fn close_all(control: &Control, opened: &Opened) {
+    control.close().await;
+    let drives = opened.iter().filter_map(|(_, d)| d.as_ref().ok());
+    futures::future::join_all(drives.map(Drive::close)).await;
 }
 
 /// Runs something that blocks off the runtime.
@@ -254,7 +283,9 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
         let mut formatted = 0;
         for place in &mut places {
             if place.probe == Probe::Missing {
-                std::fs::create_dir_all(&place.path)
+                let above = place.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+                above
+                    .and_then(|()| Folder::real(&place.path, None).make())
                     .map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
                 place.probe = ashlar_drive::probe(&place.path);
             }

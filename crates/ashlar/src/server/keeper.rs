@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ashlar_cluster::{DriveState, Map};
 use ashlar_drive::{Drive, Probe, Role, State};
 use ashlar_format::DriveId;
+use ashlar_machine::Folder;
 
 use super::house::{self, House, Slot, UNKNOWN};
 use super::places::looks_unmounted;
@@ -213,8 +214,9 @@ async fn replace(house: &House, i: usize, map: &Map, old: DriveId, drive: Drive)
     if handover.is_some() || written.is_ok() {
         house.control.detach(old);
     }
-    if let Some(folder) = handover {
-        let _ = house::blocking(move || std::fs::remove_dir_all(folder)).await;
+    if handover.is_some() {
+        let folder = Folder::real(&path, None);
+        let _ = house::blocking(move || folder.remove_folder(HANDOVER)).await;
     }
     written?;
     house.sets.set_layout(house::layout(&next)).map_err(|e| e.to_string())?;
@@ -226,18 +228,16 @@ async fn replace(house: &House, i: usize, map: &Map, old: DriveId, drive: Drive)
 /// When too few copies of the control store are left to change it, the blank drive first stands in
 /// for the one it replaces: its copy is written anew from those that are left, which hold
 /// everything that was ever answered (PROTOCOL.md 2.13).
-async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<PathBuf>, String> {
+async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<()>, String> {
     if house.control.health().writable {
         return Ok(None);
     }
-    let folder = path.join(HANDOVER);
+    let folder = Folder::real(path, None).sub(HANDOVER);
     let made = folder.clone();
-    house::blocking(move || std::fs::create_dir_all(&made))
-        .await?
-        .map_err(|e| format!("{}: {e}", folder.display()))?;
-    house.control.attach(old, house::bare_medium(&folder)).await.map_err(|e| e.to_string())?;
+    house::blocking(move || made.make()).await?.map_err(|e| format!("{}: {e}", folder.path().display()))?;
+    house.control.attach(old, house::bare_medium(folder)).await.map_err(|e| e.to_string())?;
     if house.control.health().writable {
-        return Ok(Some(folder));
+        return Ok(Some(()));
     }
     // Others must stand in too: this one stays until they have.
     Err("waiting for more drives: the control store has no majority".into())

@@ -11,8 +11,8 @@
 //! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes anew, in the background |
 //! | `GET kms/rewrap` | how far that is |
 //!
-//! Invariants: no answer holds a key; without a root key or a key server nothing is encrypted, and what
-//! asks for encryption is refused; one pass of sealing anew at a time. A pass moves no data, leaves what is
+//! Invariants: no answer holds a key; without a root key or a key server, and where the server can keep none of its
+//! own (`own_key`), nothing is encrypted, and what asks for encryption is refused; one pass of sealing anew at a time. A pass moves no data, leaves what is
 //! done alone and so can be started again after whatever ended it.
 //!
 //! Must never know: how keys seal.
@@ -21,6 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ashlar_cluster::Control;
+use ashlar_format::DeploymentId;
 use ashlar_kms::{Builtin, Error, Kms, Root, Secret, root_from};
 use ashlar_object::{Cipher, Store, VersionListSpec};
 use ashlar_s3::sse::{self, Encryption};
@@ -32,9 +34,10 @@ use utoipa::ToSchema;
 use super::admin::{Ask, Refusal, Reply, wrong};
 use super::api::{self, keys as shape};
 use super::clock::now_ms;
-use super::credentials::Keeper;
+use super::credentials::{self, Keeper};
 use super::house::House;
 use super::kms_remote::{kes, kes_endpoints, vault};
+use super::own_key::Places;
 use super::table::Route;
 
 /// The default key, unless another is named.
@@ -48,9 +51,13 @@ const REST: u32 = 1;
 #[derive(clap::Args)]
 pub struct Args {
     /// File with the root key: 32 bytes, raw, as base64 or as hexadecimal digits, readable by its owner
-    /// alone. Without a root key or a key server, requests for encryption are refused.
+    /// alone. Without this and without a key server, the server makes a root key (see --state-dir).
     #[arg(long, value_name = "FILE", env = "ASHLAR_KMS_ROOT_KEY_FILE")]
     kms_root_key_file: Option<PathBuf>,
+    /// Folder, on none of the drives, for the root key that the server makes where none is configured. Left out:
+    /// systemd's state directory, /var/lib/ashlar for root, else ~/.local/state/ashlar.
+    #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
+    state_dir: Option<PathBuf>,
     /// The key that encrypts when nobody names one.
     #[arg(long, value_name = "NAME", env = "ASHLAR_KMS_KEY")]
     kms_key: Option<String>,
@@ -69,6 +76,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
+fn unmade(why: &str) {
+    tracing::warn!(
+        why,
+        "encryption: no root key is configured and none can be made: requests for encryption are refused. Name a \
+         folder for it (--state-dir)"
+    );
+}
+
 pub fn said(e: Error) -> String {
     format!("encryption: {e}")
 }
@@ -78,6 +93,10 @@ pub struct Configured {
     now: Option<Root>,
     old: Option<Secret>,
     remote: Option<Arc<Kms>>,
+    /// Where the server's own root key is, if nothing else is configured.
+    places: Places,
+    /// `now` is the server's own.
+    own: bool,
 }
 
 impl Configured {
@@ -109,7 +128,103 @@ impl Configured {
                     .to_owned());
             }
         };
-        Ok(Configured { now, old, remote: remote.map(Arc::new) })
+        let superuser = ashlar_machine::is_superuser();
+        let places = Places::find(args.state_dir.as_deref(), superuser, variable);
+        Ok(Configured { now, old, remote: remote.map(Arc::new), places, own: false })
+    }
+
+    fn is_none(&self) -> bool {
+        self.now.is_none() && self.remote.is_none()
+    }
+
+    fn take_own(&mut self, key: Secret) {
+        self.now = Some(Root { key, default: None, origin: "a file that this server made" });
+        self.own = true;
+    }
+
+    /// As soon as it is known which deployment it is. Where nothing is configured, the server's own root key is
+    /// used, and made at the first start (`fresh`). Where something is, what the own one seals is still opened.
+    ///
+    /// # Errors
+    /// In words: the file cannot be used; or none can be made and `secret`, which is to be stored, would be
+    /// stored in clear.
+    pub fn find_own(
+        &mut self,
+        deployment: DeploymentId,
+        drives: &[PathBuf],
+        fresh: bool,
+        secret: bool,
+    ) -> Result<(), String> {
+        self.places = std::mem::take(&mut self.places).away_from(drives);
+        let found = self.places.load(deployment);
+        if !self.is_none() {
+            // What was sealed before something was configured.
+            match found {
+                Ok(Some((key, _))) if self.old.is_none() => self.old = Some(key),
+                Err(why) => {
+                    tracing::warn!(why, "encryption: the root key that this server made cannot be used")
+                }
+                Ok(_) => {}
+            }
+            return Ok(());
+        }
+        match found.map_err(|e| format!("encryption: {e}"))? {
+            Some((key, file)) => {
+                tracing::info!(file = %file.display(), "encryption: the root key of this server");
+                self.take_own(key);
+                Ok(())
+            }
+            None if fresh => match self.make_own(deployment) {
+                Err(why) if secret => Err(format!(
+                    "root's credentials would have to be stored in clear: no root key can be made ({why}). Name a folder \
+                     for it (--state-dir), or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD"
+                )),
+                Err(why) => {
+                    unmade(&why);
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
+    fn make_own(&mut self, deployment: DeploymentId) -> Result<(), String> {
+        let (key, file) = self.places.make(deployment)?;
+        tracing::warn!(
+            file = %file.display(),
+            "encryption: a root key was made. Keep a copy of it: without it nobody reads what is encrypted, and a \
+             generated root password is lost. It protects drives that leave this machine, not from who can \
+             read the file"
+        );
+        self.take_own(key);
+        Ok(())
+    }
+
+    /// A deployment that was here before, once its control store is open: makes the server's own root key if it never
+    /// had one. `stored`: root's credentials come from the control store.
+    ///
+    /// # Errors
+    /// In words: something is sealed under a root key that is not here. Nothing has been changed.
+    pub fn make_up_for_own(&mut self, control: &Control, stored: bool) -> Result<(), String> {
+        if !self.is_none() {
+            return Ok(());
+        }
+        let deployment = control.deployment();
+        let sealed =
+            stored && control.get(credentials::KEY).is_some_and(|v| credentials::is_under_root_key(&v.bytes));
+        if sealed || !control.list("kms/").is_empty() {
+            return Err(format!(
+                "encryption: the root key of this deployment is missing, and nothing was changed. If the server made \
+                 it, it was in {}: bring that file from the machine or the backup that has it. If it was configured, \
+                 start with it as before (--kms-root-key-file, ASHLAR_KMS_ROOT_KEY, or MinIO's variables)",
+                self.places.wanted(deployment)
+            ));
+        }
+        if let Err(why) = self.make_own(deployment) {
+            unmade(&why);
+        }
+        Ok(())
     }
 
     /// Keeps root's credentials.
@@ -135,7 +250,12 @@ pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<
             return Err(format!("ASHLAR_ENCRYPTION_CIPHER is \"{other}\"; there are aes and chacha"));
         }
     };
-    let Configured { now, old, remote } = configured;
+    let Configured { now, old, remote, own, .. } = configured;
+    if remote.is_some() && !house.control.list("kms/").is_empty() {
+        tracing::warn!(
+            "encryption: keys that were made here are not used with a key server; what they seal is not read"
+        );
+    }
     let kms = match (now, remote) {
         (_, Some(kms)) => {
             first_key(&kms).await;
@@ -154,7 +274,12 @@ pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<
             let driver = Builtin::open_keys(house.control.clone(), root.key, old.as_ref(), now_ms);
             let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
-            Arc::new(Kms::builtin(driver.await.map_err(said)?, &default).await.map_err(said)?)
+            let driver = driver.await.map_err(said)?;
+            Arc::new(match own {
+                // Nothing may ever be encrypted: then the file may be lost without a loss.
+                true => Kms::builtin_when_needed(driver, &default).map_err(said)?,
+                false => Kms::builtin(driver, &default).await.map_err(said)?,
+            })
         }
     };
     Ok(Encryption { kms: Some(kms), cipher })

@@ -9,7 +9,7 @@
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
-//! | `kms`, `kms_remote` | keys for encryption at rest; what is configured of key servers |
+//! | `kms`, `kms_remote`, `own_key` | keys for encryption at rest; what is configured of key servers; the server's own root key |
 //! | `minio` | MinIO's administration API, translated to ours |
 //! | `notify`, `events` | the settings of targets for events; how they fare, dead letters |
 //! | `quotas` | limits of buckets |
@@ -43,6 +43,7 @@ mod metrics;
 mod minio;
 mod minio_environment;
 mod notify;
+mod own_key;
 mod places;
 mod providers;
 mod quotas;
@@ -242,9 +243,9 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     // The port is taken first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
-    let keys = kms::Configured::read(&args.kms)?;
+    let mut keys = kms::Configured::read(&args.kms)?;
     let plan = Plan { paths, code, memory, calendar: lifecycle::calendar(|name| std::env::var(name).ok())? };
-    let (house, started) = House::open(&plan, environment, &keys.keeper()).await?;
+    let (house, started) = House::open(&plan, environment, &mut keys).await?;
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
     let opened = Opened { house, started, region, listener, administration, keys, certificates, heard };

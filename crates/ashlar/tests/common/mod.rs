@@ -35,16 +35,17 @@ impl Start {
             "127.0.0.1:0".into(),
             "--json".into(),
         ];
-        let env =
-            vec![("ASHLAR_ROOT_USER".into(), USER.into()), ("ASHLAR_ROOT_PASSWORD".into(), PASSWORD.into())];
-        Start { args, env }
+        let state = ("ASHLAR_STATE_DIR".into(), root.join("state").display().to_string());
+        let root =
+            [("ASHLAR_ROOT_USER".into(), USER.into()), ("ASHLAR_ROOT_PASSWORD".into(), PASSWORD.into())];
+        Start { args, env: root.into_iter().chain([state]).collect() }
     }
     pub fn arg(mut self, arg: &str) -> Start {
         self.args.push(arg.into());
         self
     }
     pub fn generated(mut self) -> Start {
-        self.env.clear();
+        self.env.retain(|(name, _)| name == "ASHLAR_STATE_DIR");
         self
     }
     pub fn command(&self) -> Command {
