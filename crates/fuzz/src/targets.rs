@@ -14,6 +14,7 @@ const KEY: [u64; 4] = [1, 2, 3, 4];
 /// Every target.
 pub fn all() -> Vec<Target> {
     let mut out = drives();
+    out.extend(kept());
     out.extend(wire());
     out.push(access_policy());
     out.push(sealed());
@@ -46,6 +47,33 @@ fn sealed() -> Target {
             }
         },
     }
+}
+
+/// What drives keep beside records, behind the hashes that guard it.
+fn kept() -> Vec<Target> {
+    use ashlar_drive::fuzzed as drive;
+    use ashlar_object::fuzzed as object;
+    let golden = include_str!("../../cluster/tests/control-copy-1.hex").trim().as_bytes();
+    let digit = |c: u8| (c as char).to_digit(16).unwrap_or(0) as u8;
+    let copy: Vec<u8> = golden.chunks(2).map(|c| digit(c[0]) << 4 | digit(c[1])).collect();
+    let tokens: &[&[u8]] = &[&[0xff; 9], &[0x80; 8], &[0], &[1], &[0xff, 0xff]];
+    vec![
+        Target { name: "feed-segment", seeds: object::feed_segments(), tokens, run: object::feed_segment },
+        Target {
+            name: "summary",
+            seeds: (1..5u8).map(|kind| [&[1, kind], &[3; 60][..]].concat()).collect(),
+            tokens,
+            run: object::summary,
+        },
+        Target {
+            name: "control-copy",
+            seeds: vec![copy[..copy.len() - 32].to_vec()],
+            tokens,
+            run: ashlar_cluster::fuzzed_copy,
+        },
+        Target { name: "index-manifest", seeds: drive::manifests(), tokens, run: drive::manifest },
+        Target { name: "index-run", seeds: drive::runs(), tokens, run: drive::run },
+    ]
 }
 
 fn text(list: &[&str]) -> Vec<Vec<u8>> {

@@ -39,6 +39,8 @@ mod delete;
 mod error;
 mod expire;
 pub mod feed;
+#[doc(hidden)]
+pub mod fuzzed;
 mod gate;
 mod get;
 mod held;

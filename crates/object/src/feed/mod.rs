@@ -22,7 +22,7 @@
 //! Must never know: who follows and why; S3.
 
 mod change;
-mod entry;
+pub(crate) mod entry;
 mod log;
 mod reader;
 mod ticket;

@@ -1,0 +1,65 @@
+//! Decoders of what drives keep, for the fuzzer.
+//!
+//! Invariant: nothing here is called by the program.
+
+use std::sync::Arc;
+
+use ashlar_format::{BucketId, VersionId};
+
+use crate::feed::{Cause, Change, Kind, entry};
+use crate::summary;
+use crate::types::ETag;
+
+/// A segment of the change feed: what decodes is itself after another round.
+pub fn feed_segment(bytes: &[u8]) {
+    if let Ok(s) = entry::decode(bytes) {
+        let again = entry::decode(&entry::encode(s.open_from, &s.entries));
+        assert!(
+            again.is_ok_and(|a| a.open_from == s.open_from && a.entries == s.entries),
+            "a segment that is not itself"
+        );
+    }
+}
+
+/// Segments of the change feed.
+#[must_use]
+pub fn feed_segments() -> Vec<Vec<u8>> {
+    let cause = Arc::new(Cause {
+        kind: Kind::Copy,
+        who: "root".into(),
+        source: "127.0.0.1".into(),
+        request_id: "00AB".into(),
+        agent: "agent".into(),
+        endpoint: "http://localhost".into(),
+    });
+    let intent = entry::Intent {
+        id: 7,
+        time_ms: 1_700_000_000_000,
+        bucket_id: BucketId([1; 16]),
+        bucket: "bucket".into(),
+        key: "key".into(),
+        version: Some(VersionId([2; 16])),
+        cause: cause.clone(),
+    };
+    let change = Change {
+        position: 9,
+        time_ms: 1,
+        bucket: "bucket".into(),
+        key: "key".into(),
+        kind: Kind::Copy,
+        version_id: Some(VersionId([3; 16])),
+        size: 1 << 40,
+        etag: Some(ETag { md5: [4; 16], parts: 2 }),
+        meta: vec![("content-type".into(), "text/plain".into())],
+        cause,
+    };
+    let all =
+        [entry::Entry::Intent(intent), entry::Entry::Change(7, Arc::new(change)), entry::Entry::Void(8)];
+    vec![entry::encode(3, &all), entry::encode(0, &[])]
+}
+
+/// The summary of a record in the index of a drive, as each of the kinds.
+pub fn summary(bytes: &[u8]) {
+    let _ = (summary::version(bytes), summary::glance(bytes), summary::upload(bytes), summary::part(bytes));
+    let _ = summary::is_held(bytes);
+}
