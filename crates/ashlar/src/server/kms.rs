@@ -54,6 +54,10 @@ pub struct Args {
     /// alone. Without this and without a key server, the server makes a root key (see --state-dir).
     #[arg(long, value_name = "FILE", env = "ASHLAR_KMS_ROOT_KEY_FILE")]
     kms_root_key_file: Option<PathBuf>,
+    /// Folder, on none of the drives, for the root key that the server makes where none is configured. Left out:
+    /// systemd's state directory, /var/lib/ashlar for root, else ~/.local/state/ashlar.
+    #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
+    state_dir: Option<PathBuf>,
     /// The key that encrypts when nobody names one.
     #[arg(long, value_name = "NAME", env = "ASHLAR_KMS_KEY")]
     kms_key: Option<String>,
@@ -167,8 +171,12 @@ impl Configured {
         let found = self.places.load(deployment);
         if !self.is_none() {
             // What was sealed before something was configured.
-            if let (None, Ok(Some((key, _)))) = (&self.old, found) {
-                self.old = Some(key);
+            match found {
+                Ok(Some((key, _))) if self.old.is_none() => self.old = Some(key),
+                Err(why) => {
+                    tracing::warn!(why, "encryption: the root key that this server made cannot be used")
+                }
+                Ok(_) => {}
             }
             return Ok(());
         }

@@ -98,7 +98,12 @@ impl Places {
                 Err(e) => return Err(format!("the root key in {}: {e}", file.display())),
                 Ok(_) => {}
             }
-            let root = root_from(Some(&file), |name| std::env::var(name).ok()).map_err(|e| e.to_string())?;
+            // Nothing else of the environment: a root key may be configured besides, and this is the one before it.
+            let passphrase = |name: &str| {
+                let asked = name.starts_with("ASHLAR_KMS_ROOT_KEY_PASSPHRASE");
+                asked.then(|| std::env::var(name).ok()).flatten()
+            };
+            let root = root_from(Some(&file), passphrase).map_err(|e| e.to_string())?;
             if let Some(Root { key, .. }) = root {
                 return Ok(Some((key, file)));
             }
