@@ -163,14 +163,14 @@ mod tests {
     fn folders_are_those_of_the_machine_and_the_user_and_on_no_drive() {
         let found =
             |superuser, pairs: &[(&'static str, &str)]| Places::find(None, superuser, env(pairs)).folders;
-        let home = [("HOME", "/home/u"), ("XDG_STATE_HOME", "/s")];
-        assert_eq!(found(false, &home), [Path::new("/s/ashlar"), Path::new("/home/u/.local/state/ashlar")]);
+        let home = [("HOME", "/h/u"), ("XDG_STATE_HOME", "/s")];
+        assert_eq!(found(false, &home), [Path::new("/s/ashlar"), Path::new("/h/u/.local/state/ashlar")]);
         assert_eq!(found(true, &home), [Path::new("/var/lib/ashlar")]);
         let unit = [("STATE_DIRECTORY", "/var/lib/x:/y"), ("HOME", "relative")];
         assert_eq!(found(false, &unit), [Path::new("/var/lib/x")]);
         let named = Places::find(Some(Path::new("/k")), true, env(&unit));
         assert_eq!(named.folders, [Path::new("/k")]);
-        let away = Places::find(None, false, env(&home)).away_from(&["/home/u".into(), "/data/d1".into()]);
+        let away = Places::find(None, false, env(&home)).away_from(&["/h/u".into(), "/data/d1".into()]);
         assert_eq!(away.folders, [Path::new("/s/ashlar")]);
         assert!(away.wanted(ID).starts_with("/s/ashlar/root-0303"), "{}", away.wanted(ID));
     }
