@@ -194,7 +194,7 @@ mod tests {
         let has = |name: &str| components.iter().any(|c| c["name"] == name);
         assert!(has("hyper") && has("aws-lc-rs") && has("ashlar-erasure-set"));
         // Only tests need these.
-        assert!(!has("tempfile") && !has("rcgen") && !has("xtask"));
+        assert!(!has("tempfile") && !has("xtask"));
         assert_eq!(super::document("x86_64-unknown-linux-gnu").unwrap(), document, "the same every time");
     }
 
