@@ -109,7 +109,7 @@ def place(tmp_path, documented, environment):
         **environment, "HOME": str(tmp_path / "home"), "PATH": f"{bin_folder}:{environment['PATH']}",
         "ASHLAR_CONFIG": str(tmp_path / "config.toml"), "ASHLAR_HOST_it": host, "MC_HOST_it": host,
         "AWS_ENDPOINT_URL": documented.endpoint, "AWS_REGION": REGION, "RESTIC_PASSWORD": "restic", "PASSWORD": "a-long-password",
-        "ASHLAR_USER_SECRET": "secret-of-a-user", "SERVE_PORT": str(free_port()),
+        "ASHLAR_USER_SECRET": "secret-of-a-user", "ASHLAR_STATE_DIR": str(tmp_path / "state"), "SERVE_PORT": str(free_port()),
     }
 
 

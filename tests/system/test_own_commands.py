@@ -160,6 +160,7 @@ def test_settings_of_minio_are_taken(tmp_path):
         "MINIO_STORAGE_CLASS_STANDARD=EC:2\n"
     )
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MINIO_", "ASHLAR_ROOT"))}
+    clean["ASHLAR_STATE_DIR"] = str(tmp_path / "state")
     log = (tmp_path / "log").open("wb")
     # Nobody reads what it prints: it must serve all the same.
     read, write = os.pipe()
