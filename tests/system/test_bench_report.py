@@ -131,9 +131,10 @@ def test_show_and_import(tmp_path):
 
 
 def test_compare_ends_with_its_verdict(tmp_path):
-    def plain(name, rate, seed, times=4):
-        document = result(name, rate, seed)
-        return write(tmp_path / f"{name}.json", document | {"caveats": [], "phases": document["phases"][:1] * times})
+    def plain(name, rate, seed, times=6):
+        runs = [result(name, rate, 100 * seed + i) for i in range(times)]
+        phases = [run["phases"][0] for run in runs]
+        return write(tmp_path / f"{name}.json", runs[0] | {"caveats": [], "phases": phases})
 
     before, same, slower = plain("before", 1000.0, 1), plain("same", 1000.0, 2), plain("slower", 850.0, 3)
     assert "within limit" in ashlar("compare", before, same)

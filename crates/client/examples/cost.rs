@@ -40,7 +40,7 @@ fn main() {
 async fn worker(client: &Client, requests: usize) {
     for number in 0..requests {
         let key = format!("bench-01234567/4096/{number:08}");
-        let call = Call::new(Method::GET, Target::Object("ashlar-bench", &key));
+        let call = Call::new(Method::GET, Target::Object("benchmark", &key));
         let mut answer = client.execute(call).await.expect("an answer");
         assert_eq!(answer.drain().await.expect("a body"), 4096);
     }

@@ -113,7 +113,7 @@ pub struct Args {
     /// What to do
     #[arg(value_enum)]
     operation: Operation_,
-    /// ALIAS/BUCKET[/PREFIX], or BUCKET[/PREFIX] with --endpoint [default bucket: ashlar-bench]
+    /// ALIAS/BUCKET[/PREFIX], or BUCKET[/PREFIX] with --endpoint [default bucket: benchmark]
     target: Option<String>,
 
     /// Endpoints, comma-separated, with ranges: http://n{1...4}:9000

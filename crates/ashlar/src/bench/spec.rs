@@ -140,7 +140,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let setup = Setup {
         job: objects::job(
             target,
-            if bucket.is_empty() { "ashlar-bench".to_owned() } else { bucket.to_owned() },
+            if bucket.is_empty() { "benchmark".to_owned() } else { bucket.to_owned() },
             if prefix.is_empty() || prefix.ends_with('/') { prefix.to_owned() } else { format!("{prefix}/") },
             format!("ashlar-bench-{}", &id[..16]),
             seed,

@@ -84,7 +84,7 @@ pub struct Options {
     #[arg(long)]
     listing: Option<u32>,
     /// The bucket; made if it is not there
-    #[arg(long, default_value = "ashlar-bench")]
+    #[arg(long, default_value = "benchmark")]
     bucket: String,
     /// Writes everything measured as JSON
     #[arg(long)]

@@ -103,7 +103,7 @@ fn place(args: &Args, globals: &Globals) -> Result<Place, Error> {
         }
     };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((&rest, ""));
-    let bucket = if bucket.is_empty() { "ashlar-bench" } else { bucket };
+    let bucket = if bucket.is_empty() { "benchmark" } else { bucket };
     Ok(Place { endpoints, keys, virtual_host, bucket: bucket.into(), prefix: prefix.into() })
 }
 
