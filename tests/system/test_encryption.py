@@ -287,7 +287,15 @@ def test_client_side_encryption_round_trip(own):
                 assert opened == noise(70_000, 4)
 
 
-def test_without_keys_nothing_is_stored(server, s3, bucket):
-    for kind in ["AES256", "aws:kms"]:
-        refused(s3.put_object, "NotImplemented", Bucket=bucket, Key="k", Body=b"x", ServerSideEncryption=kind)
-    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+def test_without_keys_nothing_is_stored(tmp_path):
+    """A server that has no place for a root key of its own, and none from its operator."""
+    (tmp_path / "file").write_text("")
+    server = Server(tmp_path, env={"ASHLAR_STATE_DIR": str(tmp_path / "file/state")})
+    try:
+        s3 = client(server)
+        s3.create_bucket(Bucket="bkt")
+        for kind in ["AES256", "aws:kms"]:
+            refused(s3.put_object, "NotImplemented", Bucket="bkt", Key="k", Body=b"x", ServerSideEncryption=kind)
+        assert "Contents" not in s3.list_objects_v2(Bucket="bkt")
+    finally:
+        server.stop()

@@ -97,7 +97,7 @@ def own(home):
     (home / "s").mkdir()
     s = Server(
         home / "s", certs=certificate(home / "certs"),
-        env={"ASHLAR_KMS_ROOT_KEY": base64.b64encode(b"k" * 32).decode(), "MINIO_NOTIFY_WEBHOOK_ENABLE_one": "on",
+        env={"ASHLAR_KMS_ROOT_KEY": base64.b64encode(bytes(range(32))).decode(), "MINIO_NOTIFY_WEBHOOK_ENABLE_one": "on",
              "MINIO_NOTIFY_WEBHOOK_ENDPOINT_one": f"http://127.0.0.1:{free_port()}/"},
     )
     try:

@@ -197,7 +197,12 @@ impl Sets {
     pub fn rebuilds(&self) -> Vec<Progress> {
         let table = self.inner.table.load();
         let jobs = self.inner.rebuilds.jobs.lock();
-        jobs.values().map(|j| measured(j, &table)).collect()
+        // A drive that waited to join and votes now was brought back otherwise (`salvage`).
+        let waits = |drive: &DriveId, j: &Job| {
+            j.progress.phase == Phase::Waiting
+                && table.members.get(drive).is_some_and(|m| m.drive.role() == Role::Voter)
+        };
+        jobs.iter().filter(|(drive, j)| !waits(drive, j)).map(|(_, j)| measured(j, &table)).collect()
     }
 
     /// The rebuilds that were done since the start of the process, the latest last; at most 32.

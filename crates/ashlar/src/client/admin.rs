@@ -591,9 +591,9 @@ mod tests {
             "drive abcdef01: records; nothing waits, 0 records and 0 shards repaired"
         );
         assert_eq!(
-            text(json!({ "drive": "abcdef0123", "phase": "shards", "registers": 200, "looked": 50,
-                "bytes": 3 << 20, "rate": 12.4, "eta_s": 65 })),
-            "drive abcdef01: shards 25 %, 12/s, 3.0 MiB made, ETA 1m 5s; nothing waits, 0 records and 0 shards repaired"
+            text(json!({ "drive": "abcdef0123", "phase": "shards", "registers": 200, "looked": 150,
+                "done_bytes": 3 << 20, "total_bytes": 12 << 20, "rate": 12.4, "eta_s": 65 })),
+            "drive abcdef01: shards 25 %, 3.0 MiB of 12.0 MiB, ETA 1m 5s; nothing waits, 0 records and 0 shards repaired"
         );
     }
 
