@@ -43,6 +43,8 @@ pub use secret::{Secret, random};
 pub use vault::{Vault, VaultSettings};
 pub use wrap::{open, open_bytes, seal, seal_bytes};
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use cache::Cache;
 
 /// Longest name of a key, in bytes.
@@ -82,6 +84,15 @@ pub struct Kms {
     /// The key that is used when nobody names one.
     default: String,
     cache: Cache,
+    counts: Counts,
+}
+
+/// Uses of data keys since the start.
+#[derive(Default)]
+struct Counts {
+    succeeded: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// Refuses names that could be something else in a path or a header.
@@ -134,7 +145,7 @@ impl Kms {
     }
 
     fn over(driver: Driver, default: &str) -> Kms {
-        Kms { driver, default: default.to_owned(), cache: Cache::default() }
+        Kms { driver, default: default.to_owned(), cache: Cache::default(), counts: Counts::default() }
     }
 
     /// What kind of driver it is, and where its keys are, for people.
@@ -169,6 +180,27 @@ impl Kms {
     /// # Errors
     /// [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
     pub async fn generate(&self, key_id: &str, context: &[u8]) -> Result<DataKey> {
+        self.noted(self.try_generate(key_id, context).await)
+    }
+
+    /// Data keys made and opened since the start: how often that succeeded, was refused, and failed because
+    /// the key server could not be used.
+    #[must_use]
+    pub fn uses(&self) -> [u64; 3] {
+        [&self.counts.succeeded, &self.counts.refused, &self.counts.failed].map(|n| n.load(Relaxed))
+    }
+
+    fn noted<T>(&self, result: Result<T>) -> Result<T> {
+        let count = match &result {
+            Ok(_) => &self.counts.succeeded,
+            Err(Error::Unavailable(_)) => &self.counts.failed,
+            Err(_) => &self.counts.refused,
+        };
+        count.fetch_add(1, Relaxed);
+        result
+    }
+
+    async fn try_generate(&self, key_id: &str, context: &[u8]) -> Result<DataKey> {
         check_name(key_id)?;
         let (plain, sealed) = match &self.driver {
             Driver::Builtin(b) => b.generate(key_id, context)?,
@@ -184,6 +216,10 @@ impl Kms {
     /// [`Error::Sealed`] (changed, another context, another key), [`Error::Missing`],
     /// [`Error::Unavailable`], [`Error::Refused`].
     pub async fn open(&self, key_id: &str, sealed: &[u8], context: &[u8]) -> Result<Secret> {
+        self.noted(self.try_open(key_id, sealed, context).await)
+    }
+
+    async fn try_open(&self, key_id: &str, sealed: &[u8], context: &[u8]) -> Result<Secret> {
         check_name(key_id)?;
         if let Driver::Builtin(b) = &self.driver {
             return b.open(key_id, sealed, context);

@@ -145,6 +145,12 @@ impl BufferPool {
         self.shared.inner.lock().idle
     }
 
+    /// How many wait for a buffer.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.inner.lock().waiting.len()
+    }
+
     /// The most bytes that can be handed out.
     #[must_use]
     pub fn ceiling(&self) -> usize {

@@ -31,6 +31,10 @@ pub struct Space {
     pub free: u64,
     /// Mounted read-only.
     pub read_only: bool,
+    /// Files that it can hold; 0 where there is no limit.
+    pub inodes: u64,
+    /// Of these, free.
+    pub inodes_free: u64,
 }
 
 impl Space {
@@ -44,6 +48,8 @@ impl Space {
             total: s.f_blocks.saturating_mul(s.f_frsize),
             free: s.f_bavail.saturating_mul(s.f_frsize),
             read_only: s.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
+            inodes: s.f_files,
+            inodes_free: s.f_favail,
         })
     }
 }

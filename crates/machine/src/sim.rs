@@ -161,7 +161,13 @@ impl SimDisk {
     pub(crate) fn space(&self) -> Space {
         let s = self.state.lock();
         let used: u64 = s.names.values().map(|f| s.files[f].lock().len() as u64).sum();
-        Space { total: s.limit, free: s.limit.saturating_sub(used), read_only: false }
+        Space {
+            total: s.limit,
+            free: s.limit.saturating_sub(used),
+            read_only: false,
+            inodes: 0,
+            inodes_free: 0,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use ashlar_machine::BufferPool;
 use bytes::Bytes;
 
 use crate::memory::{Memory, MemoryReader, MemoryStaged, MemoryWriter};
+use crate::timing::drives;
 use crate::{Error, Result};
 
 /// A turn to read one body while writing another, to be held as long as both are open: both take
@@ -102,7 +103,7 @@ impl Backend {
 
     pub(crate) async fn read_register(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
         match self {
-            Backend::Sets(s) => Ok(s.read_register(key).await.map_err(translate)?.map(|r| r.record)),
+            Backend::Sets(s) => Ok(drives(s.read_register(key)).await.map_err(translate)?.map(|r| r.record)),
             Backend::Memory(m) => m.read_register(key).await,
         }
     }
@@ -126,7 +127,7 @@ impl Backend {
                     Decision::Keep(out) => SetsDecision::Keep(out),
                     Decision::Refuse(e) => SetsDecision::Refuse(e),
                 });
-                match done.await {
+                match drives(done).await {
                     Ok(done) => Ok(done.out),
                     Err(UpdateError::Refused(e)) => Err(Failed::Refused(e)),
                     Err(UpdateError::Set(e)) => Err(Failed::Set(translate(e))),
@@ -144,7 +145,7 @@ impl Backend {
 
     pub(crate) async fn write(&self, owner: &RegisterKey, size: u64) -> Result<Writer> {
         match self {
-            Backend::Sets(s) => Ok(Writer::Sets(s.write(owner, size).await.map_err(translate)?)),
+            Backend::Sets(s) => Ok(Writer::Sets(drives(s.write(owner, size)).await.map_err(translate)?)),
             Backend::Memory(m) => Ok(Writer::Memory(m.write(owner, size).await?)),
         }
     }
@@ -165,7 +166,9 @@ impl Backend {
         range: Range<u64>,
     ) -> Result<Reader> {
         match self {
-            Backend::Sets(s) => Ok(Reader::Sets(s.read(owner, data, size, range).await.map_err(translate)?)),
+            Backend::Sets(s) => {
+                Ok(Reader::Sets(drives(s.read(owner, data, size, range)).await.map_err(translate)?))
+            }
             Backend::Memory(m) => Ok(Reader::Memory(m.read(data, size, range).await?)),
         }
     }
@@ -180,7 +183,7 @@ impl Backend {
     ) -> Result<Page> {
         match self {
             Backend::Sets(s) => {
-                let page = s.list(space, bucket, prefix, from, limit).await.map_err(translate)?;
+                let page = drives(s.list(space, bucket, prefix, from, limit)).await.map_err(translate)?;
                 let entries = page.entries.into_iter().map(|e| (e.key, e.summary)).collect();
                 Ok(Page { entries, truncated: page.truncated })
             }
@@ -208,7 +211,7 @@ impl Writer {
     /// As [`DataWriter::space`]; `None` in memory.
     pub(crate) async fn space(&mut self, len: usize) -> Result<Option<&mut [u8]>> {
         match self {
-            Writer::Sets(w) => w.space(len).await.map_err(translate),
+            Writer::Sets(w) => drives(w.space(len)).await.map_err(translate),
             Writer::Memory(_) => Ok(None),
         }
     }
@@ -216,7 +219,7 @@ impl Writer {
     /// As [`DataWriter::filled`].
     pub(crate) async fn filled(&mut self, len: usize) -> Result<()> {
         match self {
-            Writer::Sets(w) => w.filled(len).await.map_err(translate),
+            Writer::Sets(w) => drives(w.filled(len)).await.map_err(translate),
             Writer::Memory(_) => Err(Error::Internal("there is no space in memory".to_owned())),
         }
     }
@@ -224,7 +227,7 @@ impl Writer {
     /// Takes a copy of bytes.
     pub(crate) async fn copy(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
-            Writer::Sets(w) => w.write(bytes).await.map_err(translate),
+            Writer::Sets(w) => drives(w.write(bytes)).await.map_err(translate),
             Writer::Memory(w) => {
                 w.write(bytes);
                 Ok(())
@@ -234,7 +237,7 @@ impl Writer {
 
     pub(crate) async fn write(&mut self, bytes: Bytes) -> Result<()> {
         match self {
-            Writer::Sets(w) => w.write(bytes).await.map_err(translate),
+            Writer::Sets(w) => drives(w.write(bytes)).await.map_err(translate),
             Writer::Memory(w) => {
                 w.write(&bytes);
                 Ok(())
@@ -244,7 +247,7 @@ impl Writer {
 
     pub(crate) async fn finish(self) -> Result<Staged> {
         match self {
-            Writer::Sets(w) => Ok(Staged::Sets(w.finish().await.map_err(translate)?)),
+            Writer::Sets(w) => Ok(Staged::Sets(drives(w.finish()).await.map_err(translate)?)),
             Writer::Memory(w) => Ok(Staged::Memory(w.finish().await?)),
         }
     }
@@ -260,7 +263,7 @@ impl Reader {
 
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes>> {
         match self {
-            Reader::Sets(r) => r.next().await.map(|r| r.map_err(translate)),
+            Reader::Sets(r) => drives(r.next()).await.map(|r| r.map_err(translate)),
             Reader::Memory(r) => r.next(),
         }
     }

@@ -286,6 +286,7 @@ impl Store {
         })?;
         let live = Arc::new(Live::new(bucket));
         let bucket = live.bucket();
+        self.inner.usage.made(bucket.id, self.inner.now_ms());
         registry.live.write().insert(name.to_owned(), live);
         Ok(bucket)
     }

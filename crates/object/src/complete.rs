@@ -39,7 +39,6 @@ use crate::put::Committed;
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, digest_of, number_algorithm, stored};
 use crate::upload::{AT_ONCE, Completed, CompletedPart, Names, upload_of};
-use crate::usage::Difference;
 use crate::versions;
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store};
 
@@ -314,20 +313,24 @@ impl Inner {
         from: Option<&Arc<Record>>,
         list: &[Version],
     ) -> Result<bool> {
+        let mut changing = self.usage.begin(key.bucket(), key.key());
         let done = self.backend.update(key, None, |old| {
+            changing.looks();
             if old != from.map(|r| &**r) {
                 return Decision::Keep(false);
             }
+            changing.proposes(versions::of(old.map(|r| &r.body)), list);
             let (body, summary) = versions::body(list.to_vec());
             Decision::Write { body, summary, moved: false, out: true }
         });
         match done.await {
             Ok(done) => {
-                if done && self.usage.counts(key.bucket()) {
-                    let old = versions::of(from.map(|r| &r.body));
-                    self.usage.note(key.bucket(), key.key(), Difference::between(old, list));
-                }
+                changing.took_effect();
                 Ok(done)
+            }
+            Err(Failed::Refused(e)) => {
+                changing.took_effect();
+                Err(e)
             }
             Err(Failed::Set(Error::Busy)) => Ok(false),
             Err(e) => Err(e.into()),

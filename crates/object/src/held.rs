@@ -15,7 +15,6 @@ use crate::backend::{Backend, Decision, Page};
 use crate::store::Inner;
 use crate::types::UploadId;
 use crate::upload::{Names, upload_of};
-use crate::usage::Difference;
 use crate::{Error, Result, summary, versions};
 
 /// In the metadata of the upload of a rename: the source key.
@@ -205,19 +204,21 @@ impl Inner {
         attempt: [u8; 16],
         next: impl Fn(&[Version]) -> Vec<Version>,
     ) -> Result<()> {
-        let counts = self.usage.counts(key.bucket());
-        let done = self.backend.update(key, None, |old| match old.map(|r| &r.body) {
-            Some(Body::Held(held)) if held.attempt == attempt => {
-                let list = next(&held.versions);
-                let difference = counts.then(|| Difference::between(&held.versions, &list));
-                let (body, summary) = versions::body(list);
-                Decision::Write { body, summary, moved: false, out: difference }
+        let mut changing = self.usage.begin(key.bucket(), key.key());
+        let done = self.backend.update(key, None, |old| {
+            changing.looks();
+            match old.map(|r| &r.body) {
+                Some(Body::Held(held)) if held.attempt == attempt => {
+                    let list = next(&held.versions);
+                    changing.proposes(&held.versions, &list);
+                    let (body, summary) = versions::body(list);
+                    Decision::Write { body, summary, moved: false, out: () }
+                }
+                _ => Decision::Keep(()),
             }
-            _ => Decision::Keep(None),
         });
-        if let Some(difference) = done.await? {
-            self.usage.note(key.bucket(), key.key(), difference);
-        }
+        done.await?;
+        changing.took_effect();
         Ok(())
     }
 }

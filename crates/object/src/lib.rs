@@ -18,6 +18,8 @@
 //! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
 //! | `listing`, `list` | how keys become pages; the lists over registers |
 //! | `versions`, `conditions` | pure: the version list of a key; RFC 9110 conditions |
+//! | `usage`, `tally` | what a bucket holds, and its limit; the counts as a state machine |
+//! | `timing` | how long a call waits for the drives |
 //! | `feed` | the record of changes that others follow |
 //! | `summary` | what the index of a drive keeps of a record, so that lists need no record |
 //! | `backend`, `memory` | registers and data over placement groups; the same in memory, for tests |
@@ -56,8 +58,10 @@ mod store;
 mod summary;
 mod sweep;
 mod tags;
+mod tally;
 #[cfg(test)]
 mod tests;
+pub mod timing;
 mod types;
 mod upload;
 mod usage;
@@ -87,7 +91,7 @@ pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
 pub use upload::{Completed, CompletedPart, OpenUpload, UploadSpec};
-pub use usage::{QUOTA, Usage};
+pub use usage::{COUNT_BOUNDS, Counted, QUOTA, SIZE_BOUNDS, Usage};
 
 /// Longest key, in bytes of UTF-8.
 pub const MAX_KEY: usize = 1024;

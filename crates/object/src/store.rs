@@ -16,7 +16,7 @@ use crate::feed::{self, Cause, Effect, Feed, Ticket};
 use crate::lock::{self, LockTime, Permit};
 use crate::memory::Memory;
 use crate::types::UploadId;
-use crate::usage::{Difference, Usages};
+use crate::usage::Usages;
 use crate::{Error, MAX_KEY, MIN_PART, Result, versions};
 
 /// Settings of a store.
@@ -204,8 +204,7 @@ impl Inner {
         let mut settled: Vec<UploadId> = Vec::new();
         loop {
             let (mut unsettled, mut held) = (None, None);
-            let counts = self.usage.counts(key.bucket());
-            let mut difference = Difference::default();
+            let mut changing = self.usage.begin(key.bucket(), key.key());
             let turn = match &ticket {
                 Some(ticket) => ticket.turn().await,
                 None => None,
@@ -213,6 +212,7 @@ impl Inner {
             let result = self
                 .backend
                 .update(key, staged, |old| {
+                    changing.looks();
                     if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                         held = Some(by.clone());
                         return Decision::Refuse(Error::Busy);
@@ -229,9 +229,7 @@ impl Inner {
                             if let Err(e) = lock::guard(list, &new, || self.lock_time.now_ms(), by.permit) {
                                 return Decision::Refuse(e);
                             }
-                            if counts {
-                                difference = Difference::between(list, &new);
-                            }
+                            changing.proposes(list, &new);
                             let told = |t: &Ticket| Effect::between(t.cause().kind, list, &new, &bucket);
                             let effect = ticket.as_ref().map(told);
                             let (body, summary) = versions::body(new);
@@ -240,6 +238,9 @@ impl Inner {
                     }
                 })
                 .await;
+            if !matches!(result, Err(Failed::Set(_))) {
+                changing.took_effect();
+            }
             if let (Err(Failed::Refused(_)), Some(held)) = (&result, held) {
                 drop(turn);
                 self.settle_held(key, &held).await?;
@@ -247,9 +248,6 @@ impl Inner {
             }
             match (result, unsettled) {
                 (Ok((out, effect)), _) => {
-                    if counts {
-                        self.usage.note(key.bucket(), key.key(), difference);
-                    }
                     if let Some(ticket) = ticket {
                         ticket.ended(effect);
                     }

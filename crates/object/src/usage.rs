@@ -1,160 +1,198 @@
 //! How much a bucket holds, and a limit to it.
 //!
-//! Only buckets with a limit are counted: others pay one atomic load per change. A count goes through all
-//! versions once, and from then on every change adds its difference. Invariants: what a body may add is
-//! reserved before its first byte, so that bodies in flight together never exceed the limit; until a
-//! bucket has been counted once, nothing is added to it.
+//! Every bucket is counted: once from the index after the start ([`Store::count_uncounted`]), and from then on
+//! every change adds its difference (`tally`). Nothing about counts is stored: after a crash they come
+//! from the records. Cost: a change enters and leaves one small table of its bucket, without I/O.
 //!
-//! A change of a key that a count reads at that very moment may be counted twice or not at all; counts
-//! are repeated ([`Store::count_usage`]) so that such differences, and changes of unknown outcome, do not
-//! stay. On many machines each counts its own changes between two counts.
+//! Invariants: what a body may add is reserved before its first byte, so that bodies in flight together
+//! never exceed the limit; until a bucket has been counted once, nothing is added to one with a limit. A
+//! count is exact while changes go on: what a scan cannot be sure of is read again by itself. A rename counts
+//! when its keys are freed, which whoever meets them does.
+//!
+//! On many machines each counts its own changes between two counts.
 //!
 //! Must never know: who sets limits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use ashlar_format::{BucketId, Version};
+use ashlar_format::{Body, BucketId, RegisterKey, Space, Version};
+use futures::StreamExt;
 use parking_lot::{Mutex, RwLock};
 
-use crate::list::VersionListSpec;
 use crate::store::Inner;
-use crate::{Error, Result, Store};
+use crate::tally::{self, Share};
+pub use crate::tally::{COUNT_BOUNDS, SIZE_BOUNDS, Usage};
+use crate::{Error, Result, Store, summary, versions};
 
 /// The bucket's document that holds its limit, in bytes as decimal digits.
 pub const QUOTA: &str = "quota";
 
-/// Versions read at once by a count.
+/// Keys read at once by a count.
 const PAGE: usize = 1000;
+/// Records read at the same time by a count.
+const AT_ONCE: usize = 16;
+/// No limit.
+const NONE: u64 = u64::MAX;
 
-/// What a bucket holds.
+/// What is known of the count of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes of all versions.
-    pub bytes: u64,
-    /// Versions, without delete markers.
-    pub versions: u64,
+pub struct Counted {
+    /// What it holds. Before the first count is done: what that has found so far.
+    pub usage: Usage,
+    /// A first count is done. False after a start until the bucket has been scanned.
+    pub complete: bool,
+    /// Keys with a change whose outcome is not known yet, or that have to be read again.
+    pub unsettled: u64,
+    /// Milliseconds since 1970 of the last count; 0: none. Changes since are added.
+    pub counted_ms: i64,
 }
 
-/// The difference that a change makes.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Difference {
-    bytes: i64,
-    versions: i64,
+/// The counts of one bucket.
+pub(crate) struct Ledger {
+    tally: Mutex<tally::Bucket>,
+    /// Bytes; [`NONE`]: no limit.
+    limit: AtomicU64,
+    /// One scan at a time.
+    turn: tokio::sync::Mutex<()>,
 }
 
-impl Difference {
-    /// From one list of versions to the next.
-    pub fn between(old: &[Version], new: &[Version]) -> Difference {
-        let sum = |list: &[Version]| {
-            let all = list.iter().filter(|v| !v.delete_marker);
-            all.fold((0i64, 0i64), |(b, n), v| (b.saturating_add_unsigned(v.size), n + 1))
-        };
-        let ((a, n), (b, m)) = (sum(old), sum(new));
-        Difference { bytes: b.saturating_sub(a), versions: m - n }
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger { tally: Mutex::default(), limit: AtomicU64::new(NONE), turn: tokio::sync::Mutex::default() }
     }
 }
 
-#[derive(Default)]
-struct Count {
-    bytes: i64,
-    versions: i64,
-}
-
-impl Count {
-    fn add(&mut self, d: Difference) {
-        self.bytes = self.bytes.saturating_add(d.bytes);
-        self.versions = self.versions.saturating_add(d.versions);
-    }
-}
-
-#[derive(Default)]
-struct Counted {
-    limit: u64,
-    /// The last count with what happened since; `None`: never counted.
-    known: Option<Count>,
-    /// A count on its way, and the last key that it has seen.
-    running: Option<(Count, String)>,
-    reserved: u64,
-}
-
-/// All buckets with a limit.
+/// All buckets.
 #[derive(Default)]
 pub(crate) struct Usages {
-    /// How many there are, so that most changes look no further.
-    number: AtomicUsize,
-    buckets: RwLock<HashMap<BucketId, Arc<Mutex<Counted>>>>,
+    /// How many have a limit, so that most bodies look no further.
+    limited: AtomicUsize,
+    buckets: RwLock<HashMap<BucketId, Arc<Ledger>>>,
 }
 
 /// Room in a bucket for bytes on their way; given back when dropped.
 #[derive(Default)]
-pub(crate) struct Room(Option<(Arc<Mutex<Counted>>, u64)>);
+pub(crate) struct Room(Option<(Arc<Ledger>, u64)>);
 
 impl Drop for Room {
     fn drop(&mut self) {
-        if let Some((counted, bytes)) = self.0.take() {
-            let mut counted = counted.lock();
-            counted.reserved = counted.reserved.saturating_sub(bytes);
+        if let Some((ledger, bytes)) = self.0.take() {
+            let mut tally = ledger.tally.lock();
+            tally.reserved = tally.reserved.saturating_sub(bytes);
+        }
+    }
+}
+
+/// A change of a key on its way. Dropped without having been ended, its outcome is not known if it
+/// proposed anything.
+pub(crate) struct Changing<'a> {
+    ledger: Arc<Ledger>,
+    key: &'a [u8],
+    hash: u64,
+    proposed: Option<(Share, Share)>,
+    ended: bool,
+}
+
+impl Changing<'_> {
+    /// It looks at the key, once more: what was proposed before did not take effect.
+    pub fn looks(&mut self) {
+        self.proposed = None;
+    }
+
+    /// It proposes `new` in the place of `old`.
+    pub fn proposes(&mut self, old: &[Version], new: &[Version]) {
+        self.proposed = Some((Share::of(old), Share::of(new)));
+    }
+
+    /// What it proposed last took effect; if nothing, it changed nothing.
+    pub fn took_effect(mut self) {
+        self.ended = true;
+        let mut tally = self.ledger.tally.lock();
+        match &self.proposed {
+            Some((old, new)) => tally.committed(self.hash, self.key, old, new),
+            None => tally.nothing(self.hash),
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let mut tally = self.ledger.tally.lock();
+        match &self.proposed {
+            Some((old, _)) => tally.lost(self.hash, self.key, old),
+            None => tally.nothing(self.hash),
         }
     }
 }
 
 impl Usages {
-    fn of(&self, bucket: BucketId) -> Option<Arc<Mutex<Counted>>> {
-        if self.number.load(Relaxed) == 0 {
-            return None;
+    fn of(&self, bucket: BucketId) -> Arc<Ledger> {
+        if let Some(ledger) = self.buckets.read().get(&bucket) {
+            return ledger.clone();
         }
-        self.buckets.read().get(&bucket).cloned()
+        self.buckets.write().entry(bucket).or_default().clone()
     }
 
     fn limit(&self, bucket: BucketId, limit: Option<u64>) {
-        let mut buckets = self.buckets.write();
-        match limit {
-            Some(limit) => buckets.entry(bucket).or_default().lock().limit = limit,
-            None => {
-                buckets.remove(&bucket);
-            }
-        }
-        self.number.store(buckets.len(), Relaxed);
+        let ledger = self.of(bucket);
+        let had = ledger.limit.swap(limit.unwrap_or(NONE), Relaxed);
+        match (had == NONE, limit.is_none()) {
+            (true, false) => self.limited.fetch_add(1, Relaxed),
+            (false, true) => self.limited.fetch_sub(1, Relaxed),
+            _ => 0,
+        };
+    }
+
+    /// A bucket was made: it is empty.
+    pub fn made(&self, bucket: BucketId, now_ms: i64) {
+        self.of(bucket).tally.lock().start_empty(now_ms);
     }
 
     /// The bucket is gone.
     pub fn forget(&self, bucket: BucketId) {
         self.limit(bucket, None);
+        self.buckets.write().remove(&bucket);
     }
 
     /// Reserves room for a body.
     pub fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<Room> {
-        let Some(counted) = self.of(bucket) else { return Ok(Room::default()) };
-        let mut c = counted.lock();
-        let Some(known) = &c.known else { return Err(Error::Busy) };
-        let used = u64::try_from(known.bytes).unwrap_or(0);
-        if used.saturating_add(c.reserved).saturating_add(bytes) > c.limit {
-            return Err(Error::QuotaExceeded { used, limit: c.limit });
+        if self.limited.load(Relaxed) == 0 {
+            return Ok(Room::default());
         }
-        c.reserved += bytes;
-        drop(c);
-        Ok(Room(Some((counted, bytes))))
+        let ledger = self.of(bucket);
+        let limit = ledger.limit.load(Relaxed);
+        if limit == NONE {
+            return Ok(Room::default());
+        }
+        let mut tally = ledger.tally.lock();
+        let Some(used) = tally.bytes() else { return Err(Error::Busy) };
+        if used.saturating_add(tally.reserved).saturating_add(bytes) > limit {
+            return Err(Error::QuotaExceeded { used, limit });
+        }
+        tally.reserved += bytes;
+        drop(tally);
+        Ok(Room(Some((ledger, bytes))))
     }
 
-    /// Whether differences of this bucket matter.
-    pub fn counts(&self, bucket: BucketId) -> bool {
-        self.of(bucket).is_some()
+    /// A change of a key begins: to be called before the register is read for it.
+    pub fn begin<'a>(&self, bucket: BucketId, key: &'a [u8]) -> Changing<'a> {
+        let ledger = self.of(bucket);
+        let hash = ledger.tally.lock().begin(key);
+        Changing { ledger, key, hash, proposed: None, ended: false }
     }
+}
 
-    /// A change was committed.
-    pub fn note(&self, bucket: BucketId, key: &[u8], difference: Difference) {
-        let Some(counted) = self.of(bucket) else { return };
-        let mut c = counted.lock();
-        if let Some(known) = &mut c.known {
-            known.add(difference);
-        }
-        if let Some((count, seen)) = &mut c.running
-            && key <= seen.as_bytes()
-        {
-            count.add(difference);
-        }
+/// Gives a scan up that was left half done.
+struct Scanning<'a>(&'a Ledger);
+
+impl Drop for Scanning<'_> {
+    fn drop(&mut self) {
+        self.0.tally.lock().give_up();
     }
 }
 
@@ -164,6 +202,91 @@ impl Inner {
         for live in self.registry.all() {
             let bucket = live.bucket();
             self.usage.limit(bucket.id, limit_of(&bucket));
+        }
+    }
+
+    /// Counts a bucket from the index.
+    async fn scan(&self, bucket: BucketId, pause: bool) -> Result<()> {
+        let ledger = self.usage.of(bucket);
+        let _turn = ledger.turn.lock().await;
+        ledger.tally.lock().scan();
+        let _scanning = Scanning(&ledger);
+        let mut from = Vec::new();
+        loop {
+            let began = std::time::Instant::now();
+            ledger.tally.lock().read_page();
+            let page = self.backend.list(Space::Object, bucket, b"", &from, PAGE).await?;
+            let shares = futures::stream::iter(page.entries.clone())
+                .map(|(key, shown)| async move {
+                    match summary::glance(&shown) {
+                        Some((s, true)) => Ok(Some(Share::one(s.size, s.delete_marker))),
+                        _ => self.read_share(bucket, &key).await,
+                    }
+                })
+                .buffered(AT_ONCE);
+            let shares: Vec<Result<Option<Share>>> = shares.collect().await;
+            let shares = shares.into_iter().collect::<Result<Vec<_>>>()?;
+            ledger.tally.lock().page(page.entries.iter().map(|(key, _)| &key[..]).zip(shares));
+            match page.entries.last().filter(|_| page.truncated) {
+                Some((last, _)) => {
+                    from = last.to_vec();
+                    from.push(0);
+                }
+                None => break,
+            }
+            if pause {
+                // Half of the time is for others.
+                tokio::time::sleep(began.elapsed()).await;
+            }
+        }
+        ledger.tally.lock().finish(self.now_ms());
+        Ok(())
+    }
+
+    /// What a key adds; `None`: a rename holds it.
+    async fn read_share(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Share>> {
+        let register = RegisterKey::new(self.backend.group_of(bucket, key), Space::Object, bucket, key);
+        let record = self.backend.read_register(&register).await?;
+        Ok(match record.as_ref().map(|r| &r.body) {
+            Some(Body::Held(_)) => None,
+            body => Some(Share::of(versions::of(body))),
+        })
+    }
+
+    /// Reads keys again of which the count is not certain.
+    async fn settle_counts(&self, bucket: BucketId) {
+        let ledger = self.usage.of(bucket);
+        let due = ledger.tally.lock().due(self.now_ms(), PAGE);
+        let read = futures::stream::iter(due).map(|key| async move {
+            let mut share = self.read_share(bucket, &key).await.ok();
+            if share == Some(None) {
+                // Freed by who makes the rename, or else here.
+                let register =
+                    RegisterKey::new(self.backend.group_of(bucket, &key), Space::Object, bucket, &key);
+                if let Ok(Some(record)) = self.backend.read_register(&register).await
+                    && let Body::Held(held) = &record.body
+                {
+                    let _ = self.settle_held(&register, held).await;
+                }
+                share = None;
+            }
+            (key, share.flatten())
+        });
+        let mut read = read.buffer_unordered(AT_ONCE);
+        while let Some((key, share)) = read.next().await {
+            ledger.tally.lock().read(&key, share, self.now_ms());
+        }
+    }
+
+    fn counted(&self, bucket: BucketId) -> Counted {
+        let ledger = self.usage.of(bucket);
+        let tally = ledger.tally.lock();
+        let known = tally.usage();
+        Counted {
+            usage: known.or_else(|| tally.scanned()).unwrap_or_default(),
+            complete: known.is_some(),
+            unsettled: tally.unsettled() as u64,
+            counted_ms: tally.counted_ms(),
         }
     }
 }
@@ -183,8 +306,8 @@ impl Store {
         self.set_bucket_document(name, QUOTA, limit.map(|l| l.to_string()).as_deref()).await?;
         let bucket = self.bucket(name)?;
         self.inner.usage.limit(bucket.id, limit_of(&bucket));
-        if limit.is_some() {
-            self.count_usage(name).await?;
+        if limit.is_some() && !self.inner.counted(bucket.id).complete {
+            self.inner.scan(bucket.id, false).await?;
         }
         Ok(())
     }
@@ -197,75 +320,50 @@ impl Store {
         Ok(limit_of(&*self.bucket(name)?))
     }
 
-    /// What a bucket with a limit holds as far as is known; `None` without limit, or before the first
-    /// count.
+    /// What a bucket holds, from memory: no I/O. Every change is in it when it is answered.
     ///
     /// # Errors
     /// `NoSuchBucket`.
-    pub fn usage(&self, name: &str) -> Result<Option<Usage>> {
-        let Some(counted) = self.inner.usage.of(self.bucket(name)?.id) else { return Ok(None) };
-        let counted = counted.lock();
-        let whole = |n: i64| u64::try_from(n).unwrap_or(0);
-        Ok(counted.known.as_ref().map(|k| Usage { bytes: whole(k.bytes), versions: whole(k.versions) }))
+    pub fn usage(&self, name: &str) -> Result<Counted> {
+        Ok(self.inner.counted(self.bucket(name)?.id))
     }
 
-    /// Counts a bucket, and, if it has a limit, replaces what was known.
+    /// [`Store::usage`] of all buckets by name, from memory.
+    #[must_use]
+    pub fn usages(&self) -> Vec<(String, Counted)> {
+        self.buckets().iter().map(|b| (b.name.clone(), self.inner.counted(b.id))).collect()
+    }
+
+    /// Counts a bucket anew from the index, whatever is known, and answers what it holds.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
     pub async fn count_usage(&self, name: &str) -> Result<Usage> {
-        let counted = self.inner.usage.of(self.bucket(name)?.id);
-        if let Some(c) = &counted {
-            c.lock().running = Some((Count::default(), String::new()));
-        }
-        let mut total = Usage::default();
-        let (mut key, mut version) = (String::new(), None);
-        loop {
-            let spec = VersionListSpec {
-                key_marker: &key,
-                version_marker: version,
-                max_keys: PAGE,
-                ..VersionListSpec::default()
-            };
-            let page = self.list_versions(name, &spec).await?;
-            let found = page.entries.iter().filter(|e| !e.delete_marker);
-            let mut here = Count::default();
-            for entry in found {
-                here.bytes = here.bytes.saturating_add_unsigned(entry.entry.size);
-                here.versions += 1;
-            }
-            total.bytes += u64::try_from(here.bytes).unwrap_or(0);
-            total.versions += u64::try_from(here.versions).unwrap_or(0);
-            if let (Some(c), Some(last)) = (&counted, page.entries.last())
-                && let Some((count, seen)) = &mut c.lock().running
-            {
-                count.add(Difference { bytes: here.bytes, versions: here.versions });
-                seen.clone_from(&last.entry.key);
-            }
-            if !page.truncated {
-                break;
-            }
-            key = page.next_key.unwrap_or_default();
-            version = page.next_version;
-        }
-        if let Some(c) = counted {
-            let mut c = c.lock();
-            c.known = c.running.take().map(|(count, _)| count);
-        }
-        Ok(total)
+        let id = self.bucket(name)?.id;
+        self.inner.scan(id, false).await?;
+        self.inner.settle_counts(id).await;
+        Ok(self.inner.counted(id).usage)
     }
 
-    /// Counts every bucket that has a limit.
+    /// Counts every bucket that has not been counted since the start, or whose count cannot be trusted,
+    /// those with a limit first and without pauses; `all`: the others too. Reads keys again whose change
+    /// had no known outcome. To be called every few seconds.
     ///
     /// # Errors
-    /// `Unavailable`; the others are counted all the same.
-    pub async fn count_limited(&self) -> Result<()> {
+    /// `Unavailable`; the other buckets are counted all the same.
+    pub async fn count_uncounted(&self, all: bool) -> Result<()> {
+        let mut buckets = self.buckets();
+        buckets.sort_by_key(|b| !b.documents.contains_key(QUOTA));
         let mut failed = None;
-        for bucket in self.buckets().iter().filter(|b| b.documents.contains_key(QUOTA)) {
-            match self.count_usage(&bucket.name).await {
-                Ok(_) | Err(Error::NoSuchBucket) => {}
-                Err(e) => failed = Some(e),
+        for bucket in buckets {
+            let wants = self.inner.usage.of(bucket.id).tally.lock().wants_scan();
+            if wants || all {
+                match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
+                    Ok(()) | Err(Error::NoSuchBucket) => {}
+                    Err(e) => failed = Some(e),
+                }
             }
+            self.inner.settle_counts(bucket.id).await;
         }
         failed.map_or(Ok(()), Err)
     }

@@ -11,7 +11,7 @@ use crate::Outcome;
 /// The floors from the ground up, with their rooms. A room that is not listed has no floor yet:
 /// give it one here, and say in DESIGN or ARCHITECTURE what it is for.
 const FLOORS: [(&str, &[&str]); 9] = [
-    ("ground", &["erasure", "checksum", "policy", "format", "machine"]),
+    ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics"]),
     ("plumbing", &["engine", "commit", "rpc", "pacer", "outbound"]),
     ("drives", &["drive", "cluster"]),
     ("arrays", &["erasure-set", "raid"]),

@@ -169,6 +169,21 @@ impl Pair {
             if tokio::time::timeout(limit, self.step()).await.is_err() {
                 self.fail("stuck");
             }
+            self.counts().await;
+        }
+    }
+
+    /// What is counted is what is there.
+    async fn counts(&self) {
+        for b in BUCKETS {
+            if !self.store.usage(b).unwrap().complete {
+                self.store.count_uncounted(false).await.unwrap();
+            }
+            let counted = self.store.usage(b).unwrap();
+            let found = super::usage::recount(&self.store, b).await;
+            if counted.usage != found || !counted.complete || counted.unsettled > 0 {
+                self.fail(&format!("{b}: counted {counted:?}, found {found:?}"));
+            }
         }
     }
 

@@ -1,0 +1,613 @@
+//! Counts of what a bucket holds, as a state machine without I/O.
+//!
+//! [`Bucket`] keeps two counts of one bucket: the one that is shown, and the one that a scan builds. Every
+//! change of a key is announced before it can take effect and ends as committed, as nothing, or as lost
+//! (its outcome is not known). A committed change adds its difference to each count that covers its key.
+//!
+//! Where a difference is not enough, the key is *open*: it is outside the sum, and stands in it with
+//! what was last known of it until somebody has read it while no change of it was on its way. Open are:
+//!
+//! - keys whose change was on its way while a scan read their page: the page may show them before or after;
+//! - keys whose change was lost. They stay open until a later change of the key is known or until they
+//!   have been read [`LOOKS`] times over about a quarter of an hour, because a change without an answer may
+//!   still be completed by whoever meets it.
+//!
+//! Invariants: the sum and the open keys together hold every key that a count covers exactly once; a count
+//! that cannot keep that says so (`suspect`) and is made again.
+//!
+//! Must never know: registers, time other than as a number.
+
+use std::collections::HashMap;
+
+use ashlar_checksum::key_hash;
+use ashlar_format::Version;
+
+/// Upper bounds of [`Usage::sizes`] in bytes, exclusive; what is larger is in the last class.
+pub const SIZE_BOUNDS: [u64; 9] =
+    [1 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 10 << 20, 64 << 20, 128 << 20, 512 << 20];
+/// Upper bounds of [`Usage::counts`] in versions, exclusive; what has more is in the last class.
+pub const COUNT_BOUNDS: [u64; 6] = [1, 2, 10, 100, 1000, 10_000];
+
+/// Times an open key of a lost change is read.
+const LOOKS: u32 = 10;
+/// Most open keys; with more, the bucket is counted again.
+const MOST_OPEN: usize = 10_000;
+
+/// What a bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of all versions.
+    pub bytes: u64,
+    /// Versions, without delete markers.
+    pub versions: u64,
+    /// Delete markers.
+    pub delete_markers: u64,
+    /// Keys whose current version is no delete marker: what a list shows.
+    pub objects: u64,
+    /// Bytes of the current versions.
+    pub current_bytes: u64,
+    /// Objects by the size of their current version, in classes by [`SIZE_BOUNDS`].
+    pub sizes: [u64; SIZE_BOUNDS.len() + 1],
+    /// Keys by their number of versions without delete markers, in classes by [`COUNT_BOUNDS`]; the first
+    /// class are keys with nothing but delete markers.
+    pub counts: [u64; COUNT_BOUNDS.len() + 1],
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, o: Usage) {
+        self.bytes += o.bytes;
+        self.versions += o.versions;
+        self.delete_markers += o.delete_markers;
+        self.objects += o.objects;
+        self.current_bytes += o.current_bytes;
+        self.sizes.iter_mut().zip(o.sizes).for_each(|(a, b)| *a += b);
+        self.counts.iter_mut().zip(o.counts).for_each(|(a, b)| *a += b);
+    }
+}
+
+/// What one key adds to a bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    bytes: u64,
+    versions: u32,
+    markers: u32,
+    /// Size of the current version, if it is an object.
+    current: Option<u64>,
+}
+
+impl Share {
+    /// Of a list of versions, newest first.
+    pub fn of(list: &[Version]) -> Share {
+        let mut share =
+            Share { current: list.first().filter(|v| !v.delete_marker).map(|v| v.size), ..Share::default() };
+        for v in list {
+            if v.delete_marker {
+                share.markers += 1;
+            } else {
+                share.versions += 1;
+                share.bytes = share.bytes.saturating_add(v.size);
+            }
+        }
+        share
+    }
+
+    /// Of a key with one version.
+    pub fn one(size: u64, delete_marker: bool) -> Share {
+        if delete_marker {
+            Share { markers: 1, ..Share::default() }
+        } else {
+            Share { bytes: size, versions: 1, markers: 0, current: Some(size) }
+        }
+    }
+}
+
+/// A sum of shares. Signed: differences may come before what they differ from.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    bytes: i128,
+    versions: i64,
+    markers: i64,
+    objects: i64,
+    current_bytes: i128,
+    sizes: [i64; SIZE_BOUNDS.len() + 1],
+    counts: [i64; COUNT_BOUNDS.len() + 1],
+}
+
+impl Tally {
+    fn add(&mut self, s: &Share, sign: i64) {
+        if *s == Share::default() {
+            return;
+        }
+        self.bytes += i128::from(sign) * i128::from(s.bytes);
+        self.versions += sign * i64::from(s.versions);
+        self.markers += sign * i64::from(s.markers);
+        self.counts[class(&COUNT_BOUNDS, u64::from(s.versions))] += sign;
+        if let Some(size) = s.current {
+            self.objects += sign;
+            self.current_bytes += i128::from(sign) * i128::from(size);
+            self.sizes[class(&SIZE_BOUNDS, size)] += sign;
+        }
+    }
+}
+
+fn class(bounds: &[u64], n: u64) -> usize {
+    bounds.iter().position(|b| n < *b).unwrap_or(bounds.len())
+}
+
+/// A key outside the sum.
+#[derive(Clone, Debug)]
+struct Open {
+    /// What was last known of it.
+    share: Share,
+    /// One quiet read is enough.
+    sure: bool,
+    /// A change of it has ended or begun since it was last looked at.
+    touched: bool,
+    looks: u32,
+    /// Milliseconds, on the caller's clock: not read before.
+    due_ms: i64,
+}
+
+impl Open {
+    fn new(share: Share, sure: bool) -> Open {
+        Open { share, sure, touched: true, looks: 0, due_ms: 0 }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Count {
+    sum: Tally,
+    open: HashMap<Box<[u8]>, Open>,
+    suspect: bool,
+}
+
+impl Count {
+    fn open(&mut self, key: &[u8], share: Share, sure: bool) {
+        if self.open.len() >= MOST_OPEN {
+            self.suspect = true;
+            return;
+        }
+        self.open.insert(key.into(), Open::new(share, sure));
+    }
+
+    /// `overlapped`: whether the sum has the key is not known. `covers`: the sum has what it was.
+    fn committed(&mut self, key: &[u8], overlapped: bool, covers: bool, old: &Share, new: &Share) {
+        if !self.open.is_empty()
+            && let Some(open) = self.open.get_mut(key)
+        {
+            *open = Open::new(*new, true);
+        } else if overlapped {
+            self.open(key, *new, true);
+        } else if covers {
+            self.sum.add(old, -1);
+            self.sum.add(new, 1);
+        }
+    }
+
+    fn lost(&mut self, key: &[u8], overlapped: bool, covers: bool, shared: bool, old: &Share) {
+        if let Some(open) = self.open.get_mut(key) {
+            *open = Open::new(open.share, false);
+        } else if overlapped || !covers {
+            self.open(key, *old, false);
+        } else if shared {
+            // Which of several changes the sum has seen is not known.
+            self.suspect = true;
+        } else {
+            self.sum.add(old, -1);
+            self.open(key, *old, false);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let mut t = self.sum.clone();
+        self.open.values().for_each(|o| t.add(&o.share, 1));
+        let whole = |n: i64| u64::try_from(n).unwrap_or(0);
+        let wide = |n: i128| u64::try_from(n.max(0)).unwrap_or(u64::MAX);
+        Usage {
+            bytes: wide(t.bytes),
+            versions: whole(t.versions),
+            delete_markers: whole(t.markers),
+            objects: whole(t.objects),
+            current_bytes: wide(t.current_bytes),
+            sizes: t.sizes.map(whole),
+            counts: t.counts.map(whole),
+        }
+    }
+}
+
+/// Changes on their way, of keys with one hash.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    number: u32,
+    /// More than one at some time.
+    shared: bool,
+    /// The count that is shown may have read the key before or after.
+    overlaps_known: bool,
+    /// The same of the scan.
+    overlaps_scan: bool,
+    /// The number of the scan that had read the key before the first of them began.
+    covered_by: u64,
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    count: Count,
+    /// Keys up to this one have been read; `None`: none.
+    seen: Option<Box<[u8]>>,
+    /// A page is being read.
+    reading: bool,
+    /// From 1.
+    number: u64,
+}
+
+impl Scan {
+    fn covers(&self, key: &[u8]) -> bool {
+        self.seen.as_ref().is_some_and(|seen| key <= &**seen)
+    }
+}
+
+/// The counts of a bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Bucket {
+    known: Option<Count>,
+    scan: Option<Scan>,
+    /// Keys of lost changes from before the first count.
+    limbo: Count,
+    flights: HashMap<u64, Flight>,
+    /// Scans begun.
+    scans: u64,
+    /// Milliseconds, on the caller's clock: when the shown count was made.
+    counted_ms: i64,
+    /// Bytes that bodies on their way will add.
+    pub reserved: u64,
+}
+
+impl Bucket {
+    /// Of a new bucket: nothing, and that is known.
+    pub fn start_empty(&mut self, now_ms: i64) {
+        self.known = Some(Count::default());
+        self.counted_ms = now_ms;
+    }
+
+    /// What it holds; `None` before the first count.
+    pub fn usage(&self) -> Option<Usage> {
+        self.known.as_ref().map(Count::usage)
+    }
+
+    /// What a scan on its way has found so far.
+    pub fn scanned(&self) -> Option<Usage> {
+        self.scan.as_ref().map(|s| s.count.usage())
+    }
+
+    /// Bytes of all versions, as [`Bucket::usage`].
+    pub fn bytes(&self) -> Option<u64> {
+        let known = self.known.as_ref()?;
+        let open: i128 = known.open.values().map(|o| i128::from(o.share.bytes)).sum();
+        Some(u64::try_from((known.sum.bytes + open).max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// Keys of which it is not certain that the shown count has their present state.
+    pub fn unsettled(&self) -> usize {
+        self.known.as_ref().map_or(0, |k| k.open.len())
+    }
+
+    /// When the shown count was made.
+    pub fn counted_ms(&self) -> i64 {
+        self.counted_ms
+    }
+
+    /// It was never counted, or the count cannot be trusted.
+    pub fn wants_scan(&self) -> bool {
+        self.known.as_ref().is_none_or(|k| k.suspect)
+    }
+
+    /// A change of a key may take effect from now on. Answers what to end it with.
+    pub fn begin(&mut self, key: &[u8]) -> u64 {
+        let hash = key_hash(key);
+        let flight = self.flights.entry(hash).or_default();
+        flight.number += 1;
+        flight.shared |= flight.number > 1;
+        if let Some(scan) = &mut self.scan {
+            let covers = scan.covers(key);
+            if covers && flight.number == 1 {
+                flight.covered_by = scan.number;
+            }
+            flight.overlaps_scan |= scan.reading && !covers;
+            if let Some(open) = scan.count.open.get_mut(key) {
+                open.touched = true;
+            }
+        }
+        if let Some(known) = &mut self.known
+            && !known.open.is_empty()
+            && let Some(open) = known.open.get_mut(key)
+        {
+            open.touched = true;
+        }
+        hash
+    }
+
+    fn land(&mut self, hash: u64) -> Flight {
+        let Some(flight) = self.flights.get_mut(&hash) else { return Flight::default() };
+        let was = *flight;
+        flight.number -= 1;
+        if flight.number == 0 {
+            self.flights.remove(&hash);
+        }
+        was
+    }
+
+    /// A change changed nothing.
+    pub fn nothing(&mut self, hash: u64) {
+        self.land(hash);
+    }
+
+    /// A change took effect.
+    pub fn committed(&mut self, hash: u64, key: &[u8], old: &Share, new: &Share) {
+        let flight = self.land(hash);
+        if let Some(known) = &mut self.known {
+            known.committed(key, flight.overlaps_known, true, old, new);
+        }
+        if let Some(scan) = &mut self.scan {
+            let covers = scan.covers(key);
+            scan.count.committed(key, flight.overlaps_scan, covers, old, new);
+        }
+    }
+
+    /// Whether a change took effect, or will, is not known.
+    pub fn lost(&mut self, hash: u64, key: &[u8], old: &Share) {
+        let flight = self.land(hash);
+        match &mut self.known {
+            Some(known) => known.lost(key, flight.overlaps_known, true, flight.shared, old),
+            None => self.limbo.lost(key, false, false, flight.shared, old),
+        }
+        if let Some(scan) = &mut self.scan {
+            let covers = scan.covers(key);
+            scan.count.lost(key, flight.overlaps_scan, covers, flight.shared, old);
+        }
+    }
+
+    /// Begins a scan, in place of one that was given up.
+    pub fn scan(&mut self) {
+        self.scans += 1;
+        let mut scan = Scan { number: self.scans, ..Scan::default() };
+        // What was lost before may still take effect behind the scan.
+        let before = self.known.as_ref().unwrap_or(&self.limbo);
+        let unsure = before.open.iter().filter(|(_, open)| !open.sure);
+        scan.count.open = unsure.map(|(key, open)| (key.clone(), open.clone())).collect();
+        scan.count.suspect = self.known.is_none() && self.limbo.suspect;
+        self.scan = Some(scan);
+        self.flights.values_mut().for_each(|f| f.overlaps_scan = false);
+    }
+
+    /// The scan is given up.
+    pub fn give_up(&mut self) {
+        self.scan = None;
+    }
+
+    /// The scan begins to read a page behind the keys that it has seen.
+    pub fn read_page(&mut self) {
+        if let Some(scan) = &mut self.scan {
+            scan.reading = true;
+            let behind = self.flights.values_mut().filter(|f| f.covered_by != scan.number);
+            behind.for_each(|f| f.overlaps_scan = true);
+        }
+    }
+
+    /// What was read: all keys behind those seen, in order. `None` for what must be read by itself.
+    pub fn page<'a>(&mut self, keys: impl Iterator<Item = (&'a [u8], Option<Share>)>) {
+        let Some(scan) = &mut self.scan else { return };
+        scan.reading = false;
+        let mut last = None;
+        for (key, share) in keys {
+            last = Some(key);
+            if scan.count.open.contains_key(key) {
+                continue;
+            }
+            let overlapped = self.flights.get(&key_hash(key)).is_some_and(|f| f.overlaps_scan);
+            match share {
+                Some(share) if !overlapped => scan.count.sum.add(&share, 1),
+                share => scan.count.open(key, share.unwrap_or_default(), true),
+            }
+        }
+        if let Some(last) = last {
+            scan.seen = Some(last.into());
+        }
+    }
+
+    /// The scan has read the last page: it is what is shown from now on.
+    pub fn finish(&mut self, now_ms: i64) {
+        let Some(scan) = self.scan.take() else { return };
+        self.known = Some(scan.count);
+        self.limbo = Count::default();
+        self.counted_ms = now_ms;
+        for f in self.flights.values_mut() {
+            (f.overlaps_known, f.overlaps_scan) = (f.overlaps_scan, false);
+        }
+    }
+
+    /// Up to `most` open keys that are to be read now.
+    pub fn due(&mut self, now_ms: i64, most: usize) -> Vec<Box<[u8]>> {
+        let Some(known) = &mut self.known else { return Vec::new() };
+        let due = known.open.iter_mut().filter(|(_, o)| o.due_ms <= now_ms).take(most);
+        due.map(|(key, open)| {
+            open.touched = false;
+            key.clone()
+        })
+        .collect()
+    }
+
+    /// An open key was read after [`Bucket::due`] named it; `None`: that failed.
+    pub fn read(&mut self, key: &[u8], share: Option<Share>, now_ms: i64) {
+        let flies = self.flights.contains_key(&key_hash(key));
+        let Some(known) = &mut self.known else { return };
+        let Some(open) = known.open.get_mut(key) else { return };
+        let Some(share) = share.filter(|_| !open.touched && !flies) else { return };
+        open.share = share;
+        open.looks += 1;
+        if open.sure || open.looks >= LOOKS {
+            known.open.remove(key);
+            known.sum.add(&share, 1);
+        } else {
+            open.due_ms = now_ms + (1000 << open.looks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::tests::Rng;
+
+    #[test]
+    fn classes_are_those_of_their_names() {
+        let at = |n| class(&SIZE_BOUNDS, n);
+        assert_eq!(
+            [at(0), at(1023), at(1024), at((1 << 20) - 1), at(1 << 20), at(u64::MAX)],
+            [0, 0, 1, 4, 5, 9]
+        );
+        let at = |n| class(&COUNT_BOUNDS, n);
+        assert_eq!([at(0), at(1), at(2), at(9), at(10), at(10_000)], [0, 1, 2, 2, 3, 6]);
+    }
+
+    /// A change on its way: when it began, the old share once it took effect.
+    struct Change {
+        key: u8,
+        hash: u64,
+        new: Share,
+        done: Option<Share>,
+    }
+
+    fn truth(keys: &BTreeMap<u8, Share>) -> Usage {
+        let mut t = Count::default();
+        keys.values().for_each(|s| t.sum.add(s, 1));
+        t.usage()
+    }
+
+    /// Changes in every order against scans whose pages are read at any time between begin and end, with
+    /// several changes of one key on their way, lost answers and changes that take effect after they
+    /// were lost. When everything is quiet, the count is the truth.
+    #[test]
+    fn counts_are_exact_whatever_happens_in_between() {
+        for seed in 1..3000u64 {
+            let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+            let (mut keys, mut b) = (BTreeMap::<u8, Share>::new(), Bucket::default());
+            for k in 0..rng.below(6) as u8 {
+                keys.insert(k, Share::one(rng.below(3000), false));
+            }
+            let mut flying: Vec<Change> = Vec::new();
+            let mut late: Vec<(u8, Share)> = Vec::new();
+            let mut page: Option<(Vec<(u8, Share)>, bool)> = None;
+            let (mut scanning, mut from) = (false, 0u8);
+            for _ in 0..80 {
+                match rng.below(10) {
+                    0..=2 => {
+                        let key = rng.below(8) as u8;
+                        let new = if rng.chance(3) {
+                            Share::default()
+                        } else {
+                            Share::one(rng.below(3000), rng.chance(5))
+                        };
+                        flying.push(Change { key, hash: b.begin(&[key]), new, done: None });
+                    }
+                    3..=4 if !flying.is_empty() => {
+                        let i = rng.below(flying.len() as u64) as usize;
+                        if flying[i].done.is_none() {
+                            let c = &mut flying[i];
+                            c.done = Some(keys.insert(c.key, c.new).unwrap_or_default());
+                            let moved = c.key;
+                            late.retain(|(k, _)| *k != moved);
+                        }
+                    }
+                    5..=6 if !flying.is_empty() => {
+                        let i = rng.below(flying.len() as u64) as usize;
+                        let c = flying.swap_remove(i);
+                        match c.done {
+                            Some(old) if rng.chance(6) => b.lost(c.hash, &[c.key], &old),
+                            Some(old) => b.committed(c.hash, &[c.key], &old, &c.new),
+                            None if rng.chance(3) => {
+                                let old = keys.get(&c.key).copied().unwrap_or_default();
+                                b.lost(c.hash, &[c.key], &old);
+                                // Nobody else is at this key, as with a register that has one undecided round.
+                                if rng.chance(2) && !flying.iter().any(|f| f.key == c.key) {
+                                    late.push((c.key, c.new));
+                                }
+                            }
+                            None => b.nothing(c.hash),
+                        }
+                    }
+                    7 if !scanning => {
+                        (scanning, from) = (true, 0);
+                        b.scan();
+                    }
+                    7 if rng.chance(20) => {
+                        (scanning, page) = (false, None);
+                        b.give_up();
+                    }
+                    8 if scanning && page.is_none() => {
+                        b.read_page();
+                        page = Some((Vec::new(), false));
+                    }
+                    8 if scanning => {
+                        let (read, was) = page.as_mut().unwrap();
+                        if !*was {
+                            // The page shows this moment, somewhere between its begin and its end.
+                            let n = 1 + rng.below(3) as usize;
+                            let some = |s: &Share| *s != Share::default();
+                            *read = keys
+                                .range(from..)
+                                .filter(|(_, s)| some(s))
+                                .take(n)
+                                .map(|(k, s)| (*k, *s))
+                                .collect();
+                            *was = true;
+                            continue;
+                        }
+                        let (read, _) = page.take().unwrap();
+                        let names: Vec<[u8; 1]> = read.iter().map(|(k, _)| [*k]).collect();
+                        b.page(names.iter().map(|k| &k[..]).zip(read.iter().map(|(_, s)| Some(*s))));
+                        match read.last() {
+                            Some((k, _)) => from = k + 1,
+                            None => {
+                                b.finish(0);
+                                scanning = false;
+                            }
+                        }
+                    }
+                    9 => {
+                        // A round that nobody waits for is completed, if the key has not moved on.
+                        if let Some((key, new)) = late.pop()
+                            && !flying.iter().any(|f| f.key == key)
+                        {
+                            keys.insert(key, new);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            for c in flying.drain(..) {
+                match c.done {
+                    Some(old) => b.committed(c.hash, &[c.key], &old, &c.new),
+                    None => b.nothing(c.hash),
+                }
+            }
+            b.give_up();
+            if b.wants_scan() {
+                b.scan();
+                b.read_page();
+                let names: Vec<([u8; 1], Share)> = keys.iter().map(|(k, s)| ([*k], *s)).collect();
+                b.page(names.iter().map(|(k, s)| (&k[..], Some(*s))));
+                b.finish(0);
+            }
+            for now in 0..2 * i64::from(LOOKS) {
+                for key in b.due(now * 10_000_000, 100) {
+                    let share = keys.get(&key[0]).copied().unwrap_or_default();
+                    b.read(&key, Some(share), now * 10_000_000);
+                }
+            }
+            assert_eq!((b.usage(), b.unsettled()), (Some(truth(&keys)), 0), "seed {seed}");
+            assert!(b.flights.is_empty());
+        }
+    }
+}
