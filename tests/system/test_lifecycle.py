@@ -61,7 +61,7 @@ def wait(what, seconds=30):
 def metric(server, name):
     with urllib.request.urlopen(f"{server.endpoint}/ashlar/metrics", timeout=10) as r:
         lines = r.read().decode().splitlines()
-    return float(next(line.split()[1] for line in lines if line.startswith(f"ashlar_lifecycle_{name} ")))
+    return float(next(line.split()[1] for line in lines if line.startswith(f"ashlar_lifecycle_{name}{{")))
 
 
 def rules(s3, bucket, *rules):

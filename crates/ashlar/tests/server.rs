@@ -149,12 +149,16 @@ fn health_metrics_and_administration() {
             &format!("authorization: Bearer {}\r\n", token["token"].as_str().unwrap()),
         );
         assert_eq!(status, 200);
-        for line in [
-            "minio_cluster_drive_online_total 4",
-            "minio_s3_requests_total{api=\"putobject\"} 1",
-            "minio_cluster_health_status 1",
-            "minio_cluster_bucket_total 1",
+        let address = server.hello["addresses"][0].as_str().unwrap();
+        for (name, more, value) in [
+            ("minio_cluster_drive_online_total", "", 4),
+            ("minio_s3_requests_total", ",api=\"putobject\"", 1),
+            ("minio_cluster_health_status", "", 1),
+            ("minio_cluster_bucket_total", "", 1),
+            ("minio_cluster_usage_object_total", "", 1),
+            ("minio_cluster_usage_total_bytes", "", 5),
         ] {
+            let line = format!("{name}{{server=\"{address}\"{more}}} {value}");
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
         assert!(!text.contains(PASSWORD));

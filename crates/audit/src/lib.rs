@@ -36,6 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use ashlar_metrics::{Group, Page};
+
 pub use chain::key_from;
 pub use file::FileConfig;
 pub use queue::Ticket;
@@ -203,28 +205,21 @@ impl Audit {
         }
     }
 
-    /// Appends Prometheus text.
-    pub fn render(&self, out: &mut String) {
-        use std::fmt::Write as _;
+    /// Adds what is counted.
+    pub fn render(&self, page: &mut Page) {
         let Some(shared) = &self.shared else { return };
-        let mut one = |name: &str, kind: &str, help: &str, value: u64| {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-        };
-        one("ashlar_audit_records_total", "counter", "Audit records written.", self.written.load(Relaxed));
-        one("ashlar_audit_queued", "gauge", "Audit records that wait for the writer.", shared.waiting());
-        one(
+        let node = Group::Node;
+        page.count(node, "ashlar_audit_records_total", "Audit records written.", self.written.load(Relaxed));
+        page.value(node, "ashlar_audit_queued", "Audit records that wait for the writer.", shared.waiting());
+        page.count(
+            node,
             "ashlar_audit_refused_total",
-            "counter",
             "Requests refused because the audit log had no room.",
             shared.refused(),
         );
-        if self.targets.is_empty() {
-            return;
-        }
         for (name, kind, help, value) in webhook::FAMILIES {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
             for target in &self.targets {
-                let _ = writeln!(out, "{name}{{target_id=\"{}\"}} {}", target.name(), value(target));
+                page.family(node, kind, name, help).add(&[("target_id", target.name())], value(target));
             }
         }
     }

@@ -45,6 +45,17 @@ pub enum Door {
     Admin,
 }
 
+impl Door {
+    /// As records name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Door::S3 => "s3",
+            Door::Sts => "sts",
+            Door::Admin => "admin",
+        }
+    }
+}
+
 /// One request.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use ashlar_metrics::Kind;
 use ashlar_outbound::{Outbound, Rules, Url};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -74,18 +75,18 @@ pub struct Target {
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-type Family = (&'static str, &'static str, &'static str, fn(&Target) -> u64);
+type Family = (&'static str, Kind, &'static str, fn(&Target) -> u64);
 
 /// What is counted, under MinIO's names where it has one.
 pub const FAMILIES: [Family; 4] = [
-    ("minio_audit_total_messages", "counter", "Audit records sent.", |t| t.sent.load(Relaxed)),
-    ("minio_audit_failed_messages", "counter", "Attempts to send audit records that failed.", |t| {
+    ("minio_audit_total_messages", Kind::Counter, "Audit records sent.", |t| t.sent.load(Relaxed)),
+    ("minio_audit_failed_messages", Kind::Counter, "Attempts to send audit records that failed.", |t| {
         t.failed.load(Relaxed)
     }),
-    ("minio_audit_target_queue_length", "gauge", "Audit records that wait to be sent.", |t| {
+    ("minio_audit_target_queue_length", Kind::Gauge, "Audit records that wait to be sent.", |t| {
         t.spool.waiting()
     }),
-    ("ashlar_audit_dropped_total", "counter", "Audit records dropped because the queue was full.", |t| {
+    ("ashlar_audit_dropped_total", Kind::Counter, "Audit records dropped because the queue was full.", |t| {
         t.dropped.load(Relaxed)
     }),
 ];

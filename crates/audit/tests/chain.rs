@@ -195,9 +195,10 @@ async fn a_receiver_that_was_away_gets_everything() {
     };
     let audit = open(&webhook);
     write(&audit, 0, 30).await;
-    let mut text = String::new();
-    audit.render(&mut text);
-    assert!(text.contains("minio_audit_target_queue_length{target_id=\"one\"} 31"), "{text}");
+    let mut page = ashlar_metrics::Page::new("s");
+    audit.render(&mut page);
+    let text = page.text(&[ashlar_metrics::Group::Node]);
+    assert!(text.contains("minio_audit_target_queue_length{server=\"s\",target_id=\"one\"} 31"), "{text}");
     audit.close();
     drop(audit);
     let got = Arc::new(Mutex::new(Vec::new()));
@@ -235,8 +236,9 @@ async fn a_full_queue_drops_and_counts() {
     };
     let audit = Audit::open(Config { webhooks: vec![webhook], ..Config::default() }).unwrap();
     write(&audit, 0, 14).await;
-    let mut text = String::new();
-    audit.render(&mut text);
-    assert!(text.contains("ashlar_audit_dropped_total{target_id=\"one\"} 5"), "{text}");
+    let mut page = ashlar_metrics::Page::new("s");
+    audit.render(&mut page);
+    let text = page.text(&[ashlar_metrics::Group::Node]);
+    assert!(text.contains("ashlar_audit_dropped_total{server=\"s\",target_id=\"one\"} 5"), "{text}");
     audit.close();
 }

@@ -192,11 +192,16 @@ impl Hub {
     pub async fn test(&self, id: &TargetId, bucket: &str, request_id: &str) -> Result<()> {
         let mut target = self.fresh(id)?;
         let test = Message::test(bucket, request_id, (self.clock)(), &self.site);
-        let why = match tokio::time::timeout(PROBE, target.probe(&test, &self.site)).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(failure)) => failure.why().to_owned(),
-            Err(_) => format!("no answer within {} s", PROBE.as_secs()),
+        let problem = match tokio::time::timeout(PROBE, target.probe(&test, &self.site)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(failure)) => Some(failure.why().to_owned()),
+            Err(_) => Some(format!("no answer within {} s", PROBE.as_secs())),
         };
+        // As an attempt to send: it is what is known of the target.
+        if let Some(running) = self.running.lock().get(id) {
+            running.counters.problem.lock().clone_from(&problem);
+        }
+        let Some(why) = problem else { return Ok(()) };
         Err(Error::Unreachable(format!("{} ({why})", id.arn(&self.site.region))))
     }
 

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use ashlar_metrics::{Group, Page};
 use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Class, Conditions, PutSpec, Store, VersionSpec};
 use bytes::Bytes;
@@ -158,31 +159,14 @@ impl Logs {
         }
     }
 
-    /// Metrics in Prometheus text.
-    pub fn render(&self, out: &mut String) {
-        let metrics = [
-            (
-                "ashlar_access_log_objects_total",
-                "counter",
-                "Access log objects delivered.",
-                self.delivered.load(Relaxed),
-            ),
-            (
-                "ashlar_access_log_dropped_total",
-                "counter",
-                "Access log lines or objects dropped.",
-                self.dropped.load(Relaxed),
-            ),
-            (
-                "ashlar_access_log_bytes",
-                "gauge",
-                "Bytes of access log lines in memory.",
-                self.held.load(Relaxed) as u64,
-            ),
-        ];
-        for (name, kind, help, value) in metrics {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-        }
+    /// Adds what is counted.
+    pub fn render(&self, page: &mut Page) {
+        let (node, delivered, dropped) =
+            (Group::Node, self.delivered.load(Relaxed), self.dropped.load(Relaxed));
+        page.count(node, "ashlar_access_log_objects_total", "Access log objects delivered.", delivered);
+        page.count(node, "ashlar_access_log_dropped_total", "Access log lines or objects dropped.", dropped);
+        let held = self.held.load(Relaxed);
+        page.value(node, "ashlar_access_log_bytes", "Bytes of access log lines in memory.", held);
     }
 }
 

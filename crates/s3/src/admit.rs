@@ -112,7 +112,12 @@ impl Service {
             (true, true) => Fault::new(Code::ACCESS_DENIED).closing(),
         };
         let intake = match Intake::new(source, &headers, &mut verified) {
-            Ok(intake) => intake,
+            Ok(mut intake) => {
+                if seen.traced {
+                    intake.measure();
+                }
+                intake
+            }
             Err((fault, source)) => {
                 let fault = tell(fault);
                 seen.witness.verified = Some(verified);

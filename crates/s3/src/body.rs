@@ -187,6 +187,11 @@ impl Body {
         }
     }
 
+    /// Whether sending it takes more than handing it to the socket.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.0, Kind::Stream(_) | Kind::Patient(_) | Kind::Endless(_))
+    }
+
     /// Bytes still to be sent; 0 if that is not known.
     pub fn len(&self) -> u64 {
         match &self.0 {

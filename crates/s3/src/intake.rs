@@ -175,6 +175,8 @@ pub struct Intake {
     size: Option<u64>,
     seen: u64,
     ended: bool,
+    /// How long the client was waited for, if somebody wants to know.
+    waited: Option<Duration>,
 }
 
 impl Intake {
@@ -248,6 +250,7 @@ impl Intake {
             size,
             seen: 0,
             ended: false,
+            waited: None,
         }
     }
 
@@ -266,6 +269,16 @@ impl Intake {
         self.pace.bytes
     }
 
+    /// Measures from now on how long the client is waited for.
+    pub(crate) fn measure(&mut self) {
+        self.waited = Some(Duration::ZERO);
+    }
+
+    /// How long the client was waited for; 0 unless it is measured.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited.unwrap_or_default()
+    }
+
     /// The next bytes of the object; `None` once the body has ended and passed its checks.
     pub async fn next(&mut self) -> Outcome<Option<Bytes>> {
         if self.ended {
@@ -273,7 +286,12 @@ impl Intake {
         }
         loop {
             if self.rest.is_empty() {
-                match self.source.frame(&mut self.pace).await? {
+                let began = self.waited.map(|_| Instant::now());
+                let frame = self.source.frame(&mut self.pace).await?;
+                if let (Some(waited), Some(began)) = (&mut self.waited, began) {
+                    *waited += began.elapsed();
+                }
+                match frame {
                     Some(frame) => self.rest = frame,
                     None => {
                         self.end().await?;

@@ -60,6 +60,7 @@ pub mod service;
 pub mod sse;
 mod sts;
 pub mod target;
+pub mod trace;
 pub mod website;
 pub mod witness;
 pub mod xml;

@@ -25,17 +25,21 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::form::Form;
 use crate::framing::{Framing, Watch};
 use crate::intake::{Intake, Source};
-use crate::metrics::Metrics;
+use crate::metrics::{InBucket, Metrics};
 use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context, post};
 use crate::permit::{Gate, Origin};
 use crate::sts;
 use crate::target::Target;
+use crate::trace::{Event, Sending, Slow, Tracer};
 use crate::witness::{self, Ended, Note, Witness};
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// Requests that take longer are logged.
+pub const SLOW: Duration = Duration::from_secs(10);
 
 /// How long a long operation may take before its answer begins.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,6 +86,9 @@ pub struct Service {
     ids: AtomicU64,
     pub(crate) gate: Arc<Gate>,
     audit: Arc<Audit>,
+    tracer: Arc<Tracer>,
+    /// Milliseconds after which a request is logged as slow.
+    slow_ms: AtomicU64,
 }
 
 /// What the connection knows about a request.
@@ -107,12 +114,19 @@ pub(crate) struct Seen {
     pub witness: Witness,
     /// The body, if any of it may be unread.
     pub left: Option<Source>,
+    /// Somebody listens.
+    pub traced: bool,
+    /// How long the client was waited for, if somebody listens.
+    pub waited: Duration,
+    /// The request in its bucket's counters.
+    pub in_bucket: Option<InBucket>,
 }
 
 impl Seen {
     /// Takes what is left of a call.
     pub(crate) fn took(&mut self, call: Call) {
         let version = call.query.filled("versionId").map(str::to_owned);
+        self.waited = call.intake.waited();
         let witness = &mut self.witness;
         (witness.bucket, witness.key, witness.version) = (call.bucket, call.key, version);
         (witness.verified, witness.ruling) = (Some(call.verified), call.ruling);
@@ -141,7 +155,20 @@ impl Service {
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
             gate: Arc::new(Gate::new(audit.is_on())),
             audit,
+            tracer: Arc::default(),
+            slow_ms: AtomicU64::new(SLOW.as_millis() as u64),
         }
+    }
+
+    /// Requests that take longer than this are logged; [`SLOW`] unless it is said. Zero: none.
+    pub fn log_slower_than(&self, limit: Duration) {
+        let ms = if limit.is_zero() { u64::MAX } else { limit.as_millis() as u64 };
+        self.slow_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// The live trace of requests.
+    pub fn tracer(&self) -> &Arc<Tracer> {
+        &self.tracer
     }
 
     /// The counters.
@@ -201,9 +228,14 @@ impl Service {
             error: "",
             witness: Witness::default(),
             left: None,
+            traced: self.tracer.is_on(),
+            waited: Duration::ZERO,
+            in_bucket: None,
         };
         seen.witness.head(&parts.headers, self.audit.is_on());
         let rules = origin.as_ref().and_then(|_| self.cors_of(&parts));
+        let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
+        let mut drives = Duration::ZERO;
         let logged = self.gate.logs.any().then(|| {
             [header::REFERER, header::USER_AGENT, header::HOST].map(|name| parts.headers.get(name).cloned())
         });
@@ -212,7 +244,17 @@ impl Service {
         let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
         let id = self.request_id();
         let (ticket, outcome) = match self.audit.ticket().await {
-            Ok(ticket) => (ticket, self.serve(&mut parts, source, framing, &arrival, &mut seen, &id).await),
+            Ok(ticket) => {
+                let work = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id);
+                let outcome = if traced.is_some() {
+                    let (outcome, spent) = Box::pin(ashlar_object::timing::measured(work)).await;
+                    drives = spent;
+                    outcome
+                } else {
+                    work.await
+                };
+                (ticket, outcome)
+            }
             // What cannot be recorded is not done.
             Err(error) => {
                 seen.left = Some(source);
@@ -248,17 +290,75 @@ impl Service {
         self.finish(&mut response, &id, origin.as_ref(), close);
         let status = response.status();
         let sent = if parts.method == Method::HEAD { 0 } else { response.body().len() };
-        self.metrics.end(seen.op, status.as_u16(), began.elapsed(), seen.received, sent);
+        let first_byte = began.elapsed();
+        self.metrics.end(seen.op, status.as_u16(), first_byte, seen.received, sent);
+        if let Some(counted) = seen.in_bucket.take() {
+            counted.end(status.as_u16(), first_byte, seen.received, sent);
+        }
         drop(running);
         log(&parts, &seen, status, &id, began, cause.as_deref(), &arrival);
         if let Some(head) = logged {
             self.note(&parts, &seen, &response, &head, (&id, began), &arrival);
         }
+        let mut note = Note::new(began);
+        let mut wanted = false;
+        if let Some(mut event) = traced {
+            event.request_id.clone_from(&id);
+            (event.operation, event.kind) = (seen.op.name(), witness::door(seen.op).name());
+            (event.status, event.error) = (status.as_u16(), seen.error);
+            (event.bytes_in, event.first_byte) = (seen.received, first_byte);
+            (event.waited_for_client, event.waited_for_drives) = (seen.waited, drives);
+            if let Some(verified) = &seen.witness.verified {
+                event.access_key = verified.access_key().to_owned();
+            }
+            note.trace(Sending { tracer: self.tracer.clone(), event: *event });
+            wanted = true;
+        }
+        let limit = Duration::from_millis(self.slow_ms.load(Ordering::Relaxed));
+        if response.body().is_stream() || first_byte >= limit {
+            note.slow(Slow {
+                limit,
+                id: id.clone(),
+                method: parts.method.clone(),
+                uri: parts.uri.clone(),
+                op: seen.op.name(),
+                peer: arrival.peer,
+                status: status.as_u16(),
+                received: seen.received,
+                first_byte,
+            });
+            wanted = true;
+        }
         let refused = matches!(status.as_u16(), 401 | 403);
         if refused || ticket.is_real() {
-            self.record(&parts, seen, response.body_mut(), (status, &id, began), &arrival, ticket);
+            wanted |= ticket.is_real();
+            self.record(&parts, seen, (status, &id, began), &arrival, ticket, &mut note);
+        }
+        if wanted {
+            let body = response.body_mut();
+            if parts.method == Method::HEAD { Body::empty().note(note) } else { body.note(note) }
         }
         response
+    }
+
+    /// What is told of a request's head to who listens.
+    fn heard(&self, parts: &Parts, arrival: &Arrival<'_>) -> Event {
+        let header = |name: HeaderName| {
+            let value = parts.headers.get(name).map(|v| ashlar_audit::printable(v.as_bytes()));
+            value.unwrap_or_default()
+        };
+        let target = without_secrets(&parts.uri);
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        Event {
+            time_ns: i128::from((self.context.clock)()) * 1_000_000,
+            method: parts.method.as_str().to_owned(),
+            path: parts.uri.path().to_owned(),
+            query: query.to_owned(),
+            client: arrival.peer.to_string(),
+            host: header(header::HOST),
+            user_agent: header(header::USER_AGENT),
+            ..Event::default()
+        }
     }
 
     /// Writes a line into the access log of the bucket that was asked, if it has one.
@@ -352,10 +452,10 @@ impl Service {
         &self,
         parts: &Parts,
         seen: Seen,
-        body: &mut Body,
         (status, id, began): (StatusCode, &str, Instant),
         arrival: &Arrival<'_>,
         ticket: Ticket,
+        note: &mut Note,
     ) {
         let mut witness = seen.witness;
         if witness.bucket.is_empty() {
@@ -381,8 +481,7 @@ impl Service {
             self.audit.refused(&record);
         }
         if ticket.is_real() {
-            let note = Note::new(record, ticket, began, ended);
-            if parts.method == Method::HEAD { Body::empty().note(note) } else { body.note(note) }
+            note.record(record, ticket, ended);
         }
     }
 
@@ -435,6 +534,8 @@ impl Service {
         }
         call.verified.identity().used((self.context.clock)());
         seen.verified = true;
+        let exists = || self.context.store.bucket(&call.bucket).is_ok();
+        seen.in_bucket = self.metrics.begin_in(&call.bucket, op, exists);
         if ops::is_long(op) {
             return self.patiently(op, call, parts, seen, id).await;
         }

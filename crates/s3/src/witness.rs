@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::auth::Verified;
 use crate::ops::Call;
 use crate::target::Query;
+use crate::trace::{Sending, Slow};
 
 /// A decision, with what is needed to say it in words.
 #[derive(Clone, Debug)]
@@ -167,22 +168,47 @@ impl Witness {
     }
 }
 
-/// A record that waits for the end of its answer.
+/// What is to be written down when an answer has been sent.
 pub(crate) struct Note {
     record: Option<Box<Record>>,
     ticket: Ticket,
     began: Instant,
     ended: Option<Ended>,
+    traced: Option<Box<Sending>>,
+    slow: Option<Box<Slow>>,
 }
 
 impl Note {
-    /// The record of an answer whose body is still to be sent.
-    pub fn new(record: Record, ticket: Ticket, began: Instant, ended: Option<Ended>) -> Note {
-        Note { record: Some(Box::new(record)), ticket, began, ended }
+    /// An answer whose body is still to be sent.
+    pub fn new(began: Instant) -> Note {
+        Note { record: None, ticket: Ticket::default(), began, ended: None, traced: None, slow: None }
+    }
+
+    /// A record is to be written when it is sent.
+    pub fn record(&mut self, record: Record, ticket: Ticket, ended: Option<Ended>) {
+        (self.record, self.ticket, self.ended) = (Some(Box::new(record)), ticket, ended);
+    }
+
+    /// Somebody listens.
+    pub fn trace(&mut self, sending: Sending) {
+        self.traced = Some(Box::new(sending));
+    }
+
+    /// It may turn out to be slow.
+    pub fn slow(&mut self, slow: Slow) {
+        self.slow = Some(Box::new(slow));
     }
 
     /// So many bytes were sent; `whole`: that was all.
     pub fn finish(&mut self, sent: u64, whole: bool) {
+        if let Some(mut sending) = self.traced.take() {
+            let event = &mut sending.event;
+            (event.bytes_out, event.took, event.cut) = (sent, self.began.elapsed(), !whole);
+            sending.tracer.publish(sending.event);
+        }
+        if let Some(slow) = self.slow.take() {
+            slow.over(self.began, sent, whole);
+        }
         let Some(mut record) = self.record.take() else { return };
         record.bytes_out = sent;
         record.cut = !whole;

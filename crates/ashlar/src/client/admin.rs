@@ -90,8 +90,19 @@ struct Info {
     drives: Vec<Drive>,
     heal: Heal,
     buckets: u64,
+    usage: Usage,
     capacity: Capacity,
     memory: Memory,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Usage {
+    objects: u64,
+    versions: u64,
+    delete_markers: u64,
+    bytes: u64,
+    complete: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -189,7 +200,7 @@ pub(super) async fn ask_with(
     })
 }
 
-fn client(context: &Context, alias: &str) -> Outcome<Client> {
+pub(super) fn client(context: &Context, alias: &str) -> Outcome<Client> {
     // `it/` is taken for `it`.
     Ok(Place::remote(alias.trim_end_matches('/'), &context.aliases)?.client)
 }
@@ -241,11 +252,22 @@ fn info_text(output: &Output, alias: &str, info: &Info) -> String {
             size_text(info.memory.buffers),
             size_text(info.memory.ceiling)
         ),
-        format!("Buckets  {}", info.buckets),
+        format!("Buckets  {}, {}", info.buckets, usage_text(&info.usage)),
         format!("Repair   {}", heal_text(output, &info.heal)),
         drives_text(output, &info.drives),
     ]
     .join("\n")
+}
+
+fn usage_text(usage: &Usage) -> String {
+    let counting = if usage.complete { "" } else { " so far; they are being counted" };
+    format!(
+        "{} objects, {} versions, {} delete markers, {}{counting}",
+        usage.objects,
+        usage.versions,
+        usage.delete_markers,
+        size_text(usage.bytes)
+    )
 }
 
 fn heal_text(output: &Output, heal: &Heal) -> String {

@@ -96,8 +96,30 @@ impl From<Error> for Failure {
             Kind::Failed
         };
         let server = error.service().map(|e| (e.code.clone(), e.request_id.clone()));
-        Failure { kind, what: String::new(), cause: error.to_string(), server }
+        // One text, whether the server could say it in a document (GET) or not (HEAD).
+        let cause = match error.code() {
+            Some("NoSuchKey" | "NotFound") if kind == Kind::NotFound => match &server {
+                Some((_, id)) if !id.is_empty() => format!("{MISSING} [request {id}]"),
+                _ => MISSING.to_owned(),
+            },
+            _ => in_words(error.to_string()),
+        };
+        Failure { kind, what: String::new(), cause, server }
     }
+}
+
+/// What is said of an object that is not there.
+pub const MISSING: &str = "it does not exist";
+
+/// What TLS says of a certificate that cannot be used, for people.
+fn in_words(cause: String) -> String {
+    if cause.contains("CaUsedAsEndEntity") {
+        return "the server's certificate is that of an authority (CA:TRUE), as `openssl req -x509` makes it \
+                unless it is told otherwise; make it with -addext basicConstraints=critical,CA:FALSE and \
+                -addext subjectAltName=DNS:HOST"
+            .to_owned();
+    }
+    cause
 }
 
 impl From<io::Error> for Failure {

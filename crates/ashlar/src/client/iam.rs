@@ -49,6 +49,12 @@ pub enum Command {
     Why(super::audit::WhyOptions),
     /// Print what the administration API of this release takes and gives, as OpenAPI
     ApiDocument,
+    /// Show requests as they end, with where their time went
+    Trace(super::monitor::TraceOptions),
+    /// Show the server's log
+    Logs(super::monitor::LogsOptions),
+    /// Show what each operation has done, and what runs now
+    Top(super::monitor::TopOptions),
     /// Audit files
     #[command(subcommand)]
     Audit(super::audit::AuditCommand),
@@ -287,6 +293,9 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             context.output.result(|| document, || text);
             Ok(())
         }
+        Command::Trace(options) => super::monitor::trace(&options, context).await,
+        Command::Logs(options) => super::monitor::logs(&options, context).await,
+        Command::Top(options) => super::monitor::top(&options, context).await,
         Command::Audit(command) => super::audit::audit(&command, context),
     }
 }

@@ -28,6 +28,7 @@ mod ls;
 mod manual;
 mod mime;
 mod mirror;
+mod monitor;
 pub mod output;
 mod place;
 mod plan;

@@ -74,7 +74,7 @@ async fn single(options: &Options, context: &Context, remote: &Remote) -> Outcom
         let own = own.map(|e| e.map(|e| Identifier { key: e.key, version_id: e.version_id }));
         let removed = remove_all(options.dry_run, context, remote, own).await?;
         return if removed == 0 && !options.force {
-            Err(Failure::new(Kind::NotFound, "there is no such key"))
+            Err(Failure::new(Kind::NotFound, super::failure::MISSING))
         } else {
             Ok(())
         };

@@ -1,8 +1,8 @@
 //! `ashlar stat`: what is known of an object, a bucket or a file.
 
-use ashlar_client::{GetOptions, Head, Target, Versioning};
+use ashlar_client::{GetOptions, Head, Method, Target, Versioning};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Context, each,
@@ -61,8 +61,13 @@ async fn bucket(context: &Context, remote: &Remote) -> Outcome {
         Versioning::Suspended => "suspended",
     };
     let tags = remote.client.tags(Target::Bucket(name), None).await.unwrap_or_default();
+    // Who may not administer, and other servers, do not say what it holds.
+    let usage = remote.client.admin(Method::GET, &format!("usage/{name}"), &[], None).await.ok();
     context.output.result(
-        || json!({ "name": name, "type": "folder", "location": location, "versioning": versioning, "tags": tags }),
+        || {
+            json!({ "name": name, "type": "folder", "location": location, "versioning": versioning,
+                "tags": tags, "usage": usage })
+        },
         || {
             let tags: Vec<String> = tags.iter().map(|(n, v)| format!("{n}={v}")).collect();
             fields(&[
@@ -71,10 +76,25 @@ async fn bucket(context: &Context, remote: &Remote) -> Outcome {
                 ("Location", location.clone()),
                 ("Versioning", versioning.into()),
                 ("Tags", tags.join(" ")),
+                ("Holds", usage.as_ref().map(holds).unwrap_or_default()),
             ])
         },
     );
     Ok(())
+}
+
+/// What a bucket holds.
+fn holds(usage: &Value) -> String {
+    let n = |name: &str| usage[name].as_u64().unwrap_or(0);
+    let counting = if usage["complete"] == false { " so far; it is being counted" } else { "" };
+    format!(
+        "{} objects, {} versions, {} delete markers, {} ({} bytes){counting}",
+        n("objects"),
+        n("versions"),
+        n("delete_markers"),
+        size_text(n("bytes")),
+        n("bytes")
+    )
 }
 
 async fn object(options: &Options, context: &Context, remote: &Remote) -> Outcome {

@@ -36,6 +36,8 @@ use ashlar_s3::intake::Intake;
 use ashlar_s3::target::{Query, Target};
 use ashlar_s3::witness::{self, Ruling};
 use ashlar_s3::{Body, Code, Fault, Service, Source};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -53,6 +55,7 @@ use super::house::{House, Slot};
 use super::identities::Identities;
 use super::keeper;
 use super::kms;
+use super::monitor::{self, Monitor};
 use super::providers::Door;
 use super::routes::{Peer, plain};
 use super::table::Route;
@@ -75,6 +78,7 @@ pub struct Admin {
     ending: Ending,
     check: settings::Check,
     keys: kms::Door,
+    monitor: Monitor,
 }
 
 /// How an operator ends the process.
@@ -224,6 +228,7 @@ impl Admin {
         ending: Ending,
         check: settings::Check,
         keys: kms::Door,
+        monitor: Monitor,
     ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
         let token = hex(&secret);
@@ -238,15 +243,46 @@ impl Admin {
             ending,
             check,
             keys,
+            monitor,
         }
     }
 
     /// Whether the bearer token of metrics was sent.
     pub fn has_token(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-        given
-            .and_then(|v| v.strip_prefix("Bearer "))
-            .is_some_and(|t| ashlar_checksum::ct_eq(t.trim().as_bytes(), self.token.as_bytes()))
+        let given = given.and_then(|v| v.strip_prefix("Bearer ")).map(str::trim);
+        given.is_some_and(|t| {
+            ashlar_checksum::ct_eq(t.as_bytes(), self.token.as_bytes()) || self.vouched_token(t)
+        })
+    }
+
+    /// Whether a token is one that `mc admin prometheus generate` makes: a JWT (HS512) that names an access
+    /// key and is signed with its secret, of somebody who may read metrics.
+    fn vouched_token(&self, token: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Claims {
+            sub: String,
+        }
+        // Not proved yet: it only says whose secret has to prove it.
+        let claims = token.split('.').nth(1).and_then(|c| URL_SAFE_NO_PAD.decode(c).ok());
+        let named = claims.and_then(|c| serde_json::from_slice::<Claims>(&c).ok());
+        let Some(Claims { sub }) = named else { return false };
+        let keys = &self.service.verifier().keys;
+        let root = keys.root();
+        let who = match keys.iam() {
+            _ if sub == root.access_key => Some(root),
+            Some(iam) => iam.find(&sub),
+            None => None,
+        };
+        let Some(who) = who.filter(|w| !w.access_key.is_empty()) else { return false };
+        let secret = jsonwebtoken::DecodingKey::from_secret(who.secret.expose().as_bytes());
+        let proved = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::HS512);
+        if jsonwebtoken::decode::<Claims>(token, &secret, &proved).is_err() {
+            return false;
+        }
+        let (principal, facts) = (who.principal(), Facts { now_ms: now_ms(), ..Facts::default() });
+        let question = Question::new(Action::AdminPrometheus, "", "", &principal, &facts);
+        decide(&question, &who.authority(BucketRules::default(), false)).allowed
     }
 
     /// Answers a request.
@@ -259,7 +295,7 @@ impl Admin {
             Ok(trail) => self.recorded(request, peer, trail, &mut who).await,
             Err(_) => refused(&unrecordable()),
         };
-        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
+        told(&id, &method, &path, response.status(), &who, peer);
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-amz-request-id", id);
         }
@@ -284,6 +320,16 @@ impl Admin {
         let reply = match self.admit(request, peer, &mut trail, who).await {
             Ok(ask) => {
                 trail.what(ask.route.name(), &ask.name, ask.body.len());
+                if matches!(ask.route, Route::Trace | Route::Logs) {
+                    let stream =
+                        ask.need(ask.route.actions(), false).and_then(|()| self.monitor.stream(&ask));
+                    let why = stream.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
+                    trail.decided(ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                    return match stream {
+                        Ok(body) => trail.end(lines(body), "").await,
+                        Err(no) => trail.end(refused(&no), no.code).await,
+                    };
+                }
                 let reply = self.act(&ask).await;
                 let why = reply.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
                 trail.decided(ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
@@ -361,6 +407,26 @@ impl Admin {
         Ok((verified, target))
     }
 
+    /// Live streams.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// The drives and the store.
+    pub fn house(&self) -> &Arc<House> {
+        &self.house
+    }
+
+    /// Whether the default key of encryption works; `None` where there are no keys.
+    pub async fn keys_work(&self) -> Option<bool> {
+        self.keys.works().await
+    }
+
+    /// Data keys made and opened: see `Kms::uses`. `None` where there are no keys.
+    pub fn key_uses(&self) -> Option<[u64; 3]> {
+        self.keys.uses()
+    }
+
     /// What requests are checked with.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
@@ -397,6 +463,9 @@ impl Admin {
             | Route::RewrapStart
             | Route::RewrapStatus => self.keys.answer(ask).await,
             Route::Info
+            | Route::UsageList
+            | Route::UsageGet
+            | Route::Top
             | Route::HealStatus
             | Route::HealStart
             | Route::Drives
@@ -426,6 +495,8 @@ impl Admin {
         let order: Order = ask.document()?;
         match ask.route {
             Route::Info => Ok((StatusCode::OK, info(&self.house))),
+            Route::UsageList | Route::UsageGet => monitor::usage(&self.house.store, ask),
+            Route::Top => monitor::top(self.service.metrics()),
             Route::HealStatus => Ok((StatusCode::OK, self.heal_status())),
             Route::HealStart => self.start_scrub(order.deep),
             Route::DriveScrub => self.start_scrub(true),
@@ -511,6 +582,17 @@ fn named(order: &Order) -> Result<&str, Refusal> {
     }
 }
 
+/// Writes an administration request into the log: what changes something or failed, for everybody; what is
+/// only read, for who debugs.
+pub fn told(id: &str, method: &http::Method, path: &str, status: StatusCode, who: &str, peer: &Peer) {
+    let (status, peer) = (status.as_u16(), peer.address);
+    if matches!(*method, http::Method::GET | http::Method::HEAD) && status < 400 {
+        tracing::debug!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = who, %peer, "administration");
+    } else {
+        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = who, %peer, "administration");
+    }
+}
+
 /// A refusal as an answer.
 pub fn refused(no: &Refusal) -> Response<Body> {
     json_answer(no.status, &api::value(shape::Problem { error: no.why.clone(), code: no.code.to_owned() }))
@@ -526,6 +608,14 @@ pub fn unrecordable() -> Refusal {
 pub fn unrecorded() -> Refusal {
     let why = "it may have been done, but is not in the audit log yet; look at the server's log".into();
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
+}
+
+/// A stream of JSON objects, one a line.
+fn lines(body: Body) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, "");
+    *response.body_mut() = body;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    response
 }
 
 fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
@@ -567,6 +657,7 @@ pub fn info(house: &House) -> Value {
         readable: health.iter().all(|g| g.readable),
         writable: health.iter().all(|g| g.writable),
         buckets: house.store.buckets().len() as u64,
+        usage: monitor::usage_total(&house.store),
         capacity: shape::Capacity {
             raw: capacity.raw,
             raw_free: capacity.raw_free,

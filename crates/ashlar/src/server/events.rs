@@ -9,10 +9,10 @@
 //!
 //! Must never know: how anything is sent or kept.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use ashlar_events::{Error, Hub, TargetId};
+use ashlar_metrics::{Group, Kind, Page};
 use http::StatusCode;
 
 use super::admin::{Ask, Refusal, Reply, wrong};
@@ -81,29 +81,64 @@ pub async fn answer(hub: Option<&Arc<Hub>>, ask: &Ask) -> Reply {
     }
 }
 
-/// Appends what is counted.
-pub fn render(hub: &Hub, out: &mut String) {
-    let all = hub.statuses();
-    if all.is_empty() {
-        return;
-    }
-    type Family = (&'static str, &'static str, &'static str, fn(&ashlar_events::Status) -> u64);
-    const FAMILIES: [Family; 6] = [
-        ("ashlar_events_sent_total", "counter", "Events that the target has acknowledged.", |s| s.sent),
-        ("ashlar_events_failed_total", "counter", "Attempts to send events that failed.", |s| s.failed),
-        ("ashlar_events_dead_total", "counter", "Events laid with the dead letters.", |s| s.dead),
-        ("ashlar_events_lost_total", "counter", "Changes that the change feed had no room for.", |s| s.lost),
-        ("ashlar_events_lag", "gauge", "Changes of all buckets that the target has not passed yet.", |s| {
-            s.lag
+/// Adds what is counted.
+pub fn render(hub: &Hub, page: &mut Page) {
+    type Family = (&'static str, Kind, &'static str, fn(&ashlar_events::Status) -> u64);
+    const FAMILIES: [Family; 10] = [
+        ("ashlar_events_sent_total", Kind::Counter, "Events that the target has acknowledged.", |s| s.sent),
+        ("ashlar_events_failed_total", Kind::Counter, "Attempts to send events that failed.", |s| s.failed),
+        ("ashlar_events_dead_total", Kind::Counter, "Events laid with the dead letters.", |s| s.dead),
+        ("ashlar_events_lost_total", Kind::Counter, "Changes that the change feed had no room for.", |s| {
+            s.lost
         }),
-        ("ashlar_events_target_online", "gauge", "Whether the last attempt succeeded.", |s| {
+        (
+            "ashlar_events_lag",
+            Kind::Gauge,
+            "Changes of all buckets that the target has not passed yet.",
+            |s| s.lag,
+        ),
+        ("ashlar_events_target_online", Kind::Gauge, "Whether the last attempt succeeded.", |s| {
             u64::from(s.problem.is_none())
         }),
+        (
+            "minio_notify_events_sent_total",
+            Kind::Counter,
+            "Total number of events sent to the target.",
+            |s| s.sent,
+        ),
+        (
+            "minio_notify_events_errors_total",
+            Kind::Counter,
+            "Events that were failed to be sent to the targets.",
+            |s| s.failed,
+        ),
+        (
+            "minio_notify_events_skipped_total",
+            Kind::Counter,
+            "Events that were skipped to be sent to the targets.",
+            |s| s.lost + s.dead,
+        ),
+        (
+            "minio_notify_target_queue_length",
+            Kind::Gauge,
+            "Number of events that wait for the target.",
+            |s| s.lag,
+        ),
     ];
+    let all = hub.statuses();
     for (name, kind, help, of) in FAMILIES {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for s in &all {
-            let _ = writeln!(out, "{name}{{target=\"{}\"}} {}", s.id, of(s));
+            let id = s.id.to_string();
+            let label = if name.starts_with("minio") { "target_id" } else { "target" };
+            page.family(Group::Node, kind, name, help).add(&[(label, id.as_str())], of(s));
         }
     }
+    // Of all targets together, so that there is something to draw before the first.
+    let sum = |of: fn(&ashlar_events::Status) -> u64| all.iter().map(of).sum::<u64>();
+    page.value(
+        Group::Node,
+        "minio_notify_current_send_in_progress",
+        "Events that wait to be sent.",
+        sum(|s| s.lag),
+    );
 }

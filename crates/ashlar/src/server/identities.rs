@@ -227,8 +227,10 @@ impl Identities {
             }
             Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask, association).await,
             Route::KeyList => {
-                let of = ask.query.filled("user").unwrap_or(&ask.who.user);
-                let of = if all_keys(ask) { None } else { Some(of) };
+                let named = ask.query.filled("user");
+                // Root sees everybody's unless somebody is named.
+                let everybody = all_keys(ask) || (named.is_none() && ask.who.is_unbounded_root());
+                let of = if everybody { None } else { Some(named.unwrap_or(&ask.who.user)) };
                 done(shape::KeyList { keys: iam.keys(of).iter().map(key).collect() })
             }
             Route::KeyGet => {

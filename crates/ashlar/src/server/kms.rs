@@ -201,6 +201,17 @@ impl Door {
         Door { encryption, store, pass: Arc::default() }
     }
 
+    /// Whether the default key works; `None` where there are no keys. Asks the key server.
+    pub async fn works(&self) -> Option<bool> {
+        let kms = self.encryption.kms.as_ref()?;
+        Some(status(Some(kms)).await.works)
+    }
+
+    /// Data keys made and opened: see `Kms::uses`. `None` where there are no keys.
+    pub fn uses(&self) -> Option<[u64; 3]> {
+        self.encryption.kms.as_ref().map(|kms| kms.uses())
+    }
+
     /// Answers a request about keys.
     pub async fn answer(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;

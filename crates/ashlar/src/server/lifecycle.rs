@@ -17,13 +17,13 @@
 //! Must never know: how versions are removed, what rules mean.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use ashlar_cluster::{Control, Txn};
 use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
+use ashlar_metrics::{self as metrics, Group, Page};
 use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{Bucket, BucketId, Chosen, Error, Expired, Found, MAX_LOOK, Store, UploadListSpec};
 use ashlar_pacer::{Limits, Pacer};
@@ -399,35 +399,99 @@ impl Lifecycle {
         Ok(next)
     }
 
-    /// Metrics in Prometheus text.
-    pub fn render(&self, out: &mut String) {
+    /// Adds what is counted.
+    pub fn render(&self, page: &mut Page) {
         let t = &self.totals;
         let last = t.last_ended_ms.load(Relaxed) as f64 / 1000.0;
-        let metrics: [(&str, &str, &str, f64); 10] = [
-            ("expired_current_total", "counter", "Current versions that expired.", load(&t.current)),
-            ("expired_versions_total", "counter", "Noncurrent versions removed.", load(&t.versions)),
-            ("removed_markers_total", "counter", "Delete markers removed.", load(&t.markers)),
-            ("aborted_uploads_total", "counter", "Uploads given up.", load(&t.uploads)),
-            ("locked_total", "counter", "Versions left because they are locked.", load(&t.locked)),
-            ("failed_total", "counter", "Keys left for a later pass.", load(&t.failed)),
-            ("keys_total", "counter", "Keys and uploads looked at.", load(&t.keys)),
-            ("passes_total", "counter", "Passes ended.", load(&t.passes)),
-            ("last_pass_timestamp_seconds", "gauge", "When the last pass ended.", last),
+        let all: [(&str, metrics::Kind, &'static str, f64); 10] = [
+            (
+                "expired_current_total",
+                metrics::Kind::Counter,
+                "Current versions that expired.",
+                load(&t.current),
+            ),
+            (
+                "expired_versions_total",
+                metrics::Kind::Counter,
+                "Noncurrent versions removed.",
+                load(&t.versions),
+            ),
+            ("removed_markers_total", metrics::Kind::Counter, "Delete markers removed.", load(&t.markers)),
+            ("aborted_uploads_total", metrics::Kind::Counter, "Uploads given up.", load(&t.uploads)),
+            (
+                "locked_total",
+                metrics::Kind::Counter,
+                "Versions left because they are locked.",
+                load(&t.locked),
+            ),
+            ("failed_total", metrics::Kind::Counter, "Keys left for a later pass.", load(&t.failed)),
+            ("keys_total", metrics::Kind::Counter, "Keys and uploads looked at.", load(&t.keys)),
+            ("passes_total", metrics::Kind::Counter, "Passes ended.", load(&t.passes)),
+            ("last_pass_timestamp_seconds", metrics::Kind::Gauge, "When the last pass ended.", last),
             (
                 "behind_seconds",
-                "gauge",
+                metrics::Kind::Gauge,
                 "For how long something due waits at most.",
                 self.behind_ms() as f64 / 1000.0,
             ),
         ];
-        for (name, kind, help, value) in metrics {
-            let name = format!("ashlar_lifecycle_{name}");
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        for (name, kind, help, value) in all {
+            page.family(Group::Node, kind, &format!("ashlar_lifecycle_{name}"), help).add(&[], value);
         }
+        let node = Group::Node;
+        let removed = load(&t.current) + load(&t.versions) + load(&t.markers);
+        page.value(
+            node,
+            "minio_node_ilm_expiry_pending_tasks",
+            "Buckets whose pass is due or runs.",
+            self.due(),
+        );
+        page.value(
+            node,
+            "minio_node_ilm_expiry_active_tasks",
+            "Buckets whose rules are carried out now.",
+            self.active(),
+        );
+        page.value(
+            node,
+            "minio_node_ilm_transition_pending_tasks",
+            "Transitions that wait; there are none.",
+            0,
+        );
+        page.value(
+            node,
+            "minio_node_ilm_transition_active_tasks",
+            "Transitions that run; there are none.",
+            0,
+        );
+        page.count(node, "minio_node_ilm_versions_scanned", "Keys and uploads looked at.", load(&t.keys));
+        page.count(node, "ashlar_lifecycle_removed_total", "Versions and markers that expired.", removed);
+    }
+
+    /// What passes have done since the start: keys looked at, versions and markers that expired, passes.
+    pub fn done(&self) -> [f64; 3] {
+        let t = &self.totals;
+        [load(&t.keys), load(&t.current) + load(&t.versions) + load(&t.markers), load(&t.passes)]
     }
 
     /// For how long the oldest pass that is due waits or runs.
     fn behind_ms(&self) -> i64 {
+        self.late().into_iter().max().unwrap_or(0)
+    }
+
+    /// How many buckets wait for a pass, or are gone through.
+    fn due(&self) -> usize {
+        self.late().into_iter().filter(|ms| *ms > 0).count()
+    }
+
+    /// How many buckets are gone through.
+    fn active(&self) -> usize {
+        let passes = self.passes.lock();
+        passes.values().filter(|p| p.kept.began_ms > 0 && p.kept.ended_ms.is_none()).count()
+    }
+
+    /// Of each bucket with rules, for how long its pass waits or runs.
+    fn late(&self) -> Vec<i64> {
         let now = now_ms();
         let midnight = self.calendar.midnight(now);
         let passes = self.passes.lock();
@@ -439,7 +503,7 @@ impl Lifecycle {
             let since = || midnight.max(Config::decode(text).map_or(0, |c| c.set_ms));
             Some(if done { 0 } else { (now - since()).max(0) })
         };
-        self.store.buckets().iter().filter_map(late).max().unwrap_or(0)
+        self.store.buckets().iter().filter_map(late).collect()
     }
 
     /// Answers a request about a bucket. What is asked for was permitted.

@@ -1,27 +1,43 @@
-//! Metrics of drives, capacity, healing and the process, in Prometheus text.
+//! Metrics of the deployment, its drives, buckets, healing and the process.
 //!
-//! Names are MinIO's (version 2) where the meaning is the same; ours begin with `ashlar_`.
-
-use std::fmt::{Display, Write as _};
+//! Names are MinIO's (versions 2 and 3) where the meaning is the same; ours begin with `ashlar_`. What the
+//! machine says of itself is in `machine`; requests, audit, events and lifecycle add their own.
+//!
+//! Must never know: the format, or who reads it.
 
 use ashlar_drive::{Role, State, Stats};
 use ashlar_erasure_set::Phase;
+use ashlar_machine::Space;
+use ashlar_metrics::{Group, Kind, Page};
 
-use super::clock::now_ms;
 use super::house::House;
+use super::{machine, monitor};
 
-/// Appends everything that the house knows.
-pub fn render(house: &House, out: &mut String) {
-    cluster(house, out);
-    drives(house, out);
-    healing(house, out);
-    house.lifecycle.render(out);
-    feed(house, out);
-    process(out);
+/// What has to be asked for, because it may take a while.
+#[derive(Default)]
+pub struct Asked {
+    /// Of each drive, in the order of slots, its file system; `None`: it did not answer.
+    pub spaces: Vec<Option<Space>>,
+    /// Whether the default key of encryption works, and its uses; `None` where there are no keys.
+    pub keys: Option<(bool, [u64; 3])>,
+    /// When the certificate expires, in seconds since 1970; `None` without TLS.
+    pub certificate: Option<i64>,
 }
 
-fn one(out: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+/// Adds everything that the house knows.
+pub fn render(house: &House, asked: &Asked, page: &mut Page) {
+    cluster(house, page);
+    usage(house, page);
+    drives(house, asked, page);
+    healing(house, page);
+    house.lifecycle.render(page);
+    feed(house, page);
+    keys(asked, page);
+    if let Some(at) = asked.certificate {
+        let help = "When the TLS certificate expires, in seconds since 1970.";
+        page.value(Group::Node, "ashlar_certificate_expiry_timestamp_seconds", help, at);
+    }
+    machine::render(page);
 }
 
 /// Capacity of the drives in service, and what of it objects can use.
@@ -51,307 +67,334 @@ pub fn capacity(house: &House) -> Capacity {
     Capacity { raw, raw_free, usable: raw / n * k, usable_free: raw_free / n * k }
 }
 
-fn cluster(house: &House, out: &mut String) {
+fn cluster(house: &House, page: &mut Page) {
     let slots = house.slots.lock().clone();
     let online =
         slots.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
+    let offline = slots.len() - online;
     let health = house.sets.health();
     let capacity = capacity(house);
     let control = house.control.health();
-    one(out, "minio_cluster_nodes_online_total", "gauge", "Total number of nodes online.", 1);
-    one(out, "minio_cluster_nodes_offline_total", "gauge", "Total number of nodes offline.", 0);
-    one(out, "minio_cluster_drive_total", "gauge", "Total drives in this cluster.", slots.len());
-    one(out, "minio_cluster_drive_online_total", "gauge", "Total drives online in this cluster.", online);
-    one(
-        out,
-        "minio_cluster_drive_offline_total",
-        "gauge",
-        "Total drives offline in this cluster.",
-        slots.len() - online,
-    );
-    one(
-        out,
-        "minio_cluster_capacity_raw_total_bytes",
-        "gauge",
-        "Total capacity online in the cluster.",
-        capacity.raw,
-    );
-    one(
-        out,
-        "minio_cluster_capacity_raw_free_bytes",
-        "gauge",
-        "Total free capacity online in the cluster.",
-        capacity.raw_free,
-    );
-    one(
-        out,
-        "minio_cluster_capacity_usable_total_bytes",
-        "gauge",
-        "Total usable capacity online in the cluster.",
-        capacity.usable,
-    );
-    one(
-        out,
-        "minio_cluster_capacity_usable_free_bytes",
-        "gauge",
-        "Total free usable capacity online in the cluster.",
-        capacity.usable_free,
-    );
-    one(
-        out,
-        "minio_cluster_health_status",
-        "gauge",
-        "Get current cluster health status.",
-        u8::from(health.iter().all(|g| g.writable)),
-    );
-    one(
-        out,
-        "minio_cluster_bucket_total",
-        "gauge",
-        "Total number of buckets in the cluster.",
-        house.store.buckets().len(),
-    );
-    one(
-        out,
-        "ashlar_groups_readable",
-        "gauge",
-        "Placement groups that can be read.",
-        health.iter().filter(|g| g.readable).count(),
-    );
-    one(
-        out,
-        "ashlar_groups_writable",
-        "gauge",
-        "Placement groups that take writes.",
-        health.iter().filter(|g| g.writable).count(),
-    );
-    one(out, "ashlar_groups_total", "gauge", "Placement groups.", health.len());
-    one(
-        out,
-        "ashlar_control_copies_current",
-        "gauge",
-        "Drives that hold the present content of the control store.",
-        control.current,
-    );
-    one(
-        out,
-        "ashlar_control_writable",
-        "gauge",
-        "Whether the control store takes changes.",
-        u8::from(control.writable),
-    );
-    one(out, "ashlar_buffer_bytes", "gauge", "Bytes of buffers in use.", house.pool.used());
-    one(out, "ashlar_buffer_idle_bytes", "gauge", "Bytes of buffers kept for use.", house.pool.idle());
-    one(out, "ashlar_buffer_ceiling_bytes", "gauge", "Most bytes of buffers.", house.pool.ceiling());
+    let buckets = house.store.buckets().len();
+    let writable = u8::from(health.iter().all(|g| g.writable));
+    let c = Group::Cluster;
+    page.value(c, "minio_cluster_nodes_online_total", "Total number of nodes online.", 1);
+    page.value(c, "minio_cluster_nodes_offline_total", "Total number of nodes offline.", 0);
+    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", slots.len());
+    page.value(c, "minio_cluster_drive_online_total", "Total drives online in this cluster.", online);
+    page.value(c, "minio_cluster_drive_offline_total", "Total drives offline in this cluster.", offline);
+    let v3 = Group::V3("cluster/health");
+    page.value(v3, "minio_cluster_health_drives_count", "Count of all drives in the cluster.", slots.len());
+    page.value(v3, "minio_cluster_health_drives_online_count", "Count of online drives.", online);
+    page.value(v3, "minio_cluster_health_drives_offline_count", "Count of offline drives.", offline);
+    page.value(v3, "minio_cluster_health_nodes_online_count", "Count of online nodes.", 1);
+    page.value(v3, "minio_cluster_health_nodes_offline_count", "Count of offline nodes.", 0);
+    for (name, help, value) in [
+        ("raw_total_bytes", "Total capacity online in the cluster.", capacity.raw),
+        ("raw_free_bytes", "Total free capacity online in the cluster.", capacity.raw_free),
+        ("usable_total_bytes", "Total usable capacity online in the cluster.", capacity.usable),
+        ("usable_free_bytes", "Total free usable capacity online in the cluster.", capacity.usable_free),
+    ] {
+        page.value(c, &format!("minio_cluster_capacity_{name}"), help, value);
+        page.value(v3, &format!("minio_cluster_health_capacity_{name}"), help, value);
+    }
+    page.value(c, "minio_cluster_health_status", "Get current cluster health status.", writable);
+    page.value(c, "minio_cluster_bucket_total", "Total number of buckets in the cluster.", buckets);
+    for g in &health {
+        let set = g.group.to_string();
+        let labels = [("pool", "0"), ("set", set.as_str())];
+        let majority = g.slots / 2 + 1;
+        for (name, v3_name, help, value) in [
+            ("status", "health", "Get current health status for the set.", u8::from(g.writable)),
+            ("online_drives", "online_drives_count", "Online drives of the set.", g.voters + g.joining),
+            ("healing_drives", "healing_drives_count", "Drives of the set that are being filled.", g.joining),
+            ("read_quorum", "read_quorum", "Drives that reads need.", g.slots.div_ceil(2)),
+            ("write_quorum", "write_quorum", "Drives that writes need.", majority),
+        ] {
+            page.gauge(c, &format!("minio_cluster_health_erasure_set_{name}"), help).add(&labels, value);
+            let v3 = Group::V3("cluster/erasure-set");
+            let v3_labels = [("pool_id", "0"), ("set_id", set.as_str())];
+            page.gauge(v3, &format!("minio_cluster_erasure_set_{v3_name}"), help).add(&v3_labels, value);
+        }
+    }
+    let count = |of: fn(&ashlar_erasure_set::GroupHealth) -> bool| health.iter().filter(|g| of(g)).count();
+    page.value(c, "ashlar_groups_readable", "Placement groups that can be read.", count(|g| g.readable));
+    page.value(c, "ashlar_groups_writable", "Placement groups that take writes.", count(|g| g.writable));
+    page.value(c, "ashlar_groups_total", "Placement groups.", health.len());
+    let spare = health.iter().map(|g| g.spare).min().unwrap_or(0);
+    page.value(c, "ashlar_drives_spare", "Drives that may still fail before writes stop.", spare);
+    let help = "Drives that hold the present content of the control store.";
+    page.value(c, "ashlar_control_copies_current", help, control.current);
+    let help = "Whether the control store takes changes.";
+    page.value(c, "ashlar_control_writable", help, u8::from(control.writable));
+    let n = Group::Node;
+    page.value(n, "ashlar_buffer_bytes", "Bytes of buffers in use.", house.pool.used());
+    page.value(n, "ashlar_buffer_idle_bytes", "Bytes of buffers kept for use.", house.pool.idle());
+    page.value(n, "ashlar_buffer_ceiling_bytes", "Most bytes of buffers.", house.pool.ceiling());
+    let help = "Total number of S3 requests that wait for memory.";
+    page.value(n, "minio_s3_requests_waiting_total", help, house.pool.waiting());
+    let help = "Bytes between nodes; there is one node.";
+    page.count(n, "minio_inter_node_traffic_received_bytes", help, 0);
+    page.count(n, "minio_inter_node_traffic_sent_bytes", help, 0);
 }
 
-/// A counter or gauge of a drive: name, type, help, value.
-type Field = (&'static str, &'static str, &'static str, fn(&Stats) -> f64);
-
-const FIELDS: [Field; 18] = [
-    ("minio_node_drive_total_bytes", "gauge", "Total storage on a drive.", |s| s.capacity as f64),
-    ("minio_node_drive_free_bytes", "gauge", "Total storage available on a drive.", |s| s.free as f64),
-    ("minio_node_drive_used_bytes", "gauge", "Total storage used on a drive.", |s| s.used as f64),
-    (
-        "minio_node_drive_errors_ioerror",
-        "counter",
-        "Total number of I/O errors since the server uptime.",
-        |s| s.read_errors as f64,
-    ),
-    ("ashlar_drive_journal_live_bytes", "gauge", "Live bytes in the journal.", |s| s.journal_live as f64),
-    ("ashlar_drive_journal_bytes", "gauge", "Bytes of journal segments.", |s| s.journal_bytes as f64),
-    ("ashlar_drive_extent_live_bytes", "gauge", "Live bytes in extents.", |s| s.extent_live as f64),
-    ("ashlar_drive_extent_bytes", "gauge", "Bytes of extent segments.", |s| s.extent_bytes as f64),
-    ("ashlar_drive_index_bytes", "gauge", "Bytes of index files.", |s| s.index_bytes as f64),
-    ("ashlar_drive_reads_total", "counter", "Reads from the device or its cache.", |s| s.reads as f64),
-    ("ashlar_drive_writes_total", "counter", "Writes to the device.", |s| s.writes as f64),
-    ("ashlar_drive_syncs_total", "counter", "Flushes.", |s| s.syncs as f64),
-    ("ashlar_drive_records_total", "counter", "Journal records written.", |s| s.records as f64),
-    ("ashlar_drive_commits_total", "counter", "Group commits.", |s| s.batches as f64),
-    (
-        "ashlar_drive_commit_seconds_total",
-        "counter",
-        "Seconds spent until group commits were durable.",
-        |s| s.commit_us as f64 / 1e6,
-    ),
-    ("ashlar_drive_commit_seconds_max", "gauge", "The longest group commit.", |s| {
-        s.commit_us_max as f64 / 1e6
-    }),
-    ("ashlar_drive_compacted_bytes_total", "counter", "Journal bytes rewritten by compaction.", |s| {
-        s.compacted as f64
-    }),
-    ("ashlar_drive_journal_damage_total", "counter", "Journal batches found unreadable at the start.", |s| {
-        s.journal_damage as f64
-    }),
-];
-
-#[allow(clippy::type_complexity)] // a table, read once, here
-fn drives(house: &House, out: &mut String) {
-    let slots = house.slots.lock().clone();
-    let all: Vec<(String, Option<(State, Role, Stats)>)> = slots
-        .iter()
-        .map(|s| {
-            (label(&s.path.display().to_string()), s.drive.as_ref().map(|d| (d.state(), d.role(), d.stats())))
-        })
-        .collect();
-    head(out, "ashlar_drive_state", "gauge", "1 for the state a drive is in.");
-    for (path, drive) in &all {
-        let state = match drive {
-            None => "offline",
-            Some((State::Fenced(_), ..)) => "fenced",
-            Some((State::ReadOnly, ..)) => "read_only",
-            Some((State::Closed, ..)) => "closed",
-            Some((State::Online, Role::Joining, _)) => "joining",
-            Some((State::Online, Role::Voter, _)) => "online",
-        };
-        let _ = writeln!(out, "ashlar_drive_state{{drive=\"{path}\",state=\"{state}\"}} 1");
+/// What buckets hold.
+fn usage(house: &House, page: &mut Page) {
+    let all = monitor::total(&house.store);
+    let u = &all.usage;
+    let c = Group::Cluster;
+    page.value(c, "minio_cluster_usage_total_bytes", "Total cluster usage in bytes.", u.bytes);
+    page.value(c, "minio_cluster_usage_object_total", "Total number of objects in a cluster.", u.objects);
+    page.value(c, "minio_cluster_usage_version_total", "Total number of versions in a cluster.", u.versions);
+    let help = "Total number of delete markers in a cluster.";
+    page.value(c, "minio_cluster_usage_deletemarker_total", help, u.delete_markers);
+    let help = "Whether every bucket has been counted since the start.";
+    page.value(c, "ashlar_usage_complete", help, u8::from(all.complete));
+    let help = "Keys with a change whose outcome is not known yet.";
+    page.value(c, "ashlar_usage_unsettled_keys", help, all.unsettled);
+    let help = "Time elapsed (in nano seconds) since the last count of a bucket.";
+    let since = super::clock::now_ms().saturating_sub(all.counted_ms).max(0);
+    page.value(c, "minio_usage_last_activity_nano_seconds", help, i128::from(since) * 1_000_000);
+    let v3 = Group::V3("cluster/usage/objects");
+    for (name, help, value) in [
+        ("total_bytes", "Total cluster usage in bytes.", u.bytes),
+        ("count", "Total cluster objects count.", u.objects),
+        ("versions_count", "Total cluster object versions count.", u.versions),
+        ("delete_markers_count", "Total cluster delete markers count.", u.delete_markers),
+        ("buckets_count", "Total cluster buckets count.", house.store.buckets().len() as u64),
+    ] {
+        page.value(v3, &format!("minio_cluster_usage_objects_{name}"), help, value);
     }
-    for (name, kind, help, value) in FIELDS {
-        head(out, name, kind, help);
-        for (path, drive) in &all {
-            if let Some((_, _, stats)) = drive {
-                let _ = writeln!(out, "{name}{{drive=\"{path}\"}} {}", value(stats));
-            }
+    for (range, n) in monitor::SIZE_NAMES.iter().zip(u.sizes) {
+        let help = "Distribution of object sizes across a cluster.";
+        page.gauge(c, "minio_cluster_objects_size_distribution", help).add(&[("range", range)], n);
+        page.gauge(v3, "minio_cluster_usage_objects_size_distribution", help).add(&[("range", range)], n);
+    }
+    for (range, n) in monitor::COUNT_NAMES.iter().zip(u.counts) {
+        let help = "Distribution of object versions across a cluster.";
+        page.gauge(c, "minio_cluster_objects_version_distribution", help).add(&[("range", range)], n);
+        page.gauge(v3, "minio_cluster_usage_objects_versions_count_distribution", help)
+            .add(&[("range", range)], n);
+    }
+    for (bucket, counted) in house.store.usages() {
+        let (u, bucket) = (&counted.usage, bucket.as_str());
+        let labels = [("bucket", bucket)];
+        let quota = house.store.quota(bucket).ok().flatten().unwrap_or(0);
+        let v3 = Group::V3("cluster/usage/buckets");
+        for (name, v3_name, help, value) in [
+            ("usage_total_bytes", "total_bytes", "Total bucket size in bytes.", u.bytes),
+            ("usage_object_total", "objects_count", "Total number of objects.", u.objects),
+            ("usage_version_total", "versions_count", "Total number of versions.", u.versions),
+            (
+                "usage_deletemarker_total",
+                "delete_markers_count",
+                "Total number of delete markers.",
+                u.delete_markers,
+            ),
+            ("quota_total_bytes", "quota_total_bytes", "Total bucket quota size in bytes; 0: none.", quota),
+        ] {
+            page.gauge(Group::Bucket, &format!("minio_bucket_{name}"), help).add(&labels, value);
+            page.gauge(v3, &format!("minio_cluster_usage_buckets_{v3_name}"), help).add(&labels, value);
+        }
+        for (range, n) in monitor::SIZE_NAMES.iter().zip(u.sizes) {
+            let labels = [("bucket", bucket), ("range", *range)];
+            let help = "Distribution of object sizes in the bucket.";
+            page.gauge(Group::Bucket, "minio_bucket_objects_size_distribution", help).add(&labels, n);
+            page.gauge(v3, "minio_cluster_usage_buckets_object_size_distribution", help).add(&labels, n);
+        }
+        for (range, n) in monitor::COUNT_NAMES.iter().zip(u.counts) {
+            let labels = [("bucket", bucket), ("range", *range)];
+            let help = "Distribution of object versions in the bucket.";
+            page.gauge(Group::Bucket, "minio_bucket_objects_version_distribution", help).add(&labels, n);
+            page.gauge(v3, "minio_cluster_usage_buckets_object_version_count_distribution", help)
+                .add(&labels, n);
         }
     }
 }
 
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+/// A counter or gauge of a drive: name, kind, help, value.
+type Field = (&'static str, Kind, &'static str, fn(&Stats) -> f64);
+
+const FIELDS: [Field; 18] = [
+    ("minio_node_drive_total_bytes", Kind::Gauge, "Total storage on a drive.", |s| s.capacity as f64),
+    ("minio_node_drive_free_bytes", Kind::Gauge, "Total storage available on a drive.", |s| s.free as f64),
+    ("minio_node_drive_used_bytes", Kind::Gauge, "Total storage used on a drive.", |s| s.used as f64),
+    (
+        "minio_node_drive_errors_ioerror",
+        Kind::Counter,
+        "Total number of I/O errors since the server uptime.",
+        |s| s.read_errors as f64,
+    ),
+    ("ashlar_drive_journal_live_bytes", Kind::Gauge, "Live bytes in the journal.", |s| s.journal_live as f64),
+    ("ashlar_drive_journal_bytes", Kind::Gauge, "Bytes of journal segments.", |s| s.journal_bytes as f64),
+    ("ashlar_drive_extent_live_bytes", Kind::Gauge, "Live bytes in extents.", |s| s.extent_live as f64),
+    ("ashlar_drive_extent_bytes", Kind::Gauge, "Bytes of extent segments.", |s| s.extent_bytes as f64),
+    ("ashlar_drive_index_bytes", Kind::Gauge, "Bytes of index files.", |s| s.index_bytes as f64),
+    ("ashlar_drive_reads_total", Kind::Counter, "Reads from the device or its cache.", |s| s.reads as f64),
+    ("ashlar_drive_writes_total", Kind::Counter, "Writes to the device.", |s| s.writes as f64),
+    ("ashlar_drive_syncs_total", Kind::Counter, "Flushes.", |s| s.syncs as f64),
+    ("ashlar_drive_records_total", Kind::Counter, "Journal records written.", |s| s.records as f64),
+    ("ashlar_drive_commits_total", Kind::Counter, "Group commits.", |s| s.batches as f64),
+    (
+        "ashlar_drive_commit_seconds_total",
+        Kind::Counter,
+        "Seconds spent until group commits were durable.",
+        |s| s.commit_us as f64 / 1e6,
+    ),
+    ("ashlar_drive_commit_seconds_max", Kind::Gauge, "The longest group commit.", |s| {
+        s.commit_us_max as f64 / 1e6
+    }),
+    ("ashlar_drive_compacted_bytes_total", Kind::Counter, "Journal bytes rewritten by compaction.", |s| {
+        s.compacted as f64
+    }),
+    (
+        "ashlar_drive_journal_damage_total",
+        Kind::Counter,
+        "Journal batches found unreadable at the start.",
+        |s| s.journal_damage as f64,
+    ),
+];
+
+fn drives(house: &House, asked: &Asked, page: &mut Page) {
+    let slots = house.slots.lock().clone();
+    let n = Group::Node;
+    let online = |s: &&super::house::Slot| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
+    let up = slots.iter().filter(online).count();
+    page.value(n, "minio_node_drive_total", "Total drives in a node.", slots.len());
+    page.value(n, "minio_node_drive_online_total", "Total drives online in a node.", up);
+    page.value(n, "minio_node_drive_offline_total", "Total drives offline in a node.", slots.len() - up);
+    for (i, slot) in slots.iter().enumerate() {
+        let path = slot.path.display().to_string();
+        let drive = [("drive", path.as_str())];
+        let (state, stats) = match &slot.drive {
+            None => ("offline", None),
+            Some(d) => {
+                let state = match (d.state(), d.role()) {
+                    (State::Fenced(_), _) => "fenced",
+                    (State::ReadOnly, _) => "read_only",
+                    (State::Closed, _) => "closed",
+                    (State::Online, Role::Joining) => "joining",
+                    (State::Online, Role::Voter) => "online",
+                };
+                (state, Some(d.stats()))
+            }
+        };
+        let labels = [("drive", path.as_str()), ("state", state)];
+        page.gauge(n, "ashlar_drive_state", "1 for the state a drive is in.").add(&labels, 1);
+        let away = u8::from(!matches!(state, "online" | "joining"));
+        let help = "1 while the drive does not serve.";
+        page.gauge(n, "minio_node_drive_errors_availability", help).add(&drive, away);
+        let v3 = Group::V3("system/drive");
+        page.gauge(v3, "minio_system_drive_health", "Drive health (0 = offline, 1 = healthy).")
+            .add(&drive, 1 - away);
+        if let Some(Some(space)) = asked.spaces.get(i) {
+            let help = "Total free inodes.";
+            page.gauge(n, "minio_node_drive_free_inodes", help).add(&drive, space.inodes_free);
+            let used = space.inodes.saturating_sub(space.inodes_free);
+            for (name, help, value) in [
+                ("total_inodes", "Total inodes of a drive.", space.inodes),
+                ("used_inodes", "Used inodes of a drive.", used),
+            ] {
+                page.gauge(Group::Resource, &format!("minio_node_drive_{name}"), help).add(&drive, value);
+            }
+            page.gauge(v3, "minio_system_drive_free_inodes", help).add(&drive, space.inodes_free);
+            page.gauge(v3, "minio_system_drive_used_inodes", "Used inodes.").add(&drive, used);
+            page.gauge(v3, "minio_system_drive_total_inodes", "Total inodes.").add(&drive, space.inodes);
+        }
+        let Some(stats) = stats else { continue };
+        for (name, kind, help, value) in FIELDS {
+            page.family(n, kind, name, help).add(&drive, value(&stats));
+        }
+        let latency = stats.commit_us.checked_div(stats.batches).unwrap_or(0);
+        let api = [("drive", path.as_str()), ("api", "storage.Commit")];
+        let help = "Average latency in microseconds of group commits since the start.";
+        page.gauge(n, "minio_node_drive_latency_us", help).add(&api, latency);
+        for (name, help, value) in [
+            ("total_bytes", "Total storage available on the drive.", stats.capacity),
+            ("used_bytes", "Total storage used on the drive.", stats.used),
+            ("free_bytes", "Total storage free on the drive.", stats.free),
+        ] {
+            page.gauge(v3, &format!("minio_system_drive_{name}"), help).add(&drive, value);
+        }
+        page.gauge(v3, "minio_system_drive_api_latency_micros", help).add(&api, latency);
+        let help = "I/O errors since the start.";
+        page.counter(v3, "minio_system_drive_ioerror_errors_total", help).add(&drive, stats.read_errors);
+        let percent = stats.used as f64 * 100.0 / stats.capacity.max(1) as f64;
+        page.gauge(Group::Resource, "minio_node_drive_utilised", "Used space in percent.")
+            .add(&drive, percent);
+    }
+    let v3 = Group::V3("system/drive");
+    page.value(v3, "minio_system_drive_count", "Count of all drives.", slots.len());
+    page.value(v3, "minio_system_drive_online_count", "Count of online drives.", up);
+    page.value(v3, "minio_system_drive_offline_count", "Count of offline drives.", slots.len() - up);
 }
 
-/// Escapes a label value.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-fn healing(house: &House, out: &mut String) {
+fn healing(house: &House, page: &mut Page) {
     let heal = house.sets.heal_stats();
-    one(
-        out,
-        "minio_heal_objects_total",
-        "counter",
-        "Objects scanned in current self healing run.",
-        heal.looked,
-    );
-    one(
-        out,
-        "minio_heal_objects_heal_total",
-        "counter",
-        "Objects healed in current self healing run.",
-        heal.records + heal.shards,
-    );
-    one(
-        out,
-        "minio_heal_objects_errors_total",
-        "counter",
-        "Objects for which healing failed in current self healing run.",
-        heal.lost,
-    );
-    one(out, "ashlar_heal_queue", "gauge", "Registers waiting to be healed.", heal.queued);
-    one(out, "ashlar_heal_records_total", "counter", "Records brought up to date.", heal.records);
-    one(out, "ashlar_heal_shards_total", "counter", "Shards made again.", heal.shards);
+    let n = Group::Node;
+    let help = "Objects scanned in current self healing run.";
+    page.count(n, "minio_heal_objects_total", help, heal.looked);
+    let help = "Objects healed in current self healing run.";
+    page.count(n, "minio_heal_objects_heal_total", help, heal.records + heal.shards);
+    let help = "Objects for which healing failed in current self healing run.";
+    page.count(n, "minio_heal_objects_errors_total", help, heal.lost);
+    let help = "Time elapsed (in nano seconds) since last self healing activity; -1 before the first.";
+    page.value(n, "minio_heal_time_last_activity_nano_seconds", help, machine::since_healing(&heal));
+    page.value(n, "ashlar_heal_queue", "Registers waiting to be healed.", heal.queued);
+    page.count(n, "ashlar_heal_records_total", "Records brought up to date.", heal.records);
+    page.count(n, "ashlar_heal_shards_total", "Shards made again.", heal.shards);
+    page.count(n, "ashlar_heal_lost_total", "Pieces of data found with too few shards.", heal.lost);
     let rebuilds = house.sets.rebuilds();
     let active = rebuilds.iter().filter(|r| r.phase != Phase::Done).count();
-    one(out, "ashlar_rebuilds_active", "gauge", "Drives being filled.", active);
+    page.value(n, "ashlar_rebuilds_active", "Drives being filled.", active);
+    for r in rebuilds.iter().filter(|r| r.phase != Phase::Done) {
+        let id = r.drive.to_hex();
+        let drive = [("drive_id", id.as_str())];
+        let left = r.registers.saturating_sub(r.looked);
+        page.gauge(n, "ashlar_rebuild_registers_left", "Registers of this phase not looked at yet.")
+            .add(&drive, left);
+        page.counter(n, "ashlar_rebuild_bytes_total", "Bytes of shards made for the drive.")
+            .add(&drive, r.bytes);
+    }
     if let Some(scrub) = house.sets.last_scrub() {
-        one(out, "ashlar_scrub_registers", "gauge", "Registers looked at in the last pass.", scrub.registers);
-        one(
-            out,
-            "ashlar_scrub_orphans",
-            "gauge",
-            "Shards that no record named in the last pass.",
-            scrub.orphans,
-        );
+        let help = "Registers looked at in the last pass.";
+        page.value(n, "ashlar_scrub_registers", help, scrub.registers);
+        let help = "Shards that no record named in the last pass.";
+        page.value(n, "ashlar_scrub_orphans", help, scrub.orphans);
     }
 }
 
 /// The change feed, and how far behind its readers are.
-fn feed(house: &House, out: &mut String) {
+fn feed(house: &House, page: &mut Page) {
     let stats = house.store.feed().stats();
-    one(out, "ashlar_feed_changes_total", "counter", "Changes written to the change feed.", stats.position);
-    one(out, "ashlar_feed_segments", "gauge", "Segments of the change feed on drives.", stats.segments);
-    one(out, "ashlar_feed_bytes", "gauge", "Bytes of these segments, before coding.", stats.bytes);
-    one(out, "ashlar_feed_waiting", "gauge", "Entries that wait to be written.", stats.pending);
-    one(out, "ashlar_feed_open", "gauge", "Changes whose outcome is not written down.", stats.open);
-    one(
-        out,
-        "ashlar_feed_lost_total",
-        "counter",
-        "Changes dropped before a reader had them, since the start.",
-        stats.lost,
-    );
-    one(
-        out,
-        "ashlar_feed_failing",
-        "gauge",
-        "1 while the change feed cannot be written.",
-        u8::from(stats.trouble.is_some()),
-    );
-    if !stats.readers.is_empty() {
-        let _ = writeln!(
-            out,
-            "# HELP ashlar_feed_lag Changes that a reader has not done.\n# TYPE ashlar_feed_lag gauge"
-        );
-        for (reader, lag) in stats.readers {
-            let reader = reader.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = writeln!(out, "ashlar_feed_lag{{reader=\"{reader}\"}} {lag}");
-        }
+    let n = Group::Node;
+    page.count(n, "ashlar_feed_changes_total", "Changes written to the change feed.", stats.position);
+    page.value(n, "ashlar_feed_segments", "Segments of the change feed on drives.", stats.segments);
+    page.value(n, "ashlar_feed_bytes", "Bytes of these segments, before coding.", stats.bytes);
+    page.value(n, "ashlar_feed_waiting", "Entries that wait to be written.", stats.pending);
+    page.value(n, "ashlar_feed_open", "Changes whose outcome is not written down.", stats.open);
+    let help = "Changes dropped before a reader had them, since the start.";
+    page.count(n, "ashlar_feed_lost_total", help, stats.lost);
+    let help = "1 while the change feed cannot be written.";
+    page.value(n, "ashlar_feed_failing", help, u8::from(stats.trouble.is_some()));
+    for (reader, lag) in stats.readers {
+        let help = "Changes that a reader has not done.";
+        page.gauge(n, "ashlar_feed_lag", help).add(&[("reader", &reader)], lag);
     }
 }
 
-/// The process, as far as /proc says.
-fn process(out: &mut String) {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let rss = status
-        .lines()
-        .find_map(|l| l.strip_prefix("VmRSS:"))
-        .and_then(|v| v.trim().split(' ').next()?.parse::<u64>().ok());
-    if let Some(kib) = rss {
-        one(
-            out,
-            "minio_node_process_resident_memory_bytes",
-            "gauge",
-            "Resident memory size in bytes.",
-            kib * 1024,
-        );
-    }
-    if let Some(seconds) = cpu_seconds() {
-        one(
-            out,
-            "minio_node_process_cpu_total_seconds",
-            "counter",
-            "Total user and system CPU time spent in seconds.",
-            seconds,
-        );
-    }
-    if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        one(
-            out,
-            "minio_node_file_descriptor_open_total",
-            "gauge",
-            "Total number of open file descriptors.",
-            files.count(),
-        );
-    }
-    let uptime = super::clock::coarse();
-    one(out, "minio_node_process_uptime_seconds", "gauge", "Uptime of the process in seconds.", uptime);
-    one(
-        out,
-        "minio_node_process_starttime_seconds",
-        "gauge",
-        "Start time of the process in seconds since epoch.",
-        now_ms() / 1000 - uptime as i64,
-    );
-}
-
-/// User and system time of this process.
-pub fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything.
-    let rest = stat.rsplit_once(')')?.1;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
-    let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    // USER_HZ is 100 on every Linux architecture that is built for.
-    Some((user + system) / 100.0)
+/// Encryption.
+fn keys(asked: &Asked, page: &mut Page) {
+    let Some((online, [succeeded, refused, failed])) = asked.keys else { return };
+    let c = Group::Cluster;
+    let help = "Reports whether the KMS is online (1) or offline (0).";
+    page.value(c, "minio_cluster_kms_online", help, u8::from(online));
+    let help = "Number of KMS requests that succeeded.";
+    page.count(c, "minio_cluster_kms_request_success", help, succeeded);
+    let help = "Number of KMS requests that failed due to some error. (HTTP 4xx status code).";
+    page.count(c, "minio_cluster_kms_request_error", help, refused);
+    let help = "Number of KMS requests that failed due to some internal failure. (HTTP 5xx status code).";
+    page.count(c, "minio_cluster_kms_request_failure", help, failed);
+    let help = "The time the server has used its KMS, in seconds.";
+    page.value(c, "minio_cluster_kms_uptime", help, super::clock::coarse());
 }

@@ -5,7 +5,9 @@
 //! | `expand`, `credentials`, `places`, `env_file`, `minio_environment` | the configuration, parsed once |
 //! | `house`, `keeper` | drives, control store, sets, store; looking after drives |
 //! | `listen`, `connection`, `tls` | sockets |
-//! | `routes`, `admin`, `metrics` | what is not S3: health, administration, metrics |
+//! | `routes`, `admin` | what is not S3: health, administration |
+//! | `metrics`, `machine` | metrics of the deployment; of the process and the machine |
+//! | `monitor` | live streams: trace, log; what runs; what buckets hold |
 //! | `audit` | where requests are recorded; the trail of an administration call |
 //! | `table`, `identities`, `reach` | who may administer what; users, groups, keys, policies |
 //! | `settings`, `transfer` | configuration that is changed at run time; identities exported and imported |
@@ -39,9 +41,11 @@ mod lattice;
 mod lifecycle;
 mod listen;
 mod logs;
+mod machine;
 mod metrics;
 mod minio;
 mod minio_environment;
+mod monitor;
 mod notify;
 mod places;
 mod providers;
@@ -86,8 +90,10 @@ const CLOSE: Duration = Duration::from_secs(30);
 const SWEEP: Duration = Duration::from_secs(300);
 /// How often the time that locks go by is stored.
 const LOCK_TIME: Duration = Duration::from_secs(300);
-/// How often buckets with a limit are counted anew.
-const COUNT: Duration = Duration::from_secs(3600);
+/// How often it is looked whether buckets have to be counted.
+const COUNT: Duration = Duration::from_secs(2);
+/// How often all buckets are counted anew.
+const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
 /// How often it is stored when access keys were last used.
 const USES: Duration = Duration::from_secs(600);
 /// Least memory that makes sense.
@@ -146,6 +152,9 @@ pub struct Args {
     /// Form of the log on standard error; ASHLAR_LOG=debug logs every request.
     #[arg(long, value_enum, default_value = "text", env = "ASHLAR_LOG_FORMAT", help_heading = LOGS)]
     log: logs::Form,
+    /// Log requests that take longer than this many seconds; 0: none.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_SLOW_REQUEST", default_value_t = ashlar_s3::service::SLOW.as_secs())]
+    slow_request: u64,
     /// Serve metrics to everybody, without a token.
     #[arg(long, env = "ASHLAR_PUBLIC_METRICS", help_heading = LOGS)]
     public_metrics: bool,
@@ -313,14 +322,19 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(house.lifecycle.clone().run());
     tokio::spawn(deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)));
     tokio::spawn(trim(house.clone()));
-    if let Some(certificates) = certificates {
-        tokio::spawn(certificates.follow());
+    if let Some(certificates) = &certificates {
+        certificates.judge();
+        tokio::spawn(certificates.clone().follow());
     }
+    service.log_slower_than(Duration::from_secs(args.slow_request));
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
     let public = args.public_metrics || public_by_environment();
     let keys = kms::Door::new(encryption, house.store.clone());
-    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys);
-    let routes = Arc::new(routes::Routes::new(service.clone(), house.clone(), public, admin));
+    let monitor = monitor::Monitor::new(service.tracer().clone(), stopping.clone());
+    let admin = admin::Admin::new(service.clone(), house.clone(), door, ending.clone(), check, keys, monitor);
+    let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
+    let routes = routes::Routes::new(service.clone(), house.clone(), public, admin, certificates, name);
+    let routes = Arc::new(routes);
     let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
@@ -556,17 +570,22 @@ async fn sweep(house: Arc<House>) {
     }
 }
 
-/// Counts buckets with a limit, at the start and now and then: what happens between is added.
+/// Counts buckets: all at the start, and those again whose count cannot be trusted. What happens between is
+/// added; now and then all are counted anew all the same.
 async fn count(house: Arc<House>) {
+    let mut last = std::time::Instant::now();
+    let mut failing = false;
     loop {
-        let wait = match house.store.count_limited().await {
-            Ok(()) => COUNT,
-            Err(error) => {
-                tracing::warn!(%error, "a bucket with a limit could not be counted; tried again soon");
-                Duration::from_secs(10)
-            }
-        };
-        tokio::time::sleep(wait).await;
+        let all = last.elapsed() >= COUNT_ALL;
+        let counted = house.store.count_uncounted(all).await;
+        if all {
+            last = std::time::Instant::now();
+        }
+        if let (Err(error), false) = (&counted, failing) {
+            tracing::warn!(%error, "a bucket could not be counted; tried again until it can");
+        }
+        failing = counted.is_err();
+        tokio::time::sleep(COUNT).await;
     }
 }
 

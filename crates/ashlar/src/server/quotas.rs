@@ -48,11 +48,12 @@ pub async fn answer(store: &Store, ask: &Ask) -> Reply {
     }
     let quota = store.quota(bucket).map_err(|e| refusal(e, bucket))?;
     let usage = store.usage(bucket).map_err(|e| refusal(e, bucket))?;
+    let known = usage.complete.then_some(usage.usage).filter(|_| quota.is_some());
     let answer = BucketQuota {
         bucket: bucket.clone(),
         quota,
-        bytes: usage.map(|u| u.bytes),
-        versions: usage.map(|u| u.versions),
+        bytes: known.map(|u| u.bytes),
+        versions: known.map(|u| u.versions),
     };
     Ok((StatusCode::OK, api::value(answer)))
 }

@@ -6,8 +6,10 @@
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use ashlar_machine::Space;
+use ashlar_metrics::{Group, Page};
 use ashlar_pacer::Foreground;
 use ashlar_s3::{Arrival, Body, Service, Watch};
 use futures::FutureExt as _;
@@ -18,7 +20,9 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::house::House;
+use super::metrics::Asked;
 use super::minio::Minio;
+use super::tls::Certificates;
 
 /// What is known about the other end of a connection.
 pub struct Peer {
@@ -66,6 +70,11 @@ pub struct Routes {
     admin: Arc<Admin>,
     minio: Minio,
     public_metrics: bool,
+    certificates: Option<Arc<Certificates>>,
+    /// The label `server` of metrics.
+    name: String,
+    /// Whether the default key of encryption works, and when that was asked.
+    keys: parking_lot::Mutex<Option<(Instant, Option<bool>)>>,
 }
 
 /// Path prefixes that belong to the server.
@@ -73,10 +82,18 @@ const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
     /// Puts them together.
-    pub fn new(service: Arc<Service>, house: Arc<House>, public_metrics: bool, admin: Admin) -> Routes {
+    pub fn new(
+        service: Arc<Service>,
+        house: Arc<House>,
+        public_metrics: bool,
+        admin: Admin,
+        certificates: Option<Arc<Certificates>>,
+        name: String,
+    ) -> Routes {
         let admin = Arc::new(admin);
         let minio = Minio::new(admin.clone());
-        Routes { foreground: house.sets.foreground(), service, house, admin, minio, public_metrics }
+        let (foreground, keys) = (house.sets.foreground(), parking_lot::Mutex::default());
+        Routes { foreground, service, house, admin, minio, public_metrics, certificates, name, keys }
     }
 
     /// Answers a request on the port of its own that administration has, whatever happens.
@@ -138,14 +155,20 @@ impl Routes {
             "/minio/health/cluster/read" | "/ashlar/health/cluster/read" if read => {
                 self.cluster(false, false)
             }
-            "/minio/v2/metrics/cluster" | "/minio/v2/metrics/node" | "/ashlar/metrics" if read => {
-                self.metrics(&request)
+            path if read
+                && (path == "/ashlar/metrics" || path.starts_with("/minio/v2/metrics/") || is_v3(path)) =>
+            {
+                self.metrics(request.uri().path(), request.headers()).await
             }
             path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
                 return self.admin.answer(request, peer).await;
             }
             path if path.starts_with("/minio/admin/") || path.starts_with("/minio/kms/") => {
                 return self.minio.answer(request, peer).await;
+            }
+            path if path.starts_with("/minio/") => {
+                let id = self.service.request_id();
+                super::minio::not_implemented(path, &id)
             }
             path => {
                 let text = format!("{path}: not implemented by this server\n");
@@ -182,28 +205,98 @@ impl Routes {
         response
     }
 
-    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
-        let allowed = self.public_metrics || self.admin.has_token(request.headers());
+    async fn metrics(&self, path: &str, headers: &header::HeaderMap) -> Response<Body> {
+        let allowed = self.public_metrics || self.admin.has_token(headers);
         if !allowed {
             return plain(
                 StatusCode::FORBIDDEN,
-                "Metrics need the header `Authorization: Bearer TOKEN`; `ashlar info --metrics-token` prints the token. Or start the server with --public-metrics.\n",
+                "Metrics need the header `Authorization: Bearer TOKEN`; `ashlar info --metrics-token` and `mc admin prometheus generate` print a token. Or start the server with --public-metrics.\n",
             );
         }
-        let mut text = String::with_capacity(16 * 1024);
-        super::metrics::render(&self.house, &mut text);
-        self.service.metrics().render(&mut text);
-        self.service.audit().render(&mut text);
-        self.service.access_logs().render(&mut text);
-        if let Some(hub) = self.service.context().notices.hub() {
-            super::events::render(hub, &mut text);
-        }
+        let page = self.page().await;
+        let text = match path.strip_prefix("/minio/v2/metrics/") {
+            Some("cluster") => page.text(&[Group::Cluster, Group::Node]),
+            Some("node") => page.text(&[Group::Node]),
+            Some("bucket") => page.text(&[Group::Bucket]),
+            Some("resource") => page.text(&[Group::Resource]),
+            Some(_) => return plain(StatusCode::NOT_FOUND, "there are cluster, node, bucket and resource\n"),
+            None if is_v3(path) => of_v3(&page, path.strip_prefix(V3).unwrap_or_default()),
+            None => page.text(&[Group::Cluster, Group::Node, Group::Bucket, Group::Resource]),
+        };
         let mut response = plain(StatusCode::OK, text);
         response.headers_mut().insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
         );
         response
+    }
+
+    /// All metrics of this moment.
+    async fn page(&self) -> Page {
+        let mut page = Page::new(&self.name);
+        let asked = self.ask().await;
+        super::metrics::render(&self.house, &asked, &mut page);
+        let counted = self.service.metrics();
+        counted.keep_buckets(|name| self.house.store.bucket(name).is_ok());
+        counted.render(&mut page);
+        self.service.audit().render(&mut page);
+        self.service.access_logs().render(&mut page);
+        if let Some(hub) = self.service.context().notices.hub() {
+            super::events::render(hub, &mut page);
+        }
+        page
+    }
+
+    /// What may take a while; what does is left out.
+    async fn ask(&self) -> Asked {
+        let paths: Vec<_> = self.house.slots.lock().iter().map(|s| s.path.clone()).collect();
+        let spaces = paths.into_iter().map(|path| async move {
+            let space = tokio::task::spawn_blocking(move || Space::of(&path).ok());
+            tokio::time::timeout(PATIENCE, space).await.ok()?.ok()?
+        });
+        let spaces = futures::future::join_all(spaces).await;
+        let known = *self.keys.lock();
+        let works = match known {
+            Some((at, works)) if at.elapsed() < KEYS => works,
+            _ => {
+                let works =
+                    tokio::time::timeout(PATIENCE, self.admin.keys_work()).await.unwrap_or(Some(false));
+                *self.keys.lock() = Some((Instant::now(), works));
+                works
+            }
+        };
+        Asked {
+            spaces,
+            keys: works.zip(self.admin.key_uses()),
+            certificate: self.certificates.as_ref().and_then(|c| c.expires()),
+        }
+    }
+}
+
+/// How long a drive or a key server is waited for when metrics are read.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the key server is asked whether it works.
+const KEYS: Duration = Duration::from_secs(30);
+/// Where version 3 of MinIO's metrics begins.
+const V3: &str = "/minio/metrics/v3";
+
+fn is_v3(path: &str) -> bool {
+    path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Version 3 below a path; `bucket/api/NAME` is of one bucket.
+fn of_v3(page: &Page, path: &str) -> String {
+    let path = path.trim_matches('/');
+    match path.strip_prefix("bucket/api/").or_else(|| path.strip_prefix("api/bucket/")) {
+        None => page.text_v3(path),
+        Some(bucket) => {
+            let label = format!(",bucket=\"{bucket}\"");
+            let all = page.text_v3("bucket/api");
+            all.lines()
+                .filter(|l| l.starts_with('#') || l.contains(&label))
+                .map(|l| format!("{l}\n"))
+                .collect()
+        }
     }
 }
 

@@ -45,6 +45,11 @@ macro_rules! routes {
 
 routes! {
     Info GET "info" AdminServerInfo;
+    UsageList GET "usage" AdminDataUsageInfo;
+    UsageGet GET "usage/*" AdminDataUsageInfo;
+    Trace GET "trace" AdminServerTrace;
+    Logs GET "logs" AdminConsoleLog;
+    Top GET "top" AdminServerTrace;
     HealStatus GET "heal" AdminHeal;
     HealStart POST "heal" AdminHeal;
     Drives GET "drives" AdminStorageInfo;

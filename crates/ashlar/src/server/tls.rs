@@ -19,7 +19,12 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+/// How often it is said again what is wrong with a certificate.
+const AGAIN: Duration = Duration::from_secs(24 * 3600);
+/// How long before its end a certificate is worth a warning.
+const SOON_S: i64 = 14 * 24 * 3600;
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -102,6 +107,46 @@ fn stamps(folder: &Path) -> Option<[SystemTime; 2]> {
     Some([of(&crt)?, of(&key)?])
 }
 
+/// From when until when a certificate is valid, in seconds since 1970.
+fn validity(der: &[u8]) -> Option<(i64, i64)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let validity = certificate.validity();
+    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+}
+
+/// What an operator should know of the files.
+fn problems(folder: &Path, current: &CertifiedKey, now_s: i64) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut all = Vec::new();
+    let [crt, key] = files(folder);
+    if let Some((from, until)) = current.cert.first().and_then(|der| validity(der)) {
+        let day = |s: i64| {
+            let at = time::OffsetDateTime::from_unix_timestamp(s).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+            at.date().to_string()
+        };
+        let crt = crt.display();
+        if until < now_s {
+            all.push(format!(
+                "{crt}: the certificate expired on {}; clients that check it refuse",
+                day(until)
+            ));
+        } else if until < now_s + SOON_S {
+            all.push(format!("{crt}: the certificate expires on {}", day(until)));
+        }
+        if from > now_s {
+            all.push(format!("{crt}: the certificate is not valid before {}", day(from)));
+        }
+    }
+    let mode = std::fs::metadata(&key).map(|m| m.permissions().mode() & 0o777);
+    if let Ok(mode) = mode
+        && mode & 0o077 != 0
+    {
+        let key = key.display();
+        all.push(format!("{key}: others can read the private key (mode {mode:03o}); chmod 600 {key}"));
+    }
+    all
+}
+
 fn load(folder: &Path) -> Result<CertifiedKey, String> {
     let [crt, key] = files(folder);
     let certs: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&crt)
@@ -110,7 +155,20 @@ fn load(folder: &Path) -> Result<CertifiedKey, String> {
     if certs.is_empty() {
         return Err(format!("{}: no certificate in it", crt.display()));
     }
-    let private = PrivateKeyDer::from_pem_file(&key).map_err(|e| format!("{}: {e}", key.display()))?;
+    let private = PrivateKeyDer::from_pem_file(&key).map_err(|e| {
+        let shown = key.display();
+        let text = std::fs::read_to_string(&key).unwrap_or_default();
+        if text.contains("ENCRYPTED") {
+            // What `openssl req -x509` makes without `-nodes`.
+            format!(
+                "{shown}: the private key is protected by a passphrase, which the server cannot ask for; write it without: openssl pkey -in {shown} -out private.key.plain, then put that in its place"
+            )
+        } else if matches!(e, rustls_pki_types::pem::Error::NoItemsFound) {
+            format!("{shown}: there is no private key in PEM form in it (a block `BEGIN PRIVATE KEY`)")
+        } else {
+            format!("{shown}: {e}")
+        }
+    })?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     CertifiedKey::from_der(certs, private, &provider)
         .map_err(|e| format!("{} and {} do not fit: {e}", crt.display(), key.display()))
@@ -127,6 +185,18 @@ impl Certificates {
         let clients = Arc::new(Clients { wanted: OnceLock::new(), provider });
         let current = ArcSwap::from_pointee(current);
         Ok(Arc::new(Certificates { folder: folder.to_owned(), current, clients }))
+    }
+
+    /// When the certificate in use expires, in seconds since 1970; `None` if it cannot be understood.
+    pub fn expires(&self) -> Option<i64> {
+        validity(self.current.load().cert.first()?).map(|(_, until)| until)
+    }
+
+    /// Says in the log what is wrong with the files, if anything is.
+    pub fn judge(&self) {
+        for problem in problems(&self.folder, &self.current.load(), super::clock::now_ms() / 1000) {
+            tracing::warn!(folder = %self.folder.display(), "{problem}");
+        }
     }
 
     /// Asks clients for certificates while `wanted` is true.
@@ -153,8 +223,13 @@ impl Certificates {
     /// Looks for new files for ever.
     pub async fn follow(self: Arc<Certificates>) {
         let mut known = stamps(&self.folder);
+        let mut judged = std::time::Instant::now();
         loop {
             tokio::time::sleep(LOOK).await;
+            if judged.elapsed() >= AGAIN {
+                judged = std::time::Instant::now();
+                self.judge();
+            }
             let now = stamps(&self.folder);
             if now.is_none() || now == known {
                 continue;
@@ -164,6 +239,7 @@ impl Certificates {
                     self.current.store(Arc::new(fresh));
                     known = now;
                     tracing::info!(folder = %self.folder.display(), "new certificate in use");
+                    self.judge();
                 }
                 // Half written, perhaps: looked at again.
                 Err(error) => tracing::warn!(error, "the new certificate cannot be used; the old one stays"),

@@ -225,6 +225,10 @@ impl Door<'_> {
         if self.iam.policy(name).is_some_and(|p| p.policy.to_json() == text) {
             return Ok(Outcome::Skipped("it is here already".into()));
         }
+        if ashlar_policy::builtin(name).is_some() {
+            let why = "it is built in here and stays as it is; give the other one another name";
+            return Ok(Outcome::Skipped(why.into()));
+        }
         self.go(Route::PolicyPut, name, document.clone()).await?;
         Ok(Outcome::Added)
     }

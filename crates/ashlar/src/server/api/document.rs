@@ -30,6 +30,12 @@ fn of<T: ToSchema>() -> Shape {
 fn answer(route: Route) -> Shape {
     match route {
         Route::Info => of::<state::Info>(),
+        Route::UsageList => of::<state::UsageList>(),
+        Route::UsageGet => of::<state::BucketUsage>(),
+        // One of them a line.
+        Route::Trace => of::<state::TraceEvent>(),
+        Route::Logs => of::<state::LogLine>(),
+        Route::Top => of::<state::Top>(),
         Route::HealStatus => of::<state::HealStatus>(),
         Route::HealStart | Route::DriveScrub => of::<state::HealStarted>(),
         Route::Drives | Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => {
@@ -96,6 +102,11 @@ fn order(route: Route) -> Option<Shape> {
         Route::ServiceStop | Route::ServiceRestart => of::<admin::EndOrder>(),
         // A document that is sent all the same must be empty, or is not read.
         Route::Info
+        | Route::UsageList
+        | Route::UsageGet
+        | Route::Trace
+        | Route::Logs
+        | Route::Top
         | Route::HealStatus
         | Route::Drives
         | Route::DriveScrub
@@ -192,7 +203,7 @@ fn path(route: Route) -> String {
     let names = match pattern.split('/').next().unwrap_or_default() {
         "idp" => "{kind}/{name}",
         "settings" => "{subsystem}/{target}",
-        "quotas" | "lifecycle" => "{bucket}",
+        "quotas" | "lifecycle" | "usage" => "{bucket}",
         "why" => "{request_id}",
         "keys" => "{access_key}",
         _ => "{name}",
@@ -250,6 +261,17 @@ impl Operation {
                 json!({ "name": "user", "in": "query", "description": "Whose; if left out, one's own.", "schema": { "type": "string" } }),
                 json!({ "name": "all", "in": "query", "description": "Everybody's.", "schema": { "type": "boolean" } }),
             ],
+            Route::Trace => vec![
+                json!({ "name": "errors", "in": "query", "description": "Only answers with a status of 400 and above.", "schema": { "type": "boolean" } }),
+                json!({ "name": "slower_ms", "in": "query", "description": "Only requests that took at least this long.", "schema": { "type": "integer", "minimum": 0 } }),
+                json!({ "name": "bucket", "in": "query", "description": "Only requests about this bucket.", "schema": { "type": "string" } }),
+                json!({ "name": "operation", "in": "query", "description": "Only this operation.", "schema": { "type": "string" } }),
+            ],
+            Route::Logs => vec![
+                json!({ "name": "last", "in": "query", "description": "How many of the last lines; 100 if left out.", "schema": { "type": "integer", "minimum": 0 } }),
+                json!({ "name": "follow", "in": "query", "description": "Go on with the lines to come.", "schema": { "type": "boolean" } }),
+                json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
+            ],
             _ => Vec::new(),
         };
         Operation {
@@ -285,7 +307,11 @@ impl Operation {
         let named = self.path.contains('{') || self.order.is_some();
         let changes = self.method != http::Method::GET;
         let mut answers = Map::new();
-        let good = content(self.answer, components);
+        let mut good = content(self.answer, components);
+        if matches!(self.id, "Trace" | "Logs") {
+            // One of these a line.
+            good = json!({ "application/x-ndjson": good["application/json"] });
+        }
         for status in self.statuses {
             answers.insert((*status).into(), json!({ "description": "Done", "content": good }));
         }
@@ -389,7 +415,8 @@ mod tests {
             references(operation, &mut all);
             assert!(all.len() >= 2 + usize::from(takes), "{name}: an answer, a problem, and what it takes");
             for (status, response) in operation["responses"].as_object().unwrap() {
-                let reference = &response["content"]["application/json"]["schema"]["$ref"];
+                let all = response["content"].as_object().unwrap();
+                let reference = &all.values().next().unwrap()["schema"]["$ref"];
                 let own = reference.as_str().unwrap() != "#/components/schemas/Problem";
                 assert_eq!(own, status.starts_with('2'), "{name} {status}");
             }

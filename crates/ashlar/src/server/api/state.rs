@@ -27,6 +27,8 @@ pub struct Info {
     /// Every placement group takes writes.
     pub writable: bool,
     pub buckets: u64,
+    /// What all buckets hold.
+    pub usage: UsageTotal,
     pub capacity: Capacity,
     pub memory: Memory,
     pub control: Control,
@@ -42,6 +44,135 @@ pub struct Capacity {
     pub raw_free: u64,
     pub usable: u64,
     pub usable_free: u64,
+}
+
+/// What all buckets hold.
+#[derive(Serialize, ToSchema)]
+pub struct UsageTotal {
+    /// Keys whose current version is no delete marker.
+    pub objects: u64,
+    /// Without delete markers.
+    pub versions: u64,
+    pub delete_markers: u64,
+    /// Of all versions, as clients see them: without parity.
+    pub bytes: u64,
+    /// False after a start, until every bucket has been counted.
+    pub complete: bool,
+}
+
+/// What a bucket holds.
+#[derive(Serialize, ToSchema)]
+pub struct BucketUsage {
+    pub bucket: String,
+    /// Keys whose current version is no delete marker.
+    pub objects: u64,
+    /// Without delete markers.
+    pub versions: u64,
+    pub delete_markers: u64,
+    /// Of all versions, as clients see them: without parity.
+    pub bytes: u64,
+    /// Of the current versions.
+    pub current_bytes: u64,
+    /// Objects by the size of their current version.
+    pub sizes: BTreeMap<String, u64>,
+    /// Keys by their number of versions.
+    pub version_counts: BTreeMap<String, u64>,
+    /// False after a start, until the bucket has been counted.
+    pub complete: bool,
+    /// Keys with a change whose outcome is not known yet.
+    pub unsettled: u64,
+    /// When it was counted last, in milliseconds since 1970; changes since are added.
+    pub counted_ms: Option<i64>,
+}
+
+/// What buckets hold.
+#[derive(Serialize, ToSchema)]
+pub struct UsageList {
+    pub total: UsageTotal,
+    pub buckets: Vec<BucketUsage>,
+}
+
+/// One request of the trace. `micros` = `body_micros` + `drives_micros` + `server_micros` + `answer_micros`.
+#[derive(Serialize, ToSchema)]
+pub struct TraceEvent {
+    /// When it came, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// `s3` or `sts`.
+    pub kind: String,
+    pub request_id: String,
+    pub operation: String,
+    pub method: String,
+    pub path: String,
+    /// Without what signs it.
+    pub query: String,
+    /// Address and port.
+    pub client: String,
+    pub user_agent: String,
+    pub access_key: String,
+    pub status: u16,
+    /// The code of the error that was answered.
+    pub error: String,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// From the head of the request to the end of the answer.
+    pub micros: u64,
+    /// To the head of the answer.
+    pub first_byte_micros: u64,
+    /// Of that, waiting for the client to send the body.
+    pub body_micros: u64,
+    /// Of that, waiting for the drives.
+    pub drives_micros: u64,
+    /// The rest of that.
+    pub server_micros: u64,
+    /// Sending the answer's body.
+    pub answer_micros: u64,
+    /// The answer was not sent to its end.
+    pub cut: bool,
+}
+
+/// A line of the server's log.
+#[derive(Serialize, ToSchema)]
+pub struct LogLine {
+    /// Milliseconds since 1970.
+    pub time_ms: i64,
+    /// `error`, `warn` or `info`.
+    pub level: String,
+    /// The part of the program.
+    pub target: String,
+    pub message: String,
+}
+
+/// What operations have done, and what runs.
+#[derive(Serialize, ToSchema)]
+pub struct Top {
+    pub uptime_s: u64,
+    /// Requests that run.
+    pub inflight: u64,
+    pub operations: Vec<OperationTotals>,
+    pub running: Vec<RunningRequests>,
+}
+
+/// What an operation has done since the start.
+#[derive(Serialize, ToSchema)]
+pub struct OperationTotals {
+    pub operation: String,
+    pub calls: u64,
+    /// Answers with a status of 4xx.
+    pub client_errors: u64,
+    /// Answers with a status of 5xx.
+    pub server_errors: u64,
+    /// Until the head of the answer.
+    pub mean_micros: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+/// Requests that run in a bucket.
+#[derive(Serialize, ToSchema)]
+pub struct RunningRequests {
+    pub bucket: String,
+    pub operation: String,
+    pub count: u64,
 }
 
 /// Memory of buffers.

@@ -15,11 +15,6 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
     let ok = |d: &&Value| matches!(string(d, "state"), "online" | "joining");
     let online = drives.iter().filter(ok).count();
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
-    let capacity = &ours["capacity"];
-    let used = capacity["usable"]
-        .as_u64()
-        .unwrap_or(0)
-        .saturating_sub(capacity["usable_free"].as_u64().unwrap_or(0));
     // Who may not see targets sees none.
     let events = door.ask(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
     let targets = events["targets"].as_array().unwrap_or(&none);
@@ -30,10 +25,10 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
         "mode": "online",
         "deploymentID": deployment,
         "buckets": { "count": ours["buckets"] },
-        "objects": { "count": 0 },
-        "versions": { "count": 0 },
-        "deletemarkers": { "count": 0 },
-        "usage": { "size": used },
+        "objects": { "count": ours["usage"]["objects"] },
+        "versions": { "count": ours["usage"]["versions"] },
+        "deletemarkers": { "count": ours["usage"]["delete_markers"] },
+        "usage": { "size": ours["usage"]["bytes"] },
         "sqsARN": arns,
         "services": { "kms": {}, "ldap": {}, "notifications": notifications(targets) },
         "backend": { "backendType": "Erasure", "onlineDisks": online, "offlineDisks": drives.len() - online,
@@ -56,7 +51,20 @@ fn notifications(targets: &[Value]) -> Vec<Value> {
     kinds.into_iter().map(|(kind, all)| json!({ (kind): all })).collect()
 }
 
-fn drive(index: usize, d: &Value) -> Value {
+/// Drives, and how data is spread over them.
+pub async fn storage(door: &Minio, c: &Called) -> Said {
+    let ours = door.ask(c, Route::Drives, "", Value::Null).await?;
+    let none = Vec::new();
+    let drives = ours["drives"].as_array().unwrap_or(&none);
+    let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
+    let ok = drives.iter().filter(|d| matches!(string(d, "state"), "online" | "joining")).count();
+    let code = door.admin.house().map.load().code;
+    say::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
+        "OfflineDisks": { (&c.host): drives.len() - ok }, "StandardSCData": [code.k], "StandardSCParity": code.m,
+        "RRSCData": [code.k], "RRSCParity": code.m, "TotalSets": [1], "DrivesPerSet": [drives.len()] } }))
+}
+
+pub fn drive(index: usize, d: &Value) -> Value {
     let state = match string(d, "state") {
         "online" | "joining" => "ok",
         "offline" | "held" => "offline",
@@ -69,7 +77,7 @@ fn drive(index: usize, d: &Value) -> Value {
 }
 
 /// 32 hexadecimal digits in the form of a UUID.
-fn uuid(hex: &str) -> String {
+pub fn uuid(hex: &str) -> String {
     match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
         (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),
         _ => hex.to_owned(),

@@ -149,7 +149,8 @@ fn quoted(name: &str) -> String {
 }
 
 pub async fn list(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask_for(c, Route::KeyList, &format!("user={}", quoted(c.query("user")))).await?;
+    let of = Some(c.query("user")).filter(|u| !u.is_empty()).unwrap_or(&c.ask.who.user);
+    let ours = door.ask_for(c, Route::KeyList, &format!("user={}", quoted(of))).await?;
     let all: Vec<Value> = ours["keys"].as_array().into_iter().flatten().map(listed).collect();
     say::document(&json!({ "accounts": all }))
 }

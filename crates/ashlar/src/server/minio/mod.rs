@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `table` | the calls, and what each becomes |
-//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info` | the translations, there and back |
+//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info`, `observe` | the translations, there and back |
 //! | `kv`, `archive` | MinIO's languages: settings in one line, identities in an archive |
 //! | `vault` | sealed documents |
 //! | `say` | answers and errors in MinIO's form |
@@ -22,6 +22,7 @@ mod info;
 mod keys;
 mod kms;
 mod kv;
+mod observe;
 mod policies;
 mod quotas;
 mod say;
@@ -45,7 +46,7 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::admin::{Admin, Ask, Refusal, unrecordable};
+use super::admin::{Admin, Ask, Refusal, told, unrecordable};
 use super::audit::Trail;
 use super::clock::now_ms;
 use super::routes::Peer;
@@ -109,6 +110,11 @@ impl Called {
     }
 }
 
+/// What is below `/minio/` and not here, as MinIO's clients read it.
+pub fn not_implemented(path: &str, id: &str) -> Response<Body> {
+    say::refused(&not_here(path), path, id)
+}
+
 impl Minio {
     /// The door in front of our own.
     pub fn new(admin: Arc<Admin>) -> Minio {
@@ -125,7 +131,7 @@ impl Minio {
             Ok(trail) => self.recorded(request, peer, trail, &mut who, (&path, &id)).await,
             Err(_) => say::refused(&unrecordable(), &path, &id),
         };
-        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status = response.status().as_u16(), access_key = who, peer = %peer.address, "administration");
+        told(&id, &method, &path, response.status(), &who, peer);
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-amz-request-id", id);
         }
@@ -154,6 +160,9 @@ impl Minio {
         match said {
             Ok(answer) => {
                 let mut response = say::whole(answer.status, answer.body, answer.kind);
+                if let Some(stream) = answer.stream {
+                    *response.body_mut() = stream;
+                }
                 if answer.applied {
                     response.headers_mut().insert(say::APPLIED, HeaderValue::from_static("true"));
                 }
@@ -266,6 +275,15 @@ impl Minio {
             Call::KeyListLdap => keys::bulk(self, c, "userDNs").await,
             Call::KeyRemove => keys::remove(self, c).await,
             Call::Info => info::info(self, c).await,
+            Call::DataUsage => observe::usage(self, c).await,
+            Call::StorageInfo => info::storage(self, c).await,
+            Call::Trace => observe::trace(self, c),
+            Call::Logs => observe::logs(self, c),
+            Call::TopLocks => observe::locks(self, c).await,
+            Call::HealStatus => observe::heal_status(self, c).await,
+            Call::Heal => observe::heal(self, c).await,
+            Call::RealTime => observe::metrics(self, c),
+            Call::ScanStatus => observe::scan_status(self, c).await,
             Call::Service => info::service(self, c).await,
             Call::ConfigGet => settings::get(self, c).await,
             Call::ConfigSet => settings::set(self, c).await,
@@ -361,7 +379,7 @@ mod tests {
             assert_eq!(code(path), Err(426), "{path}");
         }
         for path in
-            ["/minio/admin/v3", "/minio/admin/v3/", "/minio/admin/v3/top/locks", "/minio/admin/v3/add-user"]
+            ["/minio/admin/v3", "/minio/admin/v3/", "/minio/admin/v3/top/nothing", "/minio/admin/v3/add-user"]
         {
             assert_eq!(code(path), Err(501), "{path}");
         }

@@ -27,6 +27,8 @@ pub struct Answer {
     pub kind: &'static str,
     /// A changed setting counts already.
     pub applied: bool,
+    /// What is sent in place of the document.
+    pub stream: Option<Body>,
 }
 
 /// What a call comes to.
@@ -39,7 +41,14 @@ pub fn document(value: &Value) -> Said {
         body: value.to_string().into(),
         kind: "application/json",
         applied: false,
+        stream: None,
     })
+}
+
+/// JSON documents, one a line, for as long as it goes on.
+pub fn stream(body: Body) -> Said {
+    let (status, kind) = (StatusCode::OK, "application/json");
+    Ok(Answer { status, body: Vec::new(), kind, applied: false, stream: Some(body) })
 }
 
 /// Text.
@@ -49,22 +58,41 @@ pub fn text(text: String) -> Said {
         body: text.into(),
         kind: "text/plain; charset=utf-8",
         applied: false,
+        stream: None,
     })
 }
 
 /// Nothing but that it was done.
 pub fn done() -> Said {
-    Ok(Answer { status: StatusCode::OK, body: Vec::new(), kind: "application/json", applied: false })
+    Ok(Answer {
+        status: StatusCode::OK,
+        body: Vec::new(),
+        kind: "application/json",
+        applied: false,
+        stream: None,
+    })
 }
 
 /// As [`done`], where clients expect 204.
 pub fn no_content() -> Said {
-    Ok(Answer { status: StatusCode::NO_CONTENT, body: Vec::new(), kind: "application/json", applied: false })
+    Ok(Answer {
+        status: StatusCode::NO_CONTENT,
+        body: Vec::new(),
+        kind: "application/json",
+        applied: false,
+        stream: None,
+    })
 }
 
 /// A changed setting, which counts already.
 pub fn applied() -> Said {
-    Ok(Answer { status: StatusCode::OK, body: Vec::new(), kind: "application/json", applied: true })
+    Ok(Answer {
+        status: StatusCode::OK,
+        body: Vec::new(),
+        kind: "application/json",
+        applied: true,
+        stream: None,
+    })
 }
 
 /// The request has to be changed.

@@ -90,6 +90,15 @@ calls! {
     KeyListLdap GET "idp/ldap/list-access-keys-bulk" ["listType"] KeyList;
     KeyRemove DELETE "delete-service-account" ["accessKey"] KeyRemove;
     Info GET "info" [] Info;
+    DataUsage GET "datausageinfo" [] UsageList;
+    StorageInfo GET "storageinfo" [] Drives;
+    Trace GET "trace" [] Trace;
+    Logs GET "log" [] Logs;
+    TopLocks GET "top/locks" [] Top;
+    HealStatus POST "background-heal/status" [] HealStatus;
+    Heal POST "heal/*" [] HealStart;
+    RealTime GET "metrics" [] Info;
+    ScanStatus GET "scanner/status/*" [] UsageGet;
     Service POST "service" ["action"] ServiceStop ServiceRestart;
     ConfigGet GET "get-config-kv" ["key"] SettingList;
     ConfigSet PUT "set-config-kv" [] SettingPut;
@@ -116,6 +125,10 @@ calls! {
 impl Call {
     /// The call of a request and the names in its path; `what` is the decoded path below the version.
     pub fn find(method: &Method, what: &str) -> Option<(Call, Vec<String>)> {
+        // What is healed is a bucket, or nothing, or a bucket and a prefix with slashes.
+        if let Some(what) = what.strip_prefix("heal/").filter(|_| method == Method::POST) {
+            return Some((Call::Heal, vec![what.to_owned()]));
+        }
         Call::ALL.iter().find_map(|call| {
             if call.method() != method {
                 return None;
@@ -207,7 +220,9 @@ mod tests {
             let (found, names) = Call::find(&call.method(), &path).unwrap();
             assert_eq!((found, names.len()), (*call, call.pattern().matches('*').count()), "{path}");
             assert_eq!(Call::find(&Method::PATCH, &path), None);
-            assert_eq!(Call::find(&call.method(), &format!("{path}/")), None);
+            // Prefixes have slashes.
+            let more = Call::find(&call.method(), &format!("{path}/"));
+            assert_eq!(more.is_some(), *call == Call::Heal, "{path}/");
             assert_eq!(Call::find(&call.method(), &format!("x/{path}")), None);
             assert!(!call.routes().is_empty() && call.limit() >= 64 << 10);
         }

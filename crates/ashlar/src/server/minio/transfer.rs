@@ -17,7 +17,7 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
         status: http::StatusCode::OK,
         body: archive::write(&all)?,
         kind: "application/zip",
-        applied: false,
+        applied: false, stream: None,
     })
 }
 
