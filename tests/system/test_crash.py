@@ -128,9 +128,9 @@ def test_two_of_four_emptied_under_load(own):
                 assert e.response["ResponseMetadata"]["HTTPStatusCode"] == 503, e
                 return False
 
-        wait_until(writes, 30)
+        wait_until(writes, 120)
         # Both blank drives must have joined under new ids before the other two may go.
-        wait_until(lambda: healed(server) and len(drive_ids(server) - before) == 2, 60)
+        wait_until(lambda: healed(server) and len(drive_ids(server) - before) == 2, 120)
     reading.set()
     thread.join()
     assert not failures, failures[:5]

@@ -207,10 +207,6 @@ impl Routes {
                 let id = self.service.request_id();
                 super::minio::not_implemented(path, &id)
             }
-            path if path.starts_with("/minio/") => {
-                let id = self.service.request_id();
-                super::minio::not_implemented(path, &id)
-            }
             path => {
                 let text = format!("{path}: not implemented by this server\n");
                 plain(StatusCode::NOT_IMPLEMENTED, text)
