@@ -104,10 +104,14 @@ fn traced(e: &Event, host: &str) -> Value {
 pub fn logs(door: &Minio, c: &Called) -> Said {
     let last = match c.query("limit") {
         "" => LINES,
+        // All that there are.
+        "0" => usize::MAX,
         text => text.parse().map_err(|_| invalid(format!("\"{text}\" is no number of lines")))?,
     };
     let kind = c.query("logType").to_ascii_uppercase();
     let host = c.host.clone();
+    // `mc` shows no line without it.
+    let deployment = info::uuid(&door.admin.house().map.load().deployment.to_hex());
     let form = move |l: &Line| {
         // Whose fault it is: the server's, or that of a request.
         let of = match l.target {
@@ -118,7 +122,9 @@ pub fn logs(door: &Minio, c: &Called) -> Said {
         let at = say::time(l.at_ms);
         matches!(kind.as_str(), "" | "ALL").then_some(true).or((kind == of).then_some(true))?;
         let text = format!("{at} {level} {}", l.text);
-        Some(json!({ "level": level, "errKind": of, "time": at, "node": host, "ConsoleMsg": text }))
+        Some(
+            json!({ "deploymentid": deployment, "level": level, "errKind": of, "time": at, "node": host, "ConsoleMsg": text }),
+        )
     };
     say::stream(door.admin.monitor().logs(last, true, Box::new(form)))
 }
