@@ -153,11 +153,13 @@ fn every_form_of_a_path_is_a_name_or_refused() {
         let r =
             s.req("PUT", "/").raw_path(&format!("/{}", form.replace(' ', "%20").replace('\\', "%5C"))).send();
         if r.status == 200 {
+            // Clients write `/bucket/` too.
+            let bucket = form.strip_suffix('/').unwrap_or(form);
             assert!(
-                form.bytes().all(|b| b.is_ascii_lowercase() || b == b'.') && !form.contains(".."),
+                bucket.bytes().all(|b| b.is_ascii_lowercase() || b == b'.') && !bucket.contains(".."),
                 "bucket {form}"
             );
-            s.req("DELETE", &format!("/{form}")).send().expect(204);
+            s.req("DELETE", &format!("/{bucket}")).send().expect(204);
         } else {
             assert!(r.status >= 400 && r.status < 500, "bucket {form}: {}", r.status);
         }
