@@ -177,7 +177,8 @@ pub fn is_weak(credential: &Credential) -> bool {
     let letter = |c: char| !c.is_ascii_alphabetic();
     let core = secret.trim_matches(letter);
     let half = secret.len() / 2;
-    let twice = secret.len() % 2 == 0 && secret.is_char_boundary(half) && secret[..half] == secret[half..];
+    let twice =
+        secret.len().is_multiple_of(2) && secret.is_char_boundary(half) && secret[..half] == secret[half..];
     let distinct = secret.chars().collect::<std::collections::BTreeSet<_>>().len();
     let digits = secret.len() <= 12 && secret.bytes().all(|b| b.is_ascii_digit());
     let rows = ROWS.iter().any(|row| {

@@ -395,7 +395,7 @@ impl World {
                 self.restart();
             }
             8 => {
-                let found = if self.mounted[i] && self.disks[i] == Disk::Blank || !self.mounted[i] {
+                let found = if !self.mounted[i] || self.disks[i] == Disk::Blank {
                     Found::Blank { mount: None }
                 } else {
                     Found::Other("not blank".to_owned())

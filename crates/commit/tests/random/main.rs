@@ -102,6 +102,7 @@ struct Drive {
 }
 
 /// What an operation is doing.
+#[allow(clippy::large_enum_variant)] // a few of them, in a test
 enum Doing {
     Idle,
     Propose { prop: Box<Proposer<Rc<Rec>>>, rec: Option<Rc<Rec>> },

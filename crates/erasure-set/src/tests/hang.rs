@@ -3,6 +3,8 @@
 //! Bounds here are far above what is promised and far below what a request waits for a drive it needs
 //! (10 to 30 seconds), because test machines are busy.
 
+#![allow(clippy::expect_fun_call)] // messages of tests may cost
+
 use super::*;
 use ashlar_machine::{Fault, Operation};
 use std::time::Instant;

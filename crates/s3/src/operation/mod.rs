@@ -70,7 +70,7 @@ pub fn classify(method: &Method, target: &Target, copy: bool, form: bool) -> Out
 }
 
 /// The sub-resource that the query names; empty: none.
-fn subresource<'t>(target: &'t Target, resource: Resource, reads: bool) -> Outcome<&'t str> {
+fn subresource(target: &Target, resource: Resource, reads: bool) -> Outcome<&str> {
     let mut sub = "";
     for (name, value) in target.query.iter() {
         match known(name) {

@@ -271,10 +271,7 @@ fn checksums_of_all_kinds_are_verified_stored_and_returned() {
 fn the_expected_owner_may_be_the_account() {
     let s = server();
     let get = |owner: &str| s.req("HEAD", "/b-1").header("x-amz-expected-bucket-owner", owner).send().status;
-    assert_eq!(
-        [get(&"0".repeat(64)), get(&ashlar_iam::ACCOUNT.to_string()), get("123456789012")],
-        [200, 200, 403]
-    );
+    assert_eq!([get(&"0".repeat(64)), get(ashlar_iam::ACCOUNT), get("123456789012")], [200, 200, 403]);
 }
 
 /// FINDINGS W11.
