@@ -272,18 +272,7 @@ pub fn content_md5(headers: &HeaderMap) -> Outcome<Option<[u8; 16]>> {
 
 /// Name of the header and trailer of a checksum.
 pub fn checksum_header(algorithm: Algorithm) -> HeaderName {
-    HeaderName::from_static(match algorithm {
-        Algorithm::Crc32 => "x-amz-checksum-crc32",
-        Algorithm::Crc32c => "x-amz-checksum-crc32c",
-        Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
-        Algorithm::Sha1 => "x-amz-checksum-sha1",
-        Algorithm::Sha256 => "x-amz-checksum-sha256",
-        Algorithm::Sha512 => "x-amz-checksum-sha512",
-        Algorithm::Md5 => "x-amz-checksum-md5",
-        Algorithm::XxHash64 => "x-amz-checksum-xxhash64",
-        Algorithm::XxHash3 => "x-amz-checksum-xxhash3",
-        Algorithm::XxHash128 => "x-amz-checksum-xxhash128",
-    })
+    HeaderName::from_static(algorithm.header())
 }
 
 /// What a client states about the checksum of its body.
