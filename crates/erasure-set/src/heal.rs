@@ -46,6 +46,8 @@ pub(crate) struct HealQueue {
 struct QueueState {
     queue: VecDeque<Wanted>,
     inside: HashSet<RegisterKey>,
+    /// Taken from the queue and not done: being healed, or to be tried again.
+    open: u64,
 }
 
 /// A register to be healed.
@@ -94,12 +96,20 @@ impl HealQueue {
         let next = s.queue.pop_front();
         if let Some(w) = &next {
             s.inside.remove(&w.key);
+            s.open += 1;
         }
         next
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.state.lock().queue.len()
+    /// What was taken is done, or in the queue again.
+    fn done(&self) {
+        self.state.lock().open -= 1;
+    }
+
+    /// Registers whose heal is not done.
+    pub(crate) fn open(&self) -> u64 {
+        let s = self.state.lock();
+        s.queue.len() as u64 + s.open
     }
 }
 
@@ -142,7 +152,7 @@ pub struct HealStats {
     pub shards: u64,
     /// Pieces of data found with too few shards: lost.
     pub lost: u64,
-    /// Registers waiting.
+    /// Registers whose heal waits, is under way, or is to be tried again.
     pub queued: u64,
 }
 
@@ -179,7 +189,7 @@ impl Sets {
             records: get(&h.records),
             shards: get(&h.shards),
             lost: get(&h.lost),
-            queued: h.len() as u64,
+            queued: h.open(),
         }
     }
 
@@ -191,6 +201,7 @@ impl Sets {
             if let Err(e) = self.heal_register(&key, deep).await {
                 tracing::debug!(?key, "heal: {e}");
             }
+            self.inner.heals.done();
         }
         count
     }
@@ -397,7 +408,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
         };
         let began = Instant::now();
         match inner.heal(&wanted.key, wanted.deep).await {
-            Ok(h) if h.later == 0 && (h.missing == 0 || h.lost > 0) => {}
+            Ok(h) if h.later == 0 && (h.missing == 0 || h.lost > 0) => inner.heals.done(),
             other => {
                 // One that waits for a write to end was not tried.
                 let tried = !matches!(&other, Ok(h) if h.later > 0);
@@ -410,7 +421,10 @@ pub(crate) async fn run(of: Weak<Inner>) {
                     tokio::spawn(async move {
                         tokio::time::sleep(RETRY * (1 << wanted.tries)).await;
                         inner.heals.put(wanted);
+                        inner.heals.done();
                     });
+                } else {
+                    inner.heals.done();
                 }
             }
         }

@@ -73,7 +73,7 @@ impl Sets {
     /// Registers waiting to be healed.
     #[must_use]
     pub fn heal_backlog(&self) -> usize {
-        self.inner.heals.len()
+        self.inner.heals.open() as usize
     }
 }
 

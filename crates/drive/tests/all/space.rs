@@ -7,11 +7,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Bytes on the device below a folder. The drive may remove a file while it is looked at.
 fn used(path: &Path) -> u64 {
     let mut sum = 0;
     for e in std::fs::read_dir(path).unwrap() {
         let e = e.unwrap();
-        let m = e.metadata().unwrap();
+        let m = match e.metadata() {
+            Ok(m) => m,
+            Err(gone) if gone.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) => panic!("{e}"),
+        };
         sum += if m.is_dir() { used(&e.path()) } else { m.blocks() * 512 };
     }
     sum
