@@ -442,7 +442,8 @@ where
                     routes.connections().busy.fetch_add(1, Relaxed);
                     super::routes::busy()
                 }
-                false => routes.answer(request, &peer).await,
+                // On the heap: hyper keeps room for the whole future in each connection, idle or not.
+                false => Box::pin(routes.answer(request, &peer)).await,
             };
             // The request lasts until its answer has left.
             let sets = routes.sets();
