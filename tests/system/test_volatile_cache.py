@@ -1,8 +1,9 @@
 """T5: power cuts on drives that lose their own cache, with every kind of write in flight.
 
 Every drive is a FUSE file system (volatile_disk.py) in which only flushed writes are sure to stay. While writers put,
-overwrite, delete, append, rename and upload in parts, the server is killed and some or all drives lose power. Then the
-server starts again and every acknowledged change must be there. In some cycles a drive lies about flushes, or goes
+overwrite, delete, append, rename and upload in parts, and a webhook follows the bucket through the change feed, the
+server is killed and some or all drives lose power. Then the server starts again, every acknowledged change must be
+there, and the last event that the webhook gets of each key must be that of its last change. In some cycles a drive lies about flushes, or goes
 back to the state before the cycle before (a restored image); at most as many of them as the code's majority bears.
 
 `ASHLAR_VOLATILE_CUTS` sets the cuts per code (2; 100 for the night), `ASHLAR_SEED` repeats one run's choices.
@@ -10,6 +11,8 @@ back to the state before the cycle before (a restored image); at most as many of
 
 import hashlib
 import http.client
+import http.server
+import json
 import os
 import random
 import shutil
@@ -20,6 +23,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -94,6 +98,63 @@ class Drives:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
+class Follower:
+    """A webhook: the last event of each key, as the size of the object, or None when it was removed."""
+
+    def __init__(self):
+        self.last, self.count = {}, 0
+        follower = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                document = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+                for record in document.get("Records", []):
+                    seen = record["s3"]["object"]
+                    removed = "ObjectRemoved" in record["eventName"]
+                    follower.last[unquote_plus(seen["key"])] = None if removed else seen.get("size", 0)
+                    follower.count += 1
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            do_GET = do_HEAD = do_POST
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        # A server that is killed cuts its connections.
+        self.server.handle_error = lambda *_: None
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def environment(self):
+        return {
+            "ASHLAR_NOTIFY_WEBHOOK_ENABLE_1": "on",
+            "ASHLAR_NOTIFY_WEBHOOK_ENDPOINT_1": f"http://127.0.0.1:{self.server.server_address[1]}/",
+        }
+
+    def follow(self, s3, bucket):
+        s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={"QueueConfigurations": [
+            {"QueueArn": "arn:minio:sqs::1:webhook", "Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:*"]}
+        ]})
+
+    def wait(self, want, deadline=120):
+        """Until the last event of each key of `want` is that of its state: a size, or None."""
+        end, missing = time.monotonic() + deadline, object()
+        while True:
+            late = {k: (self.last.get(k, missing), size) for k, size in want.items() if self.last.get(k, missing) != size}
+            if not late:
+                return
+            assert time.monotonic() < end, f"last events (told, true): {late}"
+            time.sleep(0.05)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Client(threading.Thread):
     """Changes its own keys until told to stop or until the server is gone.
 
@@ -105,6 +166,8 @@ class Client(threading.Thread):
         super().__init__()
         self.s3, self.bucket, self.who, self.rng = s3, bucket, who, rng
         self.state, self.flying, self.going, self.acknowledged = {}, [], True, 0
+        # Keys with an acknowledged change.
+        self.changed = set()
 
     def run(self):
         while self.going:
@@ -117,6 +180,7 @@ class Client(threading.Thread):
             except (BotoCoreError, ClientError, http.client.HTTPException, OSError):
                 return
             self.state.update(self.flying)
+            self.changed.update(key for key, _ in self.flying)
             self.flying = []
             self.acknowledged += 1
 
@@ -163,6 +227,14 @@ class Client(threading.Thread):
 
         return [(key, pieces)], request
 
+    def told(self):
+        """What the last event must say of each key that this client changed for sure."""
+        open_ = {key for key, _ in self.flying}
+        return {
+            k: None if self.state[k] is None else sum(piece[1] for piece in self.state[k])
+            for k in self.changed - open_
+        }
+
     def shown(self, key, pieces):
         if pieces is None:
             return None
@@ -202,8 +274,6 @@ def whole(server, deadline=120):
     while True:
         done = subprocess.run([os.environ["ASHLAR_BIN"], "--json", "info", "it"], env=env, capture_output=True, text=True)
         if done.returncode == 0:
-            import json
-
             info = json.loads(done.stdout)
             voting = all(g["voters"] == g["slots"] for g in info["groups"])
             busy = any(r["phase"] != "done" for r in info["heal"]["rebuilds"])
@@ -219,12 +289,13 @@ def test_cuts(drives, code, weak):
     seed = os.environ.get("ASHLAR_SEED", f"{code}/{time.time_ns()}")
     print("ASHLAR_SEED", seed)
     rng = random.Random(seed)
-    disks, server = Drives(drives), None
-    figures = {"cuts": 0, "acknowledged": 0, "keys": 0, "lied": 0, "back": 0}
+    disks, follower, server = Drives(drives), Follower(), None
+    figures = {"cuts": 0, "acknowledged": 0, "keys": 0, "lied": 0, "back": 0, "events": 0}
     try:
-        server = Server(disks.root, drives, arguments=["--code", code])
+        server = Server(disks.root, drives, arguments=["--code", code], env=follower.environment())
         s3 = client(server, 3)
         s3.create_bucket(Bucket="power")
+        follower.follow(s3, "power")
         clients = []
         for cycle in range(CUTS):
             everything = list(range(1, drives + 1))
@@ -255,11 +326,14 @@ def test_cuts(drives, code, weak):
                 disks.mount(i)
             server.start()
             s3 = client(server, 3)
+            told = {key: size for c in clients for key, size in c.told().items()}
             figures["keys"] += sum(c.check(s3) for c in clients)
+            follower.wait(told)
             figures["acknowledged"] += sum(c.acknowledged for c in clients)
             figures["cuts"] += 1
             figures["lied"] += len(bad) - len(back)
             figures["back"] += len(back)
+            figures["events"] = follower.count
             whole(server)
         print(code, figures)
     except BaseException:
@@ -270,4 +344,5 @@ def test_cuts(drives, code, weak):
         if server and server.process.poll() is None:
             server.process.kill()
             server.process.wait()
+        follower.close()
         disks.close()
