@@ -336,9 +336,9 @@ def test_cuts(drives, code, weak):
             figures["events"] = follower.count
             whole(server)
         print(code, figures)
-    except BaseException:
-        if server:
-            print(server.log.read_text()[-4000:])
+    except BaseException as error:
+        # At once: the night is long.
+        print(server.log.read_text()[-4000:] if server else "", code, figures, repr(error), sep="\n", flush=True)
         raise
     finally:
         if server and server.process.poll() is None:

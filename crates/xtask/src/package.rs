@@ -18,7 +18,7 @@ use clap::Args;
 
 use crate::{
     Outcome,
-    shell::{read, root, show},
+    shell::{cargo, read, root, show},
 };
 
 /// Versions that builds were tried with.
@@ -61,16 +61,21 @@ pub fn run(options: &Options) -> Outcome {
     }
     let out = root().join("target/packaging");
     fs::create_dir_all(&out)?;
-    for processor in &processors {
+    let mut built = Vec::new();
+    for processor in processors {
         let binary = match &options.binary {
             Some(binary) => binary.clone(),
-            None => build(&out, processor)?,
+            None => build(&out, &processor)?,
         };
-        let deb = debian(&out, processor, &binary)?;
-        let archive = archive(&out, processor, &binary)?;
+        built.push((processor, binary));
+    }
+    let native = native(&built)?;
+    for (processor, binary) in &built {
+        let deb = debian(&out, processor, binary, &native)?;
+        let archive = archive(&out, processor, binary)?;
         let sbom = out.join(format!("ashlar-{}-linux-{}.cdx.json", version(), processor.name));
         crate::sbom::write(&sbom, &processor.target)?;
-        for file in [&binary, &deb, &archive, &sbom] {
+        for file in [binary, &deb, &archive, &sbom] {
             println!("{:>10} KiB  {}", fs::metadata(file)?.len() / 1024, file.display());
         }
     }
@@ -103,6 +108,15 @@ fn build(out: &Path, processor: &Processor) -> Outcome<PathBuf> {
     Ok(root().join("target").join(&processor.target).join("release/ashlar"))
 }
 
+/// A program that this machine can run, which writes the manual pages and completions of all packages.
+fn native(built: &[(Processor, PathBuf)]) -> Outcome<PathBuf> {
+    if let Some((_, binary)) = built.iter().find(|(p, _)| p.name == std::env::consts::ARCH) {
+        return Ok(binary.clone());
+    }
+    show(cargo().args(["build", "--release", "--locked", "--package", "ashlar"]))?;
+    Ok(root().join("target/release/ashlar"))
+}
+
 /// Copies a file with its mode into a tree, making folders.
 fn place(tree: &Path, at: &str, from: &Path, mode: u32) -> Outcome {
     let target = tree.join(at);
@@ -112,8 +126,9 @@ fn place(tree: &Path, at: &str, from: &Path, mode: u32) -> Outcome {
     Ok(())
 }
 
-/// A Debian package: program, unit, settings, manual pages and completions.
-fn debian(out: &Path, processor: &Processor, binary: &Path) -> Outcome<PathBuf> {
+/// A Debian package: program, unit, settings, manual pages and completions. `native` is the same program for the
+/// processor of this machine.
+fn debian(out: &Path, processor: &Processor, binary: &Path, native: &Path) -> Outcome<PathBuf> {
     let root = root();
     let tree = out.join(format!("deb-{}", processor.debian));
     if tree.exists() {
@@ -128,20 +143,18 @@ fn debian(out: &Path, processor: &Processor, binary: &Path) -> Outcome<PathBuf> 
     )?;
     place(&tree, "etc/default/ashlar", &root.join("deploy/systemd/ashlar.default"), 0o640)?;
     place(&tree, "usr/share/doc/ashlar/copyright", &root.join("LICENSE"), 0o644)?;
-    if runs_here(processor) {
-        let pages = tree.join("usr/share/man/man1");
-        show(Command::new(binary).arg("man").arg(&pages))?;
-        for page in fs::read_dir(&pages)? {
-            show(Command::new("gzip").args(["-9", "-n"]).arg(page?.path()))?;
-        }
-        let shells =
-            [("bash", "bash-completion/completions/ashlar"), ("zsh", "zsh/vendor-completions/_ashlar")];
-        for (shell, at) in shells {
-            let text = read(Command::new(binary).args(["completion", shell]))?;
-            let file = tree.join("usr/share").join(at);
-            fs::create_dir_all(file.parent().ok_or("no folder")?)?;
-            fs::write(&file, text + "\n")?;
-        }
+    let pages = tree.join("usr/share/man/man1");
+    show(Command::new(native).arg("man").arg(&pages))?;
+    for page in fs::read_dir(&pages)? {
+        show(Command::new("gzip").args(["-9", "-n"]).arg(page?.path()))?;
+    }
+    for (shell, at) in
+        [("bash", "bash-completion/completions/ashlar"), ("zsh", "zsh/vendor-completions/_ashlar")]
+    {
+        let text = read(Command::new(native).args(["completion", shell]))?;
+        let file = tree.join("usr/share").join(at);
+        fs::create_dir_all(file.parent().ok_or("no folder")?)?;
+        fs::write(&file, text + "\n")?;
     }
     let size = read(Command::new("du").args(["-sk", "--apparent-size"]).arg(&tree))?;
     let size = size.split_whitespace().next().unwrap_or("0").to_owned();
@@ -182,9 +195,4 @@ fn archive(out: &Path, processor: &Processor, binary: &Path) -> Outcome<PathBuf>
             .arg(&name),
     )?;
     Ok(archive)
-}
-
-/// Whether this machine can run the program, to have it write its manual pages.
-fn runs_here(processor: &Processor) -> bool {
-    processor.name == std::env::consts::ARCH
 }
