@@ -108,39 +108,54 @@ def test_two_of_four_emptied_under_load(own):
 
     thread = threading.Thread(target=reader)
     thread.start()
-    for pair in ((1, 2), (3, 4)):
-        before = drive_ids(server)
-        for d in pair:
-            empty(server.home / f"drive{d}")
-        # Two at once may just not be mounted: an operator says that they are not.
-        for d in pair:
-            wait_until(lambda d=d: state(server, d) != "online", 30)
-        for d in pair:
-            # One may have been noticed, and used, long before the other.
-            if state(server, d) == "offline":
-                admin(server, "POST", "/ashlar/admin/v1/drives/replace", {"drive": f"{server.home}/drive{d}"})
+    try:
+        for pair in ((1, 2), (3, 4)):
+            before = drive_ids(server)
+            for d in pair:
+                empty(server.home / f"drive{d}")
+            # Two at once may just not be mounted: an operator says that they are not.
+            for d in pair:
+                # One may have been noticed, and replaced, long before the other.
+                wait_until(lambda d=d: state(server, d) == "offline" or drive_id(server, d) not in before)
+            for d in pair:
+                if state(server, d) == "offline":
+                    admin(server, "POST", "/ashlar/admin/v1/drives/replace", {"drive": f"{server.home}/drive{d}"})
 
-        def writes():
-            try:
-                once.put_object(Bucket="bkt", Key=f"after{pair[0]}", Body=b"x")
-                return True
-            except ClientError as e:
-                assert e.response["ResponseMetadata"]["HTTPStatusCode"] == 503, e
-                return False
+            def writes():
+                try:
+                    once.put_object(Bucket="bkt", Key=f"after{pair[0]}", Body=b"x")
+                    return True
+                except ClientError as e:
+                    assert e.response["ResponseMetadata"]["HTTPStatusCode"] == 503, e
+                    return False
 
-        wait_until(writes, 120)
-        # Both blank drives must have joined under new ids before the other two may go.
-        wait_until(lambda: healed(server) and len(drive_ids(server) - before) == 2, 120)
-    reading.set()
-    thread.join()
+            wait_until(writes, 120)
+            # Both blank drives must have joined under new ids before the other two may go.
+            wait_until(lambda: healed(server) and len(drive_ids(server) - before) == 2, 120)
+    except BaseException:
+        # Every refused write is logged.
+        lines = [line for line in server.log.read_text().splitlines() if "request failed" not in line]
+        print("\n".join(lines)[-20_000:], admin(server, "GET", "/ashlar/admin/v1/info"))
+        raise
+    finally:
+        reading.set()
+        thread.join()
     assert not failures, failures[:5]
     for key, v in keys.items():
         assert s3.get_object(Bucket="bkt", Key=key)["Body"].read() == content(key, *v)
 
 
-def state(server, n):
+def drive(server, n):
     drives = admin(server, "GET", "/ashlar/admin/v1/info")["drives"]
-    return next(d["state"] for d in drives if d["path"] == f"{server.home}/drive{n}")
+    return next(d for d in drives if d["path"] == f"{server.home}/drive{n}")
+
+
+def state(server, n):
+    return drive(server, n)["state"]
+
+
+def drive_id(server, n):
+    return drive(server, n)["id"]
 
 
 def drive_ids(server):

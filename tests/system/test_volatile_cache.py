@@ -338,7 +338,7 @@ def test_cuts(drives, code, weak):
         print(code, figures)
     except BaseException as error:
         # At once: the night is long.
-        print(server.log.read_text()[-4000:] if server else "", code, figures, repr(error), sep="\n", flush=True)
+        print(server.log.read_text()[-20_000:] if server else "", code, figures, repr(error), sep="\n", flush=True)
         raise
     finally:
         if server and server.process.poll() is None:

@@ -383,7 +383,7 @@ impl Inner {
                 }
             }
             for (key, ballot) in &extras {
-                tracing::info!(?key, ?ballot, "a drive that joins forgets what its peers do not hold");
+                tracing::debug!(?key, ?ballot, "a drive that joins forgets what its peers do not hold");
                 to.drive.purge(key, *ballot);
             }
             self.see_gone(to, &extras).await?;
