@@ -248,7 +248,7 @@ impl Sets {
             let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
         }
         let n = layout.code.n();
-        self.inner.attached.set(&members, n - Quorum::new(n).majority());
+        self.inner.attached.set(&members, &layout, n - Quorum::new(n).majority());
         self.inner.table.store(Arc::new(Table::new(layout, members)));
         self.inner.doubts.raise();
         self.inner.cache.doubt_all();

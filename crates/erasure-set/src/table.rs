@@ -12,9 +12,8 @@ use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
 use ashlar_format::{DriveId, RegisterKey, WriteId};
-use ashlar_machine::Watch;
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -40,26 +39,34 @@ pub(crate) const FIRST_GLANCE: Duration = Duration::from_millis(5);
 /// All attached drives, to tell a drive that hangs from a machine that stands still: when more of them stall
 /// at once than others could stand in for, waiting is all there is to do.
 pub(crate) struct Attached {
-    watches: ArcSwap<Vec<Arc<Watch>>>,
-    /// Drives of which it is believed at once that they hang.
+    drives: ArcSwap<Vec<Drive>>,
+    /// Drives of the layout that are not attached.
+    missing: AtomicUsize,
+    /// Drives of which it is believed at once that they hang, or that may be out of service.
     most: AtomicUsize,
 }
 
 impl Attached {
     pub(crate) fn new() -> Arc<Attached> {
-        Arc::new(Attached { watches: ArcSwap::default(), most: AtomicUsize::new(0) })
+        let zero = || AtomicUsize::new(0);
+        Arc::new(Attached { drives: ArcSwap::default(), missing: zero(), most: zero() })
     }
 
     /// `spare`: drives a group can be without and still change its registers.
-    pub(crate) fn set(&self, members: &HashMap<DriveId, Arc<Member>>, spare: u8) {
-        self.watches.store(Arc::new(members.values().map(|m| m.drive.watch().clone()).collect()));
-        self.most.store(usize::from(spare).max(members.len() / 4), Ordering::Relaxed);
+    pub(crate) fn set(&self, members: &HashMap<DriveId, Arc<Member>>, layout: &Layout, spare: u8) {
+        let all: HashSet<&DriveId> = layout.groups.iter().flat_map(|g| &g.slots).collect();
+        let missing = all.iter().filter(|id| !members.contains_key(**id)).count();
+        self.drives.store(Arc::new(members.values().map(|m| m.drive.clone()).collect()));
+        self.missing.store(missing, Ordering::Relaxed);
+        self.most.store(usize::from(spare).max(all.len() / 4), Ordering::Relaxed);
     }
 
+    /// Drives that are missing or join cannot stand in for one that hangs.
     fn can_do_without(&self) -> bool {
-        let watches = self.watches.load();
-        let stalled = watches.iter().filter(|w| w.oldest() >= STALLED).count();
-        stalled <= self.most.load(Ordering::Relaxed)
+        let drives = self.drives.load();
+        let out = |d: &&Drive| d.watch().oldest() >= STALLED || d.role() != Role::Voter;
+        let out = drives.iter().filter(out).count() + self.missing.load(Ordering::Relaxed);
+        out <= self.most.load(Ordering::Relaxed)
     }
 }
 

@@ -263,6 +263,32 @@ async fn when_all_stand_still_requests_wait() {
     rig.close().await;
 }
 
+/// With another drive out of service nobody can stand in for one that hangs: requests wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drive_that_is_needed_is_waited_for() {
+    let rig = settled(2, 2).await;
+    let away = rig.sets.detach(drive_id(3, 0)).unwrap();
+    rig.faults[0].hang();
+    let sets = rig.sets.clone();
+    // What hangs is known to hang when the request comes.
+    let first = tokio::spawn({
+        let sets = rig.sets.clone();
+        async move { put(&sets, "first", b"x").await }
+    });
+    let drives = rig.sets.drives();
+    until("it stalls", || drives.iter().any(|d| d.stalled().is_some())).await;
+    let waiting = tokio::spawn(async move { (get(&sets, "old1").await, put(&sets, "new", b"x").await) });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!waiting.is_finished(), "it waits");
+    rig.faults[0].clear();
+    let (got, put) = waiting.await.unwrap();
+    assert!(got.unwrap().unwrap() == noise(1, SIZES[1]));
+    put.unwrap();
+    first.await.unwrap().unwrap();
+    rig.sets.attach(away);
+    rig.close().await;
+}
+
 /// Heal and scrub go on without the drive, hold no key's turn meanwhile, and come back to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heal_does_not_wait_for_a_hung_drive() {
