@@ -6,7 +6,8 @@ server is killed and some or all drives lose power. Then the server starts again
 there, and the last event that the webhook gets of each key must be that of its last change. In some cycles a drive lies about flushes, or goes
 back to the state before the cycle before (a restored image); at most as many of them as the code's majority bears.
 
-`ASHLAR_VOLATILE_CUTS` sets the cuts per code (2; 100 for the night), `ASHLAR_SEED` repeats one run's choices.
+`ASHLAR_VOLATILE_CUTS` sets the cuts per code (2; 100 for the night), `ASHLAR_SEED` repeats one run's choices, `ASHLAR_KEEP`
+names a folder to which the drives are copied after a failure.
 """
 
 import hashlib
@@ -168,6 +169,8 @@ class Client(threading.Thread):
         self.state, self.flying, self.going, self.acknowledged = {}, [], True, 0
         # Keys with an acknowledged change.
         self.changed = set()
+        # Everything that a key may ever have shown, for messages.
+        self.tried = {}
 
     def run(self):
         while self.going:
@@ -175,6 +178,8 @@ class Client(threading.Thread):
             if change is None:
                 continue
             self.flying, request = change
+            for key, pieces in self.flying:
+                self.tried.setdefault(key, []).append((pieces, self.shown(key, pieces), time.time()))
             try:
                 request()
             except (BotoCoreError, ClientError, http.client.HTTPException, OSError):
@@ -241,6 +246,11 @@ class Client(threading.Thread):
         data = b"".join(content(p[2] if len(p) == 3 else key, *p[:2]) for p in pieces)
         return hashlib.sha256(data).hexdigest()
 
+    def story(self, key, seen, after):
+        known = [(pieces, at) for pieces, shown, at in self.tried.get(key, []) if shown == seen]
+        return {"key": key, "was": self.state.get(key), "in flight": after.get(key, "nothing"), "shows": known or seen,
+                "last tried": [(pieces, at) for pieces, _, at in self.tried.get(key, [])[-8:]]}
+
     def check(self, s3):
         """Every key shows what was acknowledged; a change in flight happened wholly or not at all."""
         after = dict(self.flying)
@@ -254,7 +264,7 @@ class Client(threading.Thread):
         old = {k: self.shown(k, self.state.get(k)) for k in seen}
         new = {k: self.shown(k, after.get(k, self.state.get(k))) for k in seen}
         lost = [k for k in seen if seen[k] not in (old[k], new[k])]
-        assert not lost, f"lost or reverted: {[(k, self.state.get(k), after.get(k)) for k in lost]}"
+        assert not lost, f"lost or reverted: {[self.story(k, seen[k], after) for k in lost]}"
         assert seen == old or seen == new, f"half of a change happened: {self.flying}"
         if seen != old:
             self.state.update(after)
@@ -308,7 +318,7 @@ def test_cuts(drives, code, weak):
             old = {c.who: c for c in clients}
             clients = [Client(client(server), "power", f"w{i}", random.Random(rng.random())) for i in range(4)]
             for c in clients:
-                c.state = old[c.who].state if c.who in old else {}
+                c.state, c.tried = (old[c.who].state, old[c.who].tried) if c.who in old else ({}, {})
                 c.start()
             time.sleep(rng.uniform(2.5, 3.5) if back else rng.uniform(0.3, 2))
             server.process.send_signal(signal.SIGKILL)
@@ -339,6 +349,13 @@ def test_cuts(drives, code, weak):
     except BaseException as error:
         # At once: the night is long.
         print(server.log.read_text()[-20_000:] if server else "", code, figures, repr(error), sep="\n", flush=True)
+        if kept := os.environ.get("ASHLAR_KEEP"):
+            if server and server.process.poll() is None:
+                server.process.kill()
+                server.process.wait()
+            for i in list(disks.processes):
+                disks.unmount(i)
+            shutil.copytree(disks.root, kept, ignore=shutil.ignore_patterns("kept*"))
         raise
     finally:
         if server and server.process.poll() is None:

@@ -4,12 +4,13 @@
 //! can: each folder holds a small file with the journal sequence of every drive, written every few seconds
 //! while anything changes. Whoever opens a drive compares ([`Sequences::behind`]).
 //!
-//! Invariants: only what a drive has flushed is noted; a note never goes down; a file that does not verify,
-//! or is another deployment's, says nothing. Notes may be behind, or lost: they show that a drive went
-//! back, never that it did not.
+//! Invariants: only what a drive has flushed is noted; a note goes down only when the drive that went back has
+//! lost its vote for it ([`Sequences::begin_again`]): else it would lose the vote at every start until it had come as
+//! far as before. A file that does not verify, or is another deployment's, says nothing. Notes may be behind, or lost:
+//! they show that a drive went back, never that it did not.
 //!
-//! Bytes of the file `sequences`: format u8 = 1, deployment 16, list of (drive 16, sequence u64) in order
-//! of the drives, then HighwayHash-256 of all that (key: "ashlar journal sequences 1 ......").
+//! Bytes of the file `sequences`: format u8 = 2, deployment 16, list of (drive 16, how often it began again u32,
+//! sequence u64) in order of the drives, then HighwayHash-256 of all that (key: "ashlar journal sequences 1 ......").
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +21,7 @@ use ashlar_format::{DeploymentId, DriveId};
 use ashlar_machine::Folder;
 
 /// Format number, the first byte.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// The file in the folder of a drive.
 const FILE: &str = "sequences";
 /// Longest file read, in bytes.
@@ -33,30 +34,50 @@ const KEY: [u64; 4] = [
     u64::from_le_bytes(*b" 1 ....."),
 ];
 
+/// What is noted of a drive; the greater of two is the later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Noted {
+    /// How often the drive went back and lost its vote for it.
+    again: u32,
+    sequence: u64,
+}
+
 /// The highest sequence noted of each drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sequences(BTreeMap<DriveId, u64>);
+pub struct Sequences(BTreeMap<DriveId, Noted>);
 
 impl Sequences {
     /// Notes that a drive has come this far; true if that is news.
     pub fn note(&mut self, drive: DriveId, sequence: u64) -> bool {
         let known = self.0.entry(drive).or_default();
-        let news = sequence > *known;
-        *known = sequence.max(*known);
+        let news = sequence > known.sequence;
+        known.sequence = sequence.max(known.sequence);
         news
+    }
+
+    /// As [`Sequences::note`], of a drive that has lost its vote since it was opened, so that it may be behind what
+    /// was noted before.
+    pub fn begin_again(&mut self, drive: DriveId, sequence: u64) -> bool {
+        let known = self.0.entry(drive).or_default();
+        if sequence >= known.sequence {
+            return self.note(drive, sequence);
+        }
+        *known = Noted { again: known.again.saturating_add(1), sequence };
+        true
     }
 
     /// What others have noted, too.
     pub fn merge(&mut self, other: &Sequences) {
-        for (drive, sequence) in &other.0 {
-            self.note(*drive, *sequence);
+        for (drive, noted) in &other.0 {
+            let known = self.0.entry(*drive).or_default();
+            *known = (*known).max(*noted);
         }
     }
 
     /// By how many batches a drive that shows `sequence` is behind what was noted of it; 0: it is not.
     #[must_use]
     pub fn behind(&self, drive: DriveId, sequence: u64) -> u64 {
-        self.0.get(&drive).map_or(0, |noted| noted.saturating_sub(sequence))
+        self.0.get(&drive).map_or(0, |noted| noted.sequence.saturating_sub(sequence))
     }
 
     /// What the folder of a drive says; nothing, where the file is missing or does not verify.
@@ -84,13 +105,14 @@ impl Sequences {
     }
 
     fn encode(&self, deployment: DeploymentId) -> Vec<u8> {
-        let mut w = Writer::with_capacity(64 + 24 * self.0.len());
+        let mut w = Writer::with_capacity(64 + 28 * self.0.len());
         w.u8(FORMAT);
         w.raw(&deployment.0);
         w.var(self.0.len() as u64);
-        for (drive, sequence) in &self.0 {
+        for (drive, noted) in &self.0 {
             w.raw(&drive.0);
-            w.u64(*sequence);
+            w.u32(noted.again);
+            w.u64(noted.sequence);
         }
         let mut out = w.into_vec();
         let hash = frame_hash(&KEY, &[&out]);
@@ -109,7 +131,8 @@ impl Sequences {
         if r.u8().ok()? != FORMAT || r.array::<16>().ok()? != deployment.0 {
             return None;
         }
-        let list = r.list(|r| Ok((DriveId(r.array()?), r.u64()?))).ok()?;
+        let list =
+            r.list(|r| Ok((DriveId(r.array()?), Noted { again: r.u32()?, sequence: r.u64()? }))).ok()?;
         r.end().ok()?;
         Some(Sequences(list.into_iter().collect()))
     }
@@ -140,14 +163,30 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_that_went_back_begins_again() {
+        let drive = DriveId([1; 16]);
+        let (mut s, mut stale) = (Sequences::default(), Sequences::default());
+        s.note(drive, 900);
+        stale.note(drive, 900);
+        assert!(s.begin_again(drive, 40), "it is news");
+        assert!(s.begin_again(drive, 41) && !s.begin_again(drive, 41));
+        // What a drive that was away has noted counts no more.
+        s.merge(&stale);
+        stale.merge(&s);
+        for s in [&s, &stale] {
+            assert_eq!((s.behind(drive, 41), s.behind(drive, 40)), (0, 1));
+        }
+    }
+
+    #[test]
     fn golden_and_every_flipped_bit() {
         let mut s = Sequences::default();
         s.note(DriveId([1; 16]), 0x0102);
         let ours = DeploymentId([9; 16]);
         let bytes = s.encode(ours);
-        assert_eq!(bytes.len(), 1 + 16 + 1 + 24 + 32);
-        assert_eq!(bytes[..18], [&[1][..], &[9; 16], &[1]].concat());
-        assert_eq!(bytes[34..42], [2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes.len(), 1 + 16 + 1 + 28 + 32);
+        assert_eq!(bytes[..18], [&[2][..], &[9; 16], &[1]].concat());
+        assert_eq!(bytes[34..46], [0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(Sequences::decode(&bytes, ours), Some(s));
         for i in 0..bytes.len() {
             let mut bad = bytes.clone();

@@ -18,6 +18,10 @@
 //! 5 happen once: nobody removes a marked version before the upload is done ([`Inner::settle`]), and
 //! whoever looked at the key before cannot put it back, since the key has changed.
 //!
+//! A completion that is found interrupted (a crash, or its caller is gone) goes on from step 6 when the version is on
+//! the key. Else it goes back to `Open`: nobody was told that it succeeded, and putting it on the key later
+//! would replace what others have written, or deleted, since.
+//!
 //! Going back to `Open` is safe because one completion or abort of an upload runs at a time: a lock
 //! in this process. A cluster of several coordinators needs that turn elsewhere, because somebody who
 //! slept in step 5 could put the version on the key after another went back.
@@ -130,7 +134,7 @@ fn completed(v: &Version, live: &Live) -> Completed {
 
 impl Inner {
     /// Steps 1 and 2: answers the version that was fixed.
-    async fn begin_complete(
+    pub(crate) async fn begin_complete(
         &self,
         live: &Live,
         names: &Names,
@@ -204,8 +208,33 @@ impl Inner {
             .await
     }
 
-    /// Steps 3 to 8 for an upload that was found completing; the caller holds the bucket's gate and
-    /// the upload's lock.
+    /// Settles an upload that was found completing, whose caller never heard how it ended: steps 6 to 8 when the
+    /// version is on the key (true); else the upload is open again, and its client may complete it anew. What others
+    /// have written since is never replaced by it. The caller holds the bucket's gate and the upload's lock.
+    pub(crate) async fn settle_completing(&self, names: &Names) -> Result<bool> {
+        let id = names.id();
+        let there = loop {
+            // A change that keeps what is there: nothing of step 5 that is still on its way comes up after it.
+            let looked = self.backend.update(&names.object, None, |old| {
+                Decision::Keep(match old.map(|r| &r.body) {
+                    Some(Body::Held(held)) => Err(held.clone()),
+                    body => Ok(versions::of(body).iter().find(|v| versions::mark(v) == Some(id)).cloned()),
+                })
+            });
+            match looked.await? {
+                Ok(there) => break there,
+                Err(held) => self.settle_held(&names.object, &held).await?,
+            }
+        };
+        match &there {
+            Some(v) => self.finish(names, v).await?,
+            None => self.reopen(names).await?,
+        }
+        Ok(there.is_some())
+    }
+
+    /// Steps 3 to 8 for an upload that was found completing by somebody who wants it completed, or too late to
+    /// abort; the caller holds the bucket's gate and the upload's lock.
     pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<Outcome> {
         let outcome = self.put_on_key(names, v, None).await?;
         if let Outcome::Done(v) = &outcome {
@@ -215,7 +244,7 @@ impl Inner {
     }
 
     /// Steps 3 to 5. The version answered carries the time under which it is shown.
-    async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
+    pub(crate) async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
         if held::noted(v).is_some() {
             self.fill(names, v).await?;
             return Ok(Outcome::Done(Box::new(v.clone())));

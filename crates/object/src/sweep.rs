@@ -24,8 +24,10 @@ const WINDOW: usize = 500;
 /// What a pass of the collector did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Uploads found completing and rolled forward.
+    /// Uploads found completing whose version was on its key, now done; renames that had happened.
     pub finished: u64,
+    /// Uploads found completing whose version was not on its key, now open again.
+    pub reopened: u64,
     /// Uploads whose answer was kept long enough, or that were aborted, now forgotten.
     pub forgotten: u64,
     /// Parts dropped.
@@ -33,7 +35,7 @@ pub struct Swept {
 }
 
 impl Store {
-    /// One pass: rolls completions forward that a crash interrupted, forgets answers older than
+    /// One pass: settles completions that a crash interrupted, forgets answers older than
     /// 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`: milliseconds
     /// since 1970. The program calls it once at start and then every few minutes.
     ///
@@ -102,10 +104,14 @@ impl Inner {
         let _turn = lock.lock().await;
         let record = self.read_upload(names).await?;
         match upload_of(record.as_deref()).map(|u| &u.state) {
-            Some(UploadState::Completing(v)) => {
+            Some(UploadState::Completing(v)) if held::noted(v).is_some() => {
                 self.roll_forward(names, v).await?;
                 swept.finished += 1;
             }
+            Some(UploadState::Completing(_)) => match self.settle_completing(names).await? {
+                true => swept.finished += 1,
+                false => swept.reopened += 1,
+            },
             Some(UploadState::Done(v)) => {
                 self.unmark(&names.object, names.id()).await?;
                 if v.modified_ms.saturating_add(KEEP_MS) < now_ms {

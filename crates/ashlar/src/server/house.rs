@@ -5,7 +5,7 @@
 //! What happens to drives afterwards is the business of `drive_monitor`. A folder that does not answer never holds
 //! up a start that most of the drives suffice for: its drive comes later.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,6 +77,8 @@ pub struct House {
     pub changes: tokio::sync::Mutex<()>,
     /// Where orders of operators about drives go.
     pub orders: Orders,
+    /// Drives that were put in service without a vote since the start.
+    pub joins: Mutex<HashSet<DriveId>>,
 }
 
 /// One folder named on the command line.
@@ -490,6 +492,8 @@ fn assemble(
     sets.start();
     let lifecycle = Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
+    let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
+    let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
     let house = Arc::new(House {
         lifecycle,
         control,
@@ -500,6 +504,7 @@ fn assemble(
         slots: Mutex::new(slots),
         changes: tokio::sync::Mutex::new(()),
         orders,
+        joins,
     });
     let start = drive_monitor::Start { monitor, first, opened: waiting, workers, answers, orders: ordered };
     Ok((house, start))

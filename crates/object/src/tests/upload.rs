@@ -91,6 +91,65 @@ async fn conditions_of_complete() {
     assert_eq!(memory.census(), (0, 0));
 }
 
+/// A completion whose caller was never answered (its process ended, for instance), at `bucket/k`.
+async fn interrupted(store: &Store, list: &[CompletedPart], id: UploadId, on_key: bool) {
+    let inner = &store.inner;
+    let live = inner.registry.live("bucket").unwrap();
+    let names = inner.names(&live.bucket(), "k", id).unwrap();
+    let record = inner.read_upload(&names).await.unwrap();
+    let begun = inner.begin_complete(&live, &names, record.as_deref(), list, None, &Conditions::NONE);
+    let version = begun.await.unwrap();
+    if on_key {
+        inner.put_on_key(&names, &version, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_completion_replaces_nothing_later() {
+    for deleted in [false, true] {
+        let (store, memory) = bucket().await;
+        let mut rng = Rng(8);
+        put(&store, "bucket", "k", &rng.body(10)).await.unwrap();
+        let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+        let list = [done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap())];
+        interrupted(&store, &list, id, false).await;
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 10);
+        // Acknowledged, and so it stays.
+        if deleted {
+            store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+        } else {
+            put(&store, "bucket", "k", &rng.body(20)).await.unwrap();
+        }
+        let swept = store.sweep(0).await.unwrap();
+        assert_eq!((swept.finished, swept.reopened), (0, 1));
+        let now = get(&store, "bucket", "k", None).await;
+        assert!(if deleted { now.is_err() } else { now.unwrap().len() == 20 });
+        assert_eq!(store.sweep(0).await.unwrap(), Swept::default());
+        // Its client may still want it.
+        complete(&store, id, &list).await.unwrap();
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100);
+        store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+        store.sweep(i64::MAX / 2).await.unwrap();
+        assert_eq!(memory.census(), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_completion_that_is_on_its_key_is_finished() {
+    let (store, memory) = bucket().await;
+    let mut rng = Rng(9);
+    let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+    let list = [done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap())];
+    interrupted(&store, &list, id, true).await;
+    let swept = store.sweep(0).await.unwrap();
+    assert_eq!((swept.finished, swept.reopened), (1, 0));
+    assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100);
+    complete(&store, id, &list).await.unwrap();
+    store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+    store.sweep(i64::MAX / 2).await.unwrap();
+    assert_eq!(memory.census(), (0, 0));
+}
+
 #[tokio::test]
 async fn checksums_of_parts_and_objects() {
     let (store, _) = bucket().await;

@@ -283,6 +283,9 @@ fn enlist(house: &Arc<House>, i: usize, drive: Drive) {
     if let Some(slot) = house.slots.lock().get_mut(i) {
         (slot.drive, slot.problem) = (Some(drive.clone()), None);
     }
+    if drive.role() == Role::Joining {
+        house.joins.lock().insert(id);
+    }
     house.sets.attach(drive);
     tracing::info!(drive = %path.display(), %id, "drive in service");
     let house = house.clone();
