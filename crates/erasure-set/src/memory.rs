@@ -6,7 +6,7 @@
 //! | `lent` | 2/16 | rows handed out that the socket has not taken |
 //! | `writers` | 4/16 | whole stripes: while the client fills them, and while the drives take them |
 //! | `pieces` | 3/16 | what clients sent of stripes that got no whole buffer |
-//! | `decoders` | 1/16 | what decoders of compressed bodies keep; they hold no stripe's memory, so the two never wait for each other |
+//! | `decoders` | 2/16, beside the pool | what decoders of compressed bodies keep; it is apart from stripes, so that a body never waits for itself |
 //!
 //! The rest is for what needs no share: small bodies, stripes that are mended, journals.
 //!
@@ -103,7 +103,7 @@ impl Memory {
             readers: Budget::new(4 * part),
             writers: Budget::new(4 * part),
             pieces: Budget::new(3 * part),
-            decoders: Budget::new(part),
+            decoders: Budget::new(2 * part),
             reading: Readers::default(),
             filling: Writers {
                 limits,

@@ -28,10 +28,12 @@ pub const MAX_STEP: usize = S2_BLOCK;
 const STEP: usize = 64 << 10;
 /// Largest block of S2: <https://pkg.go.dev/github.com/klauspost/compress/s2>.
 const S2_BLOCK: usize = 4 << 20;
-/// Largest chunk of S2 or Snappy that is read: a block that does not compress, and its checksum.
-const S2_CHUNK: usize = 4 + 32 + S2_BLOCK + S2_BLOCK / 6;
+/// Blocks of S2 are this long at most unless a writer is told otherwise; Snappy's are shorter.
+const S2_USUAL: usize = 1 << 20;
 /// Largest window of Zstandard, as RFC 8878 recommends to support (3.1.1.1.2).
 const ZSTD_WINDOW: u64 = 8 << 20;
+/// What later frames may have as a window whatever the first one has.
+const ZSTD_LEAST: u64 = 1 << 20;
 /// Largest block of Zstandard (RFC 8878, 3.1.1.2.4).
 const ZSTD_BLOCK: usize = 128 << 10;
 /// A frame header of Zstandard with its magic number: at most this many bytes.
@@ -44,10 +46,10 @@ pub enum Format {
     Plain,
     /// RFC 1952.
     Gzip,
-    /// RFC 8878.
-    Zstd,
-    /// S2 or Snappy, in frames.
-    S2,
+    /// RFC 8878, with windows up to this many bytes.
+    Zstd(u64),
+    /// S2 or Snappy, in frames, with blocks up to this many bytes.
+    S2(usize),
 }
 
 impl Format {
@@ -75,8 +77,8 @@ impl Format {
         let skippable = first.len() >= 4 && first[0] & 0xf0 == 0x50 && first[1..4] == *b"\x2a\x4d\x18";
         Ok(match first {
             f if f.starts_with(b"\x1f\x8b\x08") => Format::Gzip,
-            f if f.starts_with(b"\x28\xb5\x2f\xfd") || skippable => Format::Zstd,
-            f if f.starts_with(b"\xff\x06\0\0") => Format::S2,
+            f if f.starts_with(b"\x28\xb5\x2f\xfd") || skippable => Format::Zstd(window(f)),
+            f if f.starts_with(b"\xff\x06\0\0") => Format::S2(block_size(f)),
             _ => Format::Plain,
         })
     }
@@ -87,11 +89,50 @@ impl Format {
             Format::Plain => 0,
             Format::Gzip => 256 << 10,
             // The ring of the window may have just grown to twice its size.
-            Format::Zstd => 2 * ZSTD_WINDOW as usize + 8 * ZSTD_BLOCK,
+            Format::Zstd(window) => 2 * window as usize + 8 * ZSTD_BLOCK,
             // What is collected for a chunk may have just grown to twice its size.
-            Format::S2 => S2_BLOCK + 2 * S2_CHUNK,
+            Format::S2(block) => block + 2 * chunk_size(block),
         }
     }
+}
+
+/// The largest window that a Zstandard stream with these first bytes may have (RFC 8878, 3.1.1.1).
+fn window(first: &[u8]) -> u64 {
+    let stated = match first {
+        // The content is in one piece of this size.
+        [0x28, 0xb5, 0x2f, 0xfd, head, rest @ ..] if head & 0x20 != 0 => {
+            let id = [0, 1, 2, 4][usize::from(head & 3)];
+            let length = 1 << (head >> 6);
+            let size = rest.get(id..id + length);
+            size.map(|size| {
+                size.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)) + u64::from(length == 2) * 256
+            })
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, _, window, ..] => {
+            let base = 1u64 << (10 + (window >> 3));
+            Some(base + base / 8 * u64::from(window & 7))
+        }
+        _ => None,
+    };
+    stated.unwrap_or(ZSTD_WINDOW).clamp(ZSTD_LEAST, ZSTD_WINDOW)
+}
+
+/// The largest block that an S2 stream with these first bytes may have: writers begin with a whole one.
+fn block_size(first: &[u8]) -> usize {
+    let length = match first.get(10..) {
+        Some([0, _, _, _, _, _, _, _, packed @ ..]) => {
+            minlz::s2::decode_len(packed).map_or(S2_BLOCK, |(n, _)| n)
+        }
+        Some([1, a, b, c, ..]) => u32::from_le_bytes([*a, *b, *c, 0]).saturating_sub(4) as usize,
+        Some([_, ..]) => S2_BLOCK,
+        Some([]) | None => 0,
+    };
+    if length <= S2_USUAL { S2_USUAL } else { S2_BLOCK }
+}
+
+/// Largest chunk: a block that does not compress, and its checksum.
+fn chunk_size(block: usize) -> usize {
+    4 + 32 + block + block / 6
 }
 
 /// What reads one format.
@@ -114,8 +155,8 @@ impl Decoder {
         let kind = match format {
             Format::Plain => Kind::Plain(Bytes::new()),
             Format::Gzip => Kind::Gzip(Box::new(MultiGzDecoder::new(Feed::default()))),
-            Format::Zstd => Kind::Zstd(Box::default()),
-            Format::S2 => Kind::S2(S2::default()),
+            Format::Zstd(window) => Kind::Zstd(Box::new(Zstd::new(window))),
+            Format::S2(block) => Kind::S2(S2 { input: BytesMut::new(), skip: 0, begun: false, block }),
         };
         Decoder { kind, ended: false, done: false }
     }
@@ -159,7 +200,9 @@ impl Decoder {
                         Some(out.into())
                     }
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
-                    Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Err(broken("its gzip stream breaks off")),
+                    Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+                        return Err(broken("its gzip stream breaks off"));
+                    }
                     Err(e) => return Err(broken("its gzip stream is damaged").because(e)),
                 }
             }
@@ -209,15 +252,13 @@ struct Zstd {
     skip: usize,
 }
 
-impl Default for Zstd {
-    fn default() -> Zstd {
+impl Zstd {
+    fn new(window: u64) -> Zstd {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(ZSTD_WINDOW);
+        decoder.set_max_window_size(window);
         Zstd { input: BytesMut::new(), decoder, frame: None, skip: 0 }
     }
-}
 
-impl Zstd {
     fn step(&mut self, ended: bool) -> Outcome<Option<Bytes>> {
         let damaged = |e: &dyn std::fmt::Display| broken("its Zstandard stream is damaged").because(e);
         let cut = || broken("its Zstandard stream breaks off");
@@ -276,7 +317,7 @@ impl Zstd {
         let mut rest = &self.input[..];
         self.decoder.reset(&mut rest).map_err(|e| match e {
             ruzstd::decoding::errors::FrameDecoderError::WindowSizeTooBig { .. } => Fault::not_implemented(
-                "Unpacking Zstandard archives with a window of more than 8 MiB (options --long and --ultra)",
+                "Unpacking Zstandard archives with a window of more than 8 MiB (options --long and --ultra), or a larger one than at their beginning",
             ),
             e => broken("its Zstandard stream is damaged, or needs a dictionary").because(e),
         })?;
@@ -300,12 +341,13 @@ impl Zstd {
 }
 
 /// Chunks of S2 and Snappy (<https://github.com/google/snappy/blob/main/framing_format.txt>), whole.
-#[derive(Default)]
 struct S2 {
     input: BytesMut,
     /// Bytes of a chunk without data still to come.
     skip: usize,
     begun: bool,
+    /// Largest block.
+    block: usize,
 }
 
 impl S2 {
@@ -330,7 +372,7 @@ impl S2 {
             }
             let known = match kind {
                 0xff => length == 6,
-                0 | 1 => self.begun && (4..=S2_CHUNK).contains(&length),
+                0 | 1 => self.begun && (4..=chunk_size(self.block)).contains(&length),
                 _ => false,
             };
             if !known {
@@ -349,8 +391,9 @@ impl S2 {
                 continue;
             }
             let stated = chunk.get_u32_le();
-            let plain = if kind == 1 { chunk.freeze() } else { block(&chunk).ok_or_else(damaged)? };
-            if plain.len() > S2_BLOCK {
+            let plain =
+                if kind == 1 { chunk.freeze() } else { block(&chunk, self.block).ok_or_else(damaged)? };
+            if plain.len() > self.block {
                 return Err(damaged());
             }
             if masked_crc(&plain) != stated {
@@ -364,7 +407,7 @@ impl S2 {
 }
 
 /// The checksum of a block: CRC32C, masked as the framing format says (its section 3).
-fn masked_crc(plain: &[u8]) -> u32 {
+pub(super) fn masked_crc(plain: &[u8]) -> u32 {
     let mut hasher = Hasher::new(Algorithm::Crc32c);
     hasher.update(plain);
     let sum = hasher.finish().as_bytes().iter().fold(0, |sum, b| sum << 8 | u32::from(*b));
@@ -372,9 +415,9 @@ fn masked_crc(plain: &[u8]) -> u32 {
 }
 
 /// A block of S2, which Snappy's are too.
-fn block(packed: &[u8]) -> Option<Bytes> {
+fn block(packed: &[u8], most: usize) -> Option<Bytes> {
     let (length, _) = minlz::s2::decode_len(packed).ok()?;
-    if length > S2_BLOCK {
+    if length > most {
         return None;
     }
     // Memory of our own, zeroed: a mistake of the decoder would show nothing that was there before.

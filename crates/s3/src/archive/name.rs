@@ -12,8 +12,8 @@ use crate::target::check_key;
 /// # Errors
 /// The name has a `..` in it, is no UTF-8, has a zero byte, or makes too long a key.
 pub fn key(prefix: &str, name: &[u8], folder: bool) -> Outcome<Option<String>> {
-    let text = std::str::from_utf8(name)
-        .map_err(|_| refused("is not UTF-8", &String::from_utf8_lossy(name)))?;
+    let text =
+        std::str::from_utf8(name).map_err(|_| refused("is not UTF-8", &String::from_utf8_lossy(name)))?;
     let path = clean(text)?;
     if path.is_empty() {
         return if folder { Ok(None) } else { Err(refused("names no file", text)) };
@@ -58,7 +58,12 @@ mod tests {
     #[test]
     fn names_become_keys() {
         let of = |name: &str, folder| key("p/", name.as_bytes(), folder).map_err(|f| f.code().name);
-        for (name, want) in [("a", "p/a"), ("./a//b/./c", "p/a/b/c"), ("/etc/passwd", "p/etc/passwd"), ("..a/b..", "p/..a/b..")] {
+        for (name, want) in [
+            ("a", "p/a"),
+            ("./a//b/./c", "p/a/b/c"),
+            ("/etc/passwd", "p/etc/passwd"),
+            ("..a/b..", "p/..a/b.."),
+        ] {
             assert_eq!(of(name, false), Ok(Some(want.into())), "{name}");
         }
         assert_eq!(of("a/b/", true), Ok(Some("p/a/b/".into())));

@@ -145,7 +145,8 @@ impl Reader {
                 State::Padding(left) => {
                     let n = (left as usize).min(input.len());
                     input.advance(n);
-                    self.state = if n as u64 == left { State::Header } else { State::Padding(left - n as u64) };
+                    self.state =
+                        if n as u64 == left { State::Header } else { State::Padding(left - n as u64) };
                 }
                 State::Trailer(seen) => {
                     let seen = seen + input.len() as u64;
@@ -195,7 +196,8 @@ impl Reader {
             return Err(broken("it is not a tar archive, or a header in it is damaged"));
         }
         let header = Header::from_byte_slice(block);
-        let size = header.entry_size().map_err(|e| broken("the size of an entry is not a number").because(e))?;
+        let size =
+            header.entry_size().map_err(|e| broken("the size of an entry is not a number").because(e))?;
         let padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
         let kind = header.entry_type().as_byte();
         if matches!(kind, b'x' | b'g' | b'L' | b'K') {
@@ -243,7 +245,12 @@ impl Extensions {
             _ => {
                 // For all entries that follow. Comments (git writes one) mean nothing here.
                 let pax = Pax::parse(content)?;
-                if pax.path.is_some() || pax.size.is_some() || pax.sparse || pax.version || !pax.headers.is_empty() {
+                if pax.path.is_some()
+                    || pax.size.is_some()
+                    || pax.sparse
+                    || pax.version
+                    || !pax.headers.is_empty()
+                {
                     return Err(broken("a global header says something about every entry"));
                 }
                 false
@@ -273,13 +280,17 @@ impl Extensions {
                 // Its map may go on in blocks that its size does not count.
                 return Err(Fault::not_implemented("Unpacking sparse files in GNU's old format"));
             }
-            EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") && size == 0 => (Kind::Folder, None),
+            EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") && size == 0 => {
+                (Kind::Folder, None)
+            }
             EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => {
                 (Kind::File, missing("Unpacking a folder with content"))
             }
             EntryType::Regular | EntryType::Continuous => (Kind::File, None),
             EntryType::Directory => (Kind::Folder, None),
-            EntryType::Symlink | EntryType::Char | EntryType::Block | EntryType::Fifo => (Kind::Special, None),
+            EntryType::Symlink | EntryType::Char | EntryType::Block | EntryType::Fifo => {
+                (Kind::Special, None)
+            }
             EntryType::Link => (Kind::Special, missing("Unpacking hard links")),
             other => {
                 let letter = char::from(other.as_byte()).escape_default();
@@ -304,7 +315,9 @@ impl Pax {
         while rest.first().is_some_and(|b| *b != 0) {
             let space = rest.iter().take(20).position(|b| *b == b' ').ok_or_else(bad)?;
             let digits = std::str::from_utf8(&rest[..space]).ok();
-            let length = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse::<usize>().ok());
+            let length = digits
+                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|d| d.parse::<usize>().ok());
             let length = length.filter(|n| (space + 3..=rest.len()).contains(n)).ok_or_else(bad)?;
             let (record, after) = rest.split_at(length);
             let record = record[space + 1..].strip_suffix(b"\n").ok_or_else(bad)?;

@@ -68,7 +68,9 @@ pub fn is_asked(request: &HeaderMap) -> Outcome<bool> {
 pub fn refuse(request: &HeaderMap, what: &str) -> Outcome<()> {
     match is_on(request, EXTRACT) {
         false => Ok(()),
-        true => Err(Fault::not_implemented(&format!("Unpacking an archive that comes {what} (header {EXTRACT})"))),
+        true => {
+            Err(Fault::not_implemented(&format!("Unpacking an archive that comes {what} (header {EXTRACT})")))
+        }
     }
 }
 
@@ -98,7 +100,8 @@ impl Options {
             let on = is_on(request, name.as_str());
             match option {
                 "prefix" => {
-                    options.prefix = archive::prefix(&headers::text(request, name.as_str()).unwrap_or_default())?;
+                    options.prefix =
+                        archive::prefix(&headers::text(request, name.as_str()).unwrap_or_default())?;
                 }
                 "ignore-dirs" => options.ignore_folders = on,
                 "ignore-errors" => options.ignore_errors = on,
@@ -179,7 +182,16 @@ impl Tally {
         }
     }
 
-    /// Of what the server could not do, the client has to hear.
+    /// An entry that no server would store like this.
+    fn refused(&mut self, fault: Fault) {
+        if self.ignore {
+            self.left_out += 1;
+        } else if self.fault.is_none() {
+            self.fault = Some(fault);
+        }
+    }
+
+    /// An entry that could not be stored. Of what the server could not do, the client hears in any case.
     fn failed(&mut self, key: &str, fault: Fault) {
         if self.ignore && fault.status().is_client_error() {
             self.left_out += 1;
@@ -272,7 +284,7 @@ async fn entries<'a>(
                         }
                     }
                     Err(fault) => {
-                        tally.failed("", fault);
+                        tally.refused(fault);
                         Destination::Nothing
                     }
                 };
@@ -341,10 +353,14 @@ fn plan(entry: Entry, options: &Options) -> Outcome<Option<File>> {
             return Err(Fault::not_implemented(&format!("The header {name} of an entry of an archive"))
                 .element("Key", key));
         }
-        let pair = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_bytes(value.as_bytes()).ok());
+        let pair =
+            HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_bytes(value.as_bytes()).ok());
         let Some((name, value)) = pair else {
-            return Err(Fault::with(Code::INVALID_ARGUMENT, "A header of an entry of the archive is not legal.")
-                .element("Key", key));
+            return Err(Fault::with(
+                Code::INVALID_ARGUMENT,
+                "A header of an entry of the archive is not legal.",
+            )
+            .element("Key", key));
         };
         all.insert(name, value);
     }
