@@ -10,9 +10,11 @@
 //! | entry -> key and headers | [`plan`] |
 //! | key, headers, bytes -> version | [`Job`] |
 //!
-//! Invariants: nobody stores a key under the permission for another one; nothing is stored from a signed chunk before
-//! its signature fits; the answer is a success only after the whole body passed its checks; of the archive, at most
-//! [`FLYING`] small entries, one piece and what its decoder keeps are in memory, the last out of the store's budget.
+//! Invariants: nobody stores a key under the permission for another one; nothing behind an entry that is refused for
+//! its name, its type or want of a permission is stored, unless errors are to be ignored; nothing is stored from a signed
+//! chunk before its signature fits; the answer is a success only after the whole body passed its checks; of the
+//! archive, at most [`FLYING`] small entries, one piece and what its decoder keeps are in memory, the last out of the
+//! store's budget.
 //!
 //! Must not depend on how archives are written.
 
@@ -236,7 +238,7 @@ async fn unpack(job: &Job<'_>, options: &Options, source: &mut Source<'_>, tally
 /// What happens to the bytes of an entry.
 enum Destination {
     Nothing,
-    Held(File, Vec<u8>),
+    Held(Permitted, Vec<u8>),
     Stream(String, Box<Open>),
 }
 
@@ -265,24 +267,13 @@ async fn entries<'a>(
                 source.check_size(entry.size)?;
                 to = match plan(entry, options) {
                     Ok(None) => Destination::Nothing,
-                    Ok(Some(file)) if file.size <= SMALL => {
-                        let held = Vec::with_capacity(file.size as usize);
-                        Destination::Held(file, held)
-                    }
-                    Ok(Some(file)) => {
-                        // One large entry at a time, behind what may be the same key.
-                        while let Some(stored) = flying.next().await {
-                            tally.note(stored);
+                    Ok(Some(file)) => match beside(flying, tally, job.permit(&file)).await {
+                        Ok(()) => begin(job, Permitted(file), tally, flying).await?,
+                        Err(fault) => {
+                            tally.failed(&file.key, fault);
+                            Destination::Nothing
                         }
-                        tally.check()?;
-                        match job.open(&file).await {
-                            Ok(open) => Destination::Stream(file.key, Box::new(open)),
-                            Err(fault) => {
-                                tally.failed(&file.key, fault);
-                                Destination::Nothing
-                            }
-                        }
-                    }
+                    },
                     Err(fault) => {
                         tally.refused(fault);
                         Destination::Nothing
@@ -301,11 +292,11 @@ async fn entries<'a>(
             (Some(Item::Finished), _) => match std::mem::replace(&mut to, Destination::Nothing) {
                 Destination::Nothing => {}
                 Destination::Held(file, held) => {
-                    while flying.len() >= FLYING || tally.busy.contains(&file.key) {
+                    while flying.len() >= FLYING || tally.busy.contains(&file.0.key) {
                         let Some(stored) = flying.next().await else { break };
                         tally.note(stored);
                     }
-                    tally.busy.insert(file.key.clone());
+                    tally.busy.insert(file.0.key.clone());
                     flying.push(Box::pin(job.store(file, held.into())));
                 }
                 Destination::Stream(key, open) => {
@@ -317,6 +308,34 @@ async fn entries<'a>(
         tally.check()?;
     }
 }
+
+/// Where the bytes of a file go: held, or to the drives while they come.
+async fn begin<'a>(
+    job: &'a Job<'a>,
+    file: Permitted,
+    tally: &mut Tally,
+    flying: &mut Flying<'a>,
+) -> Outcome<Destination> {
+    if file.0.size <= SMALL {
+        let held = Vec::with_capacity(file.0.size as usize);
+        return Ok(Destination::Held(file, held));
+    }
+    // One large entry at a time, behind what may be the same key.
+    while let Some(stored) = flying.next().await {
+        tally.note(stored);
+    }
+    tally.check()?;
+    match job.open(&file).await {
+        Ok(open) => Ok(Destination::Stream(file.0.key, Box::new(open))),
+        Err(fault) => {
+            tally.failed(&file.0.key, fault);
+            Ok(Destination::Nothing)
+        }
+    }
+}
+
+/// An entry that who asks may store; only [`entries`] says so.
+struct Permitted(File);
 
 /// An entry that becomes an object.
 struct File {
@@ -412,8 +431,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    async fn open(&self, file: &File) -> Outcome<Open> {
-        self.permit(file).await?;
+    async fn open(&self, Permitted(file): &Permitted) -> Outcome<Open> {
         let (cx, bucket, key) = (self.cx, self.bucket, file.key.as_str());
         let (spec, class) = spec_from(cx, bucket, self.verified.identity(), &file.headers)
             .map_err(|fault| fault.element("Key", key))?;
@@ -437,13 +455,13 @@ impl Job<'_> {
     }
 
     /// Stores an entry that was held, and says which one it was.
-    async fn store(&self, file: File, body: Bytes) -> (String, Outcome<()>) {
+    async fn store(&self, file: Permitted, body: Bytes) -> (String, Outcome<()>) {
         let stored = async {
             let mut open = self.open(&file).await?;
-            open.put.write(body).await.map_err(|e| self.fault(e, &file.key))?;
-            self.close(&file.key, open).await
+            open.put.write(body).await.map_err(|e| self.fault(e, &file.0.key))?;
+            self.close(&file.0.key, open).await
         };
         let outcome = stored.await;
-        (file.key, outcome)
+        (file.0.key, outcome)
     }
 }
