@@ -1,3 +1,5 @@
+//! Every format in pieces of every size; what is cut, damaged or made to exhaust memory.
+
 use std::io::Write as _;
 
 use flate2::Compression;

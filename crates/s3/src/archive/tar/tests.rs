@@ -1,3 +1,5 @@
+//! Archives built block by block, read in pieces of every size.
+
 use super::*;
 
 /// A header and its content, padded.
