@@ -1,7 +1,9 @@
 """The AWS SDK for Go 2 and minio-go with today's defaults, and mc with encryption."""
 
+import io
 import os
 import shutil
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -39,7 +41,39 @@ def test_the_sdk_for_go_works_with_its_defaults(server, bucket, run):
 
 
 def test_minio_go_encrypts_listens_and_lists(sealed, run):
-    passed(run("sdk", "minio", sealed.endpoint, ACCESS, SECRET, "minio-go"), 21)
+    passed(run("sdk", "minio", sealed.endpoint, ACCESS, SECRET, "minio-go"), 20)
+
+
+def test_minio_go_sends_snowballs(sealed, server, run):
+    """Over TLS with encryption; in clear, where each chunk of the body is signed."""
+    passed(run("sdk", "snowball", sealed.endpoint, ACCESS, SECRET, "snowball"), 18)
+    passed(run("sdk", "snowball", server.endpoint, ACCESS, SECRET, "snowball"), 10)
+
+
+def test_the_aws_cli_sends_a_snowball(server, bucket, run, tmp_path):
+    """As AWS documents it for Snowball Edge: the metadata makes the upload an archive to be unpacked."""
+    contents = {"a": b"one", "b/c": noise(300_000), "d/" + "x" * 200: b""}
+    for form in ["w", "w:gz"]:
+        with tarfile.open(tmp_path / "x.tar", form, format=tarfile.GNU_FORMAT) as archive:
+            archive.addfile(folder("./"))
+            for name, content in contents.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+        prefix = form.replace(":", "-")
+        metadata = f"snowball-auto-extract=true,minio-snowball-prefix={prefix}"
+        aws = [Path(os.environ["CLIENT_VENV"]) / "bin/aws", "--endpoint-url", server.endpoint, "s3"]
+        run(*aws, "cp", tmp_path / "x.tar", f"s3://{bucket}/x.tar", "--metadata", metadata)
+        run(*aws, "sync", f"s3://{bucket}/{prefix}", tmp_path / prefix)
+        for name, content in contents.items():
+            assert (tmp_path / prefix / name).read_bytes() == content, (form, name)
+        assert "x.tar" not in run(*aws, "ls", f"s3://{bucket}/").stdout
+
+
+def folder(name):
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.DIRTYPE
+    return info
 
 
 def test_mc_copies_with_encryption(sealed, run, tmp_path):

@@ -71,6 +71,6 @@ pub use rebuild::{Phase, Progress};
 pub use register::Register;
 pub use salvage::{MAX_NAMED, Salvaged, Showing, Uncertain};
 pub use scrub::Scrubbed;
-pub use sets::{CopyTurn, EpochSource, Options, Sets};
+pub use sets::{CopyTurn, DecoderRoom, EpochSource, Options, Sets};
 pub use update::{Decision, UpdateError, Updated};
 pub use write::{DataWriter, Staged};

@@ -6,6 +6,7 @@
 //! | `lent` | 2/16 | rows handed out that the socket has not taken |
 //! | `writers` | 4/16 | whole stripes: while the client fills them, and while the drives take them |
 //! | `pieces` | 3/16 | what clients sent of stripes that got no whole buffer |
+//! | `decoders` | 2/16, beside the pool | what decoders of compressed bodies keep; it is apart from stripes, so that a body never waits for itself |
 //!
 //! The rest is for what needs no share: small bodies, stripes that are mended, journals.
 //!
@@ -87,6 +88,7 @@ pub(crate) struct Memory {
     pub(crate) readers: Budget,
     pub(crate) writers: Budget,
     pub(crate) pieces: Budget,
+    pub(crate) decoders: Budget,
     pub(crate) reading: Readers,
     pub(crate) filling: Writers,
     pub(crate) limits: Limits,
@@ -101,6 +103,7 @@ impl Memory {
             readers: Budget::new(4 * part),
             writers: Budget::new(4 * part),
             pieces: Budget::new(3 * part),
+            decoders: Budget::new(2 * part),
             reading: Readers::default(),
             filling: Writers {
                 limits,
@@ -112,6 +115,11 @@ impl Memory {
             lent: Arc::default(),
             most_lent: 2 * part,
         }
+    }
+
+    /// Room for a decoder that keeps `bytes`; more than there is counts as all there is. `None`: none came in time.
+    pub(crate) async fn decoder(&self, bytes: usize) -> Option<Share> {
+        self.decoders.take(bytes, 0, self.limits.patience, &Nobody).await
     }
 
     /// Lends `bytes` of rows that the receiver of an answer has in its hands until the loan is dropped.
@@ -135,11 +143,18 @@ impl Memory {
             writing: self.writers.used(),
             collecting: self.pieces.used(),
             refused_reads: self.readers.refused(),
-            refused_writes: self.writers.refused(),
+            refused_writes: self.writers.refused() + self.decoders.refused(),
             reclaimed_reads: self.reading.reclaimed.load(Relaxed),
             evicted_writes: self.filling.evicted.load(Relaxed),
         }
     }
+}
+
+/// Decoders give nothing back before they end.
+struct Nobody;
+
+impl Reclaim for Nobody {
+    fn reclaim(&self, _bytes: usize) {}
 }
 
 /// Bytes of rows in somebody's hands.

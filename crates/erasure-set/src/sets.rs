@@ -4,6 +4,7 @@
 //! is replaced whole, never changed in place; dropping the last handle ends the background work.
 
 use crate::ballots::{Ballots, WriteIds};
+use crate::budget::Share;
 use crate::cache::RecordCache;
 use crate::damage::Damages;
 use crate::doubt::Doubts;
@@ -326,10 +327,25 @@ impl Sets {
         self.inner.copy_turn().await
     }
 
+    /// Room for `bytes` that a decoder of a body keeps in memory of its own; dropping it gives the room back.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]: none came in time.
+    pub async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
+        let room = self.inner.memory.decoder(bytes).await;
+        room.map(|share| DecoderRoom { _share: share })
+            .ok_or(Error::Busy("no memory for a decoder came in time"))
+    }
+
     /// Limits of background work, changed while it runs.
     pub fn set_background(&self, limits: Limits) {
         self.inner.pacer.set(limits);
     }
+}
+
+/// See [`Sets::decoder_room`].
+pub struct DecoderRoom {
+    _share: Share,
 }
 
 /// See [`Sets::copy_turn`].

@@ -18,6 +18,7 @@ pub fn all() -> Vec<Target> {
     out.extend(wire());
     out.push(access_policy());
     out.push(sealed());
+    out.push(archive());
     out.extend(crate::network::all());
     out
 }
@@ -46,6 +47,41 @@ fn sealed() -> Target {
                     assert_eq!(key.seal(nonce, &text), b);
                 }
             }
+        },
+    }
+}
+
+/// Archives that are unpacked: the same in one piece and in small ones.
+fn archive() -> Target {
+    use ashlar_s3::archive::fuzzed;
+    fn both_ways(b: &[u8]) {
+        let whole = fuzzed::unpack([Bytes::copy_from_slice(b)]).ok();
+        let pieces = fuzzed::unpack(b.chunks(97).map(Bytes::copy_from_slice)).ok();
+        assert_eq!(whole, pieces);
+    }
+    Target {
+        name: "archive",
+        seeds: fuzzed::seeds(),
+        tokens: &[
+            b"ustar\0",
+            b"00",
+            b"ustar  \0",
+            b"0",
+            b"1",
+            b"2",
+            b"5",
+            b"x",
+            b"g",
+            b"L",
+            b"K",
+            b"S",
+            b"path=",
+            b"size=",
+            b"7777777",
+        ],
+        run: |b| {
+            both_ways(b);
+            both_ways(&fuzzed::with_checksums(b));
         },
     }
 }

@@ -24,6 +24,11 @@ pub struct CopyTurn {
     _turn: Option<ashlar_erasure_set::CopyTurn>,
 }
 
+/// Room for what a decoder of a body keeps in memory; dropping it gives the room back.
+pub struct DecoderRoom {
+    _room: Option<ashlar_erasure_set::DecoderRoom>,
+}
+
 /// Where registers and data live.
 #[derive(Clone)]
 pub(crate) enum Backend {
@@ -147,6 +152,16 @@ impl Backend {
         match self {
             Backend::Sets(s) => Ok(Writer::Sets(drives(s.write(owner, size)).await.map_err(translate)?)),
             Backend::Memory(m) => Ok(Writer::Memory(m.write(owner, size).await?)),
+        }
+    }
+
+    /// Room for what a decoder keeps.
+    pub(crate) async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
+        match self {
+            Backend::Sets(s) => {
+                Ok(DecoderRoom { _room: Some(s.decoder_room(bytes).await.map_err(translate)?) })
+            }
+            Backend::Memory(_) => Ok(DecoderRoom { _room: None }),
         }
     }
 

@@ -75,7 +75,7 @@ pub use ashlar_checksum::{Algorithm, Digest};
 pub use ashlar_erasure_set::as_tenant;
 pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_format::{BucketId, VersionId, WriteId};
-pub use backend::CopyTurn;
+pub use backend::{CopyTurn, DecoderRoom};
 pub use bucket::{Bucket, CreateBucket, Versioning};
 pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySeal, CopySource, CopySpec};

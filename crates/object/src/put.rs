@@ -9,7 +9,7 @@ use ashlar_checksum::{Algorithm, Digest};
 use ashlar_format::{Checksum, Part, RegisterKey, Retention, Version, VersionId};
 use bytes::Bytes;
 
-use crate::backend::Staged;
+use crate::backend::{DecoderRoom, Staged};
 use crate::body::Intake;
 use crate::bucket::Live;
 use crate::conditions::Conditions;
@@ -139,6 +139,14 @@ impl Store {
         seal: Option<Seal>,
     ) -> Result<Put> {
         self.begin_put(bucket, key, spec, seal, None).await
+    }
+
+    /// Room for `bytes` that a decoder of bodies keeps, out of the memory that all bodies share.
+    ///
+    /// # Errors
+    /// `Busy`: none came in time.
+    pub async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
+        self.inner.backend.decoder_room(bytes).await
     }
 
     /// `behind`: as which part of a version that is there.

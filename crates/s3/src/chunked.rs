@@ -114,6 +114,11 @@ impl Chunked {
         Ok(None)
     }
 
+    /// Whether no byte was given out that a signature has still to cover.
+    pub fn is_covered(&self) -> bool {
+        self.signer.is_none() || !matches!(self.state, State::Data(_))
+    }
+
     /// The body has ended: checks the end and returns the trailer.
     pub fn end(&mut self) -> Outcome<()> {
         match self.state {

@@ -36,6 +36,7 @@ codes! {
     ACL_NOT_SUPPORTED 400 "AccessControlListNotSupported" "The bucket does not allow ACLs: its ownership is BucketOwnerEnforced. Leave ACLs out, or change the ownership with PutBucketOwnershipControls.";
     AUTH_HEADER_MALFORMED 400 "AuthorizationHeaderMalformed" "The authorization header that you provided is not valid.";
     AUTH_QUERY_PARAMETERS 400 "AuthorizationQueryParametersError" "The query parameters for authorization that you provided are not valid.";
+    BAD_ARCHIVE 400 "BadRequest" "The archive cannot be read.";
     BAD_DIGEST 400 "BadDigest" "The Content-MD5 you specified did not match what we received.";
     BUCKET_ALREADY_EXISTS 409 "BucketAlreadyExists" "The requested bucket name is not available. Please select a different name and try again.";
     BUCKET_ALREADY_OWNED 409 "BucketAlreadyOwnedByYou" "Your previous request to create the named bucket succeeded and you already own it.";

@@ -12,6 +12,7 @@
 //! | `permit` | whether who asks may do it: from operation to actions, from policies to a decision |
 //! | `operation` | which operation a request is; what is not implemented, by name |
 //! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
+//! | `archive` | compression and tar, for PUT of an archive that is unpacked |
 //! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
 //! | `madmin` | documents as MinIO's administration clients seal them |
 //! | `sse` | server-side encryption: what is asked for, content keys, bucket defaults |
@@ -36,6 +37,7 @@
 pub mod access_log;
 mod acl;
 mod admit;
+pub mod archive;
 pub mod auth;
 pub mod body;
 pub mod chunked;

@@ -1,4 +1,4 @@
-// What tests/system/test_sdk_go.py runs: `sdk aws|minio ENDPOINT ACCESS SECRET BUCKET`. Each check prints a line; the
+// What tests/system/test_sdk_go.py runs: `sdk aws|minio|snowball ENDPOINT ACCESS SECRET BUCKET`. Each check prints a line; the
 // first that fails ends it.
 package main
 
@@ -34,9 +34,9 @@ func same(a, b []byte) bool { return bytes.Equal(a, b) }
 
 func main() {
 	if len(os.Args) != 6 {
-		fmt.Fprintln(os.Stderr, "sdk aws|minio ENDPOINT ACCESS SECRET BUCKET")
+		fmt.Fprintln(os.Stderr, "sdk aws|minio|snowball ENDPOINT ACCESS SECRET BUCKET")
 		os.Exit(2)
 	}
-	run := map[string]func(endpoint, access, secret, bucket string){"aws": runAws, "minio": runMinio}[os.Args[1]]
+	run := map[string]func(endpoint, access, secret, bucket string){"aws": runAws, "minio": runMinio, "snowball": runSnowball}[os.Args[1]]
 	run(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/encrypt"
 )
 
-// minio-go: encryption by the server in every form, notifications, lists with metadata, snowball, forced deletion.
+// minio-go: encryption by the server in every form, notifications, lists with metadata, forced deletion.
 func runMinio(endpoint, access, secret, bucket string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -96,22 +96,10 @@ func runMinio(endpoint, access, secret, bucket string) {
 	entry := found["told/key"]
 	check(entry.UserMetadata["X-Amz-Meta-Team"] == "red" && entry.UserTags["a"] == "b", "a list with metadata")
 
-	objects := make(chan minio.SnowballObject, 3)
-	for _, key := range []string{"snow/a", "snow/b/c", "snow/" + strings.Repeat("long", 50)} {
-		objects <- minio.SnowballObject{Key: key, Size: 5, Content: strings.NewReader("hello"), ModTime: time.Now()}
-	}
-	close(objects)
-	snowball(c.PutObjectsSnowball(ctx, bucket, minio.SnowballOptions{InMemory: true}, objects), func(key string) string { return string(read(key, nil)) })
-
 	err = c.RemoveBucket(ctx, bucket)
 	check(minio.ToErrorResponse(err).Code == "BucketNotEmpty", "a full bucket stays")
 	must(c.RemoveBucketWithOptions(ctx, bucket, minio.RemoveBucketOptions{ForceDelete: true}), "delete by force")
 	exists, err := c.BucketExists(ctx, bucket)
 	must(err, "exists")
 	check(!exists, "a bucket is deleted with its content")
-}
-
-// An archive is unpacked, or refused by name; it is never stored as one object.
-func snowball(err error, read func(string) string) {
-	check(minio.ToErrorResponse(err).Code == "NotImplemented", "a snowball is refused by name")
 }

@@ -148,3 +148,18 @@ async fn bodies_collected_in_pieces_are_whole() {
     }
     rig.close().await;
 }
+
+/// Decoders of compressed bodies share a part of the memory of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decoders_wait_for_each_other_and_bodies_for_none_of_them() {
+    let rig = rig(|m| m.patience = Duration::from_millis(50)).await;
+    let all = rig.sets.decoder_room(1 << 30).await.expect("more than there is counts as all");
+    assert!(matches!(rig.sets.decoder_room(1).await, Err(Error::Busy(_))));
+    assert_eq!(rig.sets.memory().refused_writes, 1);
+    let body = noise(2, 3 << 20);
+    rig.put("k", &body).await.unwrap();
+    drop(all);
+    let (one, other) = (rig.sets.decoder_room(1 << 20).await, rig.sets.decoder_room(1 << 20).await);
+    assert!(one.is_ok() && other.is_ok());
+    rig.close().await;
+}

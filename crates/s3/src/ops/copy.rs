@@ -72,8 +72,11 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::AllAndSource)?;
     let from = source(call)?;
     let class = headers::class(&call.headers)?;
-    let meta =
-        if replaces(call, "x-amz-metadata-directive")? { Some(super::put::metadata(call)?.0) } else { None };
+    let meta = if replaces(call, "x-amz-metadata-directive")? {
+        Some(super::put::metadata(&call.headers)?.0)
+    } else {
+        None
+    };
     let tags = if replaces(call, "x-amz-tagging-directive")? {
         Some(headers::tagging(&call.headers)?.unwrap_or_default())
     } else {

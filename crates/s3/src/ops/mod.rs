@@ -14,6 +14,7 @@ pub mod copy;
 pub mod cors;
 pub mod delete;
 pub mod document;
+pub mod extract;
 pub mod get;
 pub mod lifecycle;
 pub mod list;

@@ -17,6 +17,7 @@ use crate::{date, fault};
 /// `CreateMultipartUpload`.
 pub async fn create(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
+    super::extract::refuse(&call.headers, "in parts")?;
     let (version, class) = version_spec(cx, call)?;
     let checksum = declared_checksum(call)?;
     let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;

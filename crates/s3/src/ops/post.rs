@@ -80,6 +80,7 @@ pub(crate) async fn post_object(
     // What is wrong with the tags is told only after that.
     let tags = tags?;
     sse::refuse(&request, &cx.owner_id, Allowed::All)?;
+    super::extract::refuse(&request, "as a form")?;
     let class = headers::class(&request)?;
     let mut meta = headers::metadata(&request)?;
     if class != ashlar_object::Class::Standard {

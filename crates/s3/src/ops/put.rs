@@ -10,7 +10,7 @@ use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
 use http::HeaderMap;
 
-use super::{Answer, Call, Context, STORAGE_CLASS, fault, lock};
+use super::{Answer, Call, Context, STORAGE_CLASS, extract, fault, lock};
 use crate::acl::{self, Asked};
 use crate::auth::Identity;
 use crate::fault::{Code, Fault, Outcome};
@@ -54,9 +54,9 @@ impl Promise {
 }
 
 /// Metadata and storage class, from the headers.
-pub fn metadata(call: &Call) -> Outcome<(Pairs, Class)> {
-    let class = headers::class(&call.headers)?;
-    let mut meta = headers::metadata(&call.headers)?;
+pub fn metadata(request: &HeaderMap) -> Outcome<(Pairs, Class)> {
+    let class = headers::class(request)?;
+    let mut meta = headers::metadata(request)?;
     if class != Class::Standard {
         meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
     }
@@ -65,9 +65,19 @@ pub fn metadata(call: &Call) -> Outcome<(Pairs, Class)> {
 
 /// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
 pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
-    let (meta, class) = metadata(call)?;
-    let tags = headers::tagging(&call.headers)?.unwrap_or_default();
-    let of_bucket = of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
+    spec_from(cx, &call.bucket, call.verified.identity(), &call.headers)
+}
+
+/// As [`version_spec`], from any headers.
+pub fn spec_from(
+    cx: &Context,
+    bucket: &str,
+    who: &Identity,
+    request: &HeaderMap,
+) -> Outcome<(VersionSpec, Class)> {
+    let (meta, class) = metadata(request)?;
+    let tags = headers::tagging(request)?.unwrap_or_default();
+    let of_bucket = of_bucket(cx, bucket, who, request)?;
     Ok((VersionSpec { meta, tags, ..of_bucket }, class))
 }
 
@@ -89,16 +99,13 @@ pub fn rules(cx: &Context, bucket: &str, origin: &Origin) -> Option<Arc<ashlar_l
 
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+    if extract::is_asked(&call.headers)? {
+        return Box::pin(extract::put_archive(cx, call)).await;
+    }
     if let Some(offset) = super::append::offset(call)? {
         return Box::pin(super::append::append_object(cx, call, offset)).await;
     }
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
-    if ["x-amz-meta-snowball-auto-extract", "x-minio-extract"]
-        .iter()
-        .any(|name| headers::ascii(&call.headers, name).is_some_and(|v| v.eq_ignore_ascii_case("true")))
-    {
-        return Err(Fault::not_implemented("Unpacking archives (snowball auto extract)"));
-    }
     let promise = Promise::read(call)?;
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::write_conditions(&call.headers)?;

@@ -8,6 +8,7 @@ mod acl;
 mod append;
 mod conformance;
 mod encryption;
+mod extract;
 mod features;
 mod fields;
 mod forms;
