@@ -355,7 +355,7 @@ fn parse(text: &str, answer: &Value) -> Outcome<Vec<(String, Map<String, Value>)
 
 /// The words of each line; quotes hold spaces and line ends together and are taken off.
 fn words(text: &str) -> Outcome<Vec<Vec<String>>> {
-    let mut lines = vec![Vec::new()];
+    let mut lines: Vec<Vec<String>> = vec![Vec::new()];
     let (mut word, mut begun, mut quoted) = (String::new(), false, false);
     let mut comment = false;
     let mut chars = text.chars();
@@ -368,11 +368,10 @@ fn words(text: &str) -> Outcome<Vec<Vec<String>>> {
             '"' if quoted || word.is_empty() || word.ends_with('=') => (quoted, begun) = (!quoted, true),
             '#' if !begun && !quoted && lines.last().is_some_and(Vec::is_empty) => comment = true,
             c if c.is_whitespace() && !quoted => {
-                if std::mem::take(&mut begun) {
-                    lines
-                        .last_mut()
-                        .map(|line: &mut Vec<String>| line.push(std::mem::take(&mut word)))
-                        .unwrap_or(());
+                if std::mem::take(&mut begun)
+                    && let Some(line) = lines.last_mut()
+                {
+                    line.push(std::mem::take(&mut word));
                 }
                 if c == '\n' {
                     comment = false;
