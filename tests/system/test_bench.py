@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -182,7 +183,7 @@ def test_agents(server, run, tmp_path, bucket, s3):
         get = operations(document)["GET"]
         assert get["count"] == 501 and not get["errors"]
         assert [get["by"][f"agent {name}"]["count"] for name in names] == [251, 250]
-        assert [h["role"] for h in document["environment"]] == ["client"] + [f"agent {n}" for n in names]
+        assert [h["role"] for h in document["environment"]] == ["client", *(f"agent {n}" for n in names), "server"]
         clean(s3, bucket)
     finally:
         for agent in agents:
@@ -204,3 +205,68 @@ def test_interrupted(server, run, environment, tmp_path, bucket, s3):
     phase = json.loads(out.read_text())["phases"][0]
     assert phase["stopped_by"] == "interrupted" and phase["operations"][0]["count"] > 0
     clean(s3, bucket)
+    caveats = {c["code"]: c["severity"] for c in json.loads(out.read_text())["caveats"]}
+    assert caveats["interrupted"] == "invalid"
+    compared = run(os.environ["ASHLAR_BIN"], "bench", "compare", out, out, check=False, cwd=tmp_path)
+    assert compared.returncode == 1 and "interrupted" in compared.stderr
+
+
+def test_a_machine_that_stood_still_makes_the_result_invalid(server, run, environment, tmp_path, bucket):
+    out = tmp_path / "x.json"
+    process = subprocess.Popen(
+        [os.environ["ASHLAR_BIN"], "bench", "s3", "put", bucket, "--endpoint", server.endpoint, "--size", "4KiB",
+         "--concurrency", "2", "--duration", "8s", "--out", str(out)],
+        env={**environment, **KEYS}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    # The first line about the phase says that it is being measured.
+    while "/s" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    process.send_signal(signal.SIGCONT)
+    shown, _ = process.communicate(timeout=120)
+    assert process.returncode == 6, shown
+    document = json.loads(out.read_text())
+    [stalled] = [c for c in document["caveats"] if c["code"] == "stalled"]
+    assert stalled["severity"] == "invalid" and stalled["text"] in shown and "INVALID" in shown
+    assert document["phases"][0]["values"]["longest_stall_s"] > 2
+    report = tmp_path / "report.html"
+    run(os.environ["ASHLAR_BIN"], "bench", "report", out, "--out", report, cwd=tmp_path)
+    assert "Must not be used" in report.read_text() and "stood still" in report.read_text()
+
+
+def test_results_say_what_was_measured_and_hold_no_key(server, bench, run, tmp_path, bucket):
+    document = bench("put", "--count", "30", "--server-metrics-token", "a-secret-token")
+    [host] = [h["facts"] for h in document["environment"] if h["role"] == "server"]
+    assert host["product"] == "Ashlar" and host["code"] and int(host["drives"]) >= 1, host
+    assert document["name"] == f"PUT of 4 KiB, 4 in flight, on 127.0.0.1:{server.port}"
+    text = json.dumps(document)
+    assert ACCESS not in text and SECRET not in text and "a-secret-token" not in text
+    report = tmp_path / "report.html"
+    run(os.environ["ASHLAR_BIN"], "bench", "report", tmp_path / "put.json", "--out", report, cwd=tmp_path)
+    html = report.read_text()
+    assert f"<h1>{document['name']}</h1>" in html
+    assert f"Ashlar {host['version']}, {host['drives']} drives, erasure code {host['code']}" in html
+    settings = html[html.index('id="settings"'):html.index('id="command"')]
+    assert "<table" in settings and not set("{}[]") & set(settings) and "4 KiB" in settings
+    shown = run(os.environ["ASHLAR_BIN"], "bench", "show", "--all", tmp_path / "put.json", cwd=tmp_path).stdout
+    assert "MB/s" in shown or "kB/s" in shown
+    assert "iB/s" not in shown and "iB/s" not in html
+
+
+def test_a_server_that_says_nothing_of_itself_is_unknown(server, run, s3, tmp_path, bucket):
+    ashlar = os.environ["ASHLAR_BIN"]
+    env = {"ASHLAR_HOST_it": f"http://{ACCESS}:{SECRET}@127.0.0.1:{server.port}", "ASHLAR_USER_SECRET": "secret-of-bencher"}
+    run(ashlar, "admin", "user", "add", "it", "bencher", env=env, cwd=tmp_path)
+    run(ashlar, "admin", "policy", "attach", "it", "readwrite", "--user", "bencher", env=env, cwd=tmp_path)
+    try:
+        env = {"ASHLAR_HOST_it": f"http://bencher:secret-of-bencher@127.0.0.1:{server.port}"}
+        done = run(
+            ashlar, "bench", "s3", "put", f"it/{bucket}", "--size", "1KiB", "--count", "20", "--out", tmp_path / "x.json",
+            env=env, cwd=tmp_path,
+        )
+    finally:
+        env = {"ASHLAR_HOST_it": f"http://{ACCESS}:{SECRET}@127.0.0.1:{server.port}"}
+        run(ashlar, "admin", "user", "remove", "it", "bencher", env=env, cwd=tmp_path)
+    assert "Server it: version unknown, drives unknown, erasure code unknown" in done.stdout
+    assert "bencher" not in (tmp_path / "x.json").read_text()

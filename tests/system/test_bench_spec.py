@@ -3,6 +3,7 @@
 import json
 import time
 import os
+import signal
 import subprocess
 
 import pytest
@@ -52,7 +53,7 @@ def test_a_life(own, tmp_path):
     # The drive is whole, what was moved aside is gone, data of others is there, ours is not.
     info = json.loads(spec(own, "--json", "info", "it"))
     assert [d["state"] for d in info["drives"]] == ["online"] * 4
-    assert sorted(p.name for p in tmp_path.glob("drive*")) == [f"drive{i}" for i in (1, 2, 3, 4)]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir() and p.name != "state") == [f"drive{i}" for i in (1, 2, 3, 4)]
     spec(own, "cp", "it/kept/object", str(tmp_path / "back"))
     assert (tmp_path / "back").read_bytes() == kept.read_bytes()
     assert spec(own, "ls", "it").split() [-1] == "kept/"
@@ -63,11 +64,16 @@ def test_a_life(own, tmp_path):
 
 def test_without_blank_drives_they_come_back(own, tmp_path):
     out = tmp_path / "spec.json"
-    spec(
-        own, "bench", "spec", "it", "--large", "256KiB", "--large-objects", "8", "--small-objects", "20", "-c", "2",
+    said = spec(
+        own, "--json", "bench", "spec", "it", "--large", "256KiB", "--large-objects", "8", "--small-objects", "20", "-c", "2",
         "-d", "500ms", "--repeat", "2", "--reruns", "0", "--out", str(out),
     )
     run = json.loads(out.read_text())
+    # How long it takes is said before anything is touched.
+    expected, document = [json.loads(line) for line in said.splitlines()]
+    assert expected["expected"] == {"measurements": 20, "seconds": 10.0, "at_most": 20, "at_most_seconds": 10.0}
+    assert expected["prepared_bytes"] == 8 * (256 << 10) + 2 * 20 * 4096
+    assert document["phases"] == run["phases"] and ACCESS not in out.read_text()
     assert {p["state"] for p in run["phases"]} == {"nominal", "down"}
     assert any(c["code"] == "no-rebuild" for c in run["caveats"])
     # The keeper looks at its drives every few seconds, and questions are fast on a quiet machine.
@@ -78,3 +84,32 @@ def test_without_blank_drives_they_come_back(own, tmp_path):
             break
     else:
         pytest.fail(str(info["drives"]))
+
+
+def test_an_interrupted_life_keeps_what_was_measured(own, tmp_path):
+    out = tmp_path / "spec.json"
+    env = dict(os.environ, MC_HOST_it=own.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
+    process = subprocess.Popen(
+        [os.environ["ASHLAR_BIN"], "bench", "spec", "it", "--large", "256KiB", "--large-objects", "8", "--small-objects", "20",
+         "-c", "2", "-d", "1s", "--repeat", "2", "--reruns", "0", "--out", str(out)],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    lines = []
+    while not lines or "down: " not in lines[-1]:
+        lines.append(process.stderr.readline())
+        assert lines[-1], lines
+    assert any("Expected duration: 20 s for 20 measurements" in line for line in lines), lines
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=120)
+    assert process.returncode == 130, rest
+    run = json.loads(out.read_text())
+    assert len([p for p in run["phases"] if p["state"] == "nominal"]) == 10
+    assert any(c["code"] == "interrupted" and c["severity"] == "invalid" for c in run["caveats"])
+    states = []
+    for _ in range(300):
+        states = [d["state"] for d in json.loads(spec(own, "--json", "info", "it"))["drives"]]
+        if states == ["online"] * 4:
+            break
+        time.sleep(0.2)
+    assert states == ["online"] * 4
+    assert not spec(own, "ls", "it").strip(), "the bucket of the run is gone"

@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from conftest import ACCESS, SECRET, free_port, make_tree, noise
+from conftest import ACCESS, SECRET, Server, free_port, make_tree, noise
 
 ASHLAR = os.environ["ASHLAR_BIN"]
 
@@ -187,3 +188,83 @@ def test_addresses_are_no_folders(tmp_path):
     )
     assert done.returncode != 0 and "http://node{1...4}/disk{1...4}" in done.stderr
     assert not list(Path(tmp_path).iterdir()), "nothing is formatted"
+
+
+def test_settings_are_set_shown_exported_and_reset(ashlar, tmp_path):
+    known = lines(ashlar("--json", "admin", "config", "list", "it"))
+    assert {"identity_tls", "notify_webhook"} <= {s["name"] for s in known}
+    names = lines(ashlar("--json", "admin", "config", "list", "it", "notify_webhook"))
+    assert any(n["name"] == "auth_token" and n["secret"] for n in names)
+    where = "notify_webhook:own"
+    try:
+        ashlar("admin", "config", "set", "it", where, "endpoint=http://203.0.113.1/x", "enable=off", "auth_token=a-secret",
+               'comment=two words and "quotes"')
+        [one] = lines(ashlar("--json", "admin", "config", "get", "it", where))
+        assert one["values"]["comment"] == 'two words and "quotes"' and one["values"]["auth_token"] == "*redacted*"
+        text = ashlar("admin", "config", "export", "it").stdout.decode()
+        assert "a-secret" not in text and f"{where} " in text
+        ashlar("admin", "config", "set", "it", where, "comment=changed")
+        done = ashlar("admin", "config", "import", "it", data=b"# settings\n" + text.encode())
+        assert where in done.stdout.decode()
+        assert lines(ashlar("--json", "admin", "config", "get", "it", where)) [0]["values"] == one["values"]
+        ashlar("admin", "config", "reset", "it", where, "comment")
+        assert "comment" not in lines(ashlar("--json", "admin", "config", "get", "it", where))[0]["values"]
+        file = tmp_path / "settings.txt"
+        ashlar("admin", "config", "export", "it", "--output", file)
+        assert ashlar("admin", "config", "export", "it", "--output", file, check=False).returncode != 0, "it is there"
+    finally:
+        ashlar("admin", "config", "reset", "it", where)
+    assert ashlar("admin", "config", "get", "it", where, check=False).returncode == 3
+    assert ashlar("admin", "config", "get", "it", "nosuch", check=False).returncode == 3
+    assert ashlar("admin", "config", "set", "it", "identity_tls", "nosuch=1", check=False).returncode != 0
+    refused = ashlar("admin", "config", "import", "it", data=b"identity_tls enable=perhaps\n", check=False)
+    assert refused.returncode == 6, refused.stderr
+
+
+def test_the_server_is_restarted_and_stopped(tmp_path):
+    server = Server(tmp_path)
+    env = dict(os.environ, ASHLAR_HOST_it=server.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
+
+    def ashlar(*arguments):
+        return subprocess.run([ASHLAR, *arguments], env=env, capture_output=True, text=True, timeout=300)
+
+    try:
+        status = json.loads(ashlar("--json", "admin", "service", "status", "it").stdout)
+        assert status["state"] == "serving" and status["version"]
+        assert ashlar("mb", "it/before").returncode == 0
+        assert ashlar("admin", "service", "restart", "--dry-run", "it").returncode == 0
+        begun = time.monotonic()
+        done = ashlar("--json", "admin", "service", "restart", "it")
+        assert done.returncode == 0 and json.loads(done.stdout)["restarted"], done.stderr
+        assert server.process.poll() is None, "it is the same process"
+        assert "before/" in ashlar("ls", "it").stdout
+        up = json.loads(ashlar("--json", "admin", "service", "status", "it").stdout)["uptime_s"]
+        assert up <= time.monotonic() - begun + 1, "the process began anew"
+        mc = subprocess.run(
+            [f"{os.environ['CLIENT_BIN']}/mc", "--json", "admin", "service", "restart", "it"],
+            env=dict(env, MC_HOST_it=env["ASHLAR_HOST_it"], MC_CONFIG_DIR=str(tmp_path / "mc")), capture_output=True, text=True, timeout=300,
+        )
+        assert mc.returncode == 0, mc.stdout + mc.stderr
+        assert ashlar("ready", "--wait", "60", "it").returncode == 0
+        done = ashlar("admin", "service", "stop", "it")
+        assert done.returncode == 0 and "is stopped" in done.stdout, done.stderr
+        assert server.process.wait(timeout=60) == 0
+        assert ashlar("admin", "service", "status", "it").returncode == 5
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+def test_speedtest_measures_and_leaves_nothing(ashlar, bucket, s3):
+    done = ashlar("--json", "speedtest", f"it/{bucket}", "--size", "64KiB", "--duration", "1s", "--objects", "16", check=False)
+    # A machine that is busy with other things makes the result invalid, and says so.
+    assert done.returncode in (0, 6), done.stderr
+    result = json.loads(done.stdout.splitlines()[0])
+    assert [o["operation"] for o in result["operations"]] == ["PUT", "GET"]
+    for operation in result["operations"]:
+        assert operation["count"] > 0 and operation["errors"] == 0 and operation["bytes_per_s"] > 0
+        assert operation["load"]["concurrency"] >= 8
+    assert result["server"]["product"] == "Ashlar" and result["size"] == 65536
+    assert not s3.list_object_versions(Bucket=bucket).get("Versions")
+    text = ashlar("speedtest", f"it/{bucket}", "--size", "4KiB", "--duration", "500ms", "--concurrency", "2", check=False).stdout.decode()
+    assert "Ashlar" in text and "B/s" in text and "iB/s" not in text

@@ -17,7 +17,7 @@ fn command_lines(text: &str, program: &str) -> Vec<Vec<String>> {
 }
 
 /// The commands of one line: words without quotes, without what redirects.
-fn commands(line: &str) -> Vec<Vec<String>> {
+pub fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut quote = None;
     for c in line.chars() {

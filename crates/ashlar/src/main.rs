@@ -10,13 +10,14 @@ mod bench;
 mod client;
 #[cfg(test)]
 mod documentation;
+mod examples;
 mod root_key;
 mod server;
 mod size;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use client::Globals;
 
 #[global_allocator]
@@ -40,6 +41,8 @@ enum Command {
     /// Measure S3 servers, drives and networks; plan, compare and report.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Measure how fast a server takes and gives objects, in about a minute
+    Speedtest(bench::speedtest::Options),
     /// Make the root key of encryption at rest, in clear or sealed under a passphrase
     #[command(subcommand)]
     RootKey(root_key::Command),
@@ -47,12 +50,21 @@ enum Command {
     Client(client::Command),
 }
 
+/// The whole command line, with examples.
+fn command() -> clap::Command {
+    examples::add(Cli::command())
+}
+
 fn main() -> ExitCode {
-    let mut cli = Cli::parse();
-    cli.globals.root = Some(Cli::command);
+    let mut cli = match Cli::from_arg_matches(&command().get_matches()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    cli.globals.root = Some(command);
     match cli.command {
         Command::Server(args) => server::run(*args, &cli.globals),
         Command::Bench(command) => bench::run(command, &cli.globals),
+        Command::Speedtest(options) => bench::speedtest::run(&options, &cli.globals),
         Command::RootKey(command) => root_key::run(&command, &cli.globals),
         Command::Client(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

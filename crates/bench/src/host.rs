@@ -2,11 +2,17 @@
 //!
 //! Invariant: read from the kernel's files, never guessed; what cannot be read is left out.
 
-use std::fs;
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use crate::result::{FORMAT, Host, Run, VERSION};
+use crate::{
+    result::{Caveat, FORMAT, Host, Run, Severity, VERSION, title},
+    stall::Stalls,
+};
 
 /// This machine in a role, for instance `client`.
 pub fn here(role: &str) -> Host {
@@ -29,10 +35,31 @@ pub fn new_run(mode: &str, name: Option<&str>, command: Vec<String>) -> Run {
         format: FORMAT.to_owned(),
         version: VERSION,
         mode: mode.to_owned(),
-        name: name.map_or_else(|| format!("{mode} {started}"), str::to_owned),
+        // Without one it is called by what was measured, which is known in the end.
+        name: name.unwrap_or_default().to_owned(),
         started,
         command,
         environment: vec![here("client")],
         ..Run::default()
+    }
+}
+
+/// Ends a run of drives or networks: its name, and whether it was interrupted or this machine stood still.
+pub fn ended(run: &mut Run, stalls: &Stalls, stop: &AtomicBool) {
+    if run.name.is_empty() {
+        run.name = title::measured(run);
+    }
+    run.caveats.extend(stalls.caveat("the measurement"));
+    if stop.load(Ordering::Relaxed) {
+        run.caveats.push(interrupted());
+    }
+}
+
+/// What an interrupted run says of itself.
+pub fn interrupted() -> Caveat {
+    Caveat {
+        severity: Severity::Invalid,
+        code: "interrupted".to_owned(),
+        text: "the run was interrupted: its numbers are of the time until then".to_owned(),
     }
 }

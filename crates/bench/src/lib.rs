@@ -10,6 +10,7 @@
 //! * [`stat`] is what may be said of measured numbers.
 //! * [`load`] drives S3 servers, closed or open loop; [`wire`] is the lean client below it.
 //! * [`agent`] spreads a load over machines and merges what they measured.
+//! * [`server`] says what a server says of itself, [`stall`] whether this machine stood still.
 //! * [`cost`] reads the CPU time and memory of processes; [`live`] shows a run while it lasts.
 //!
 //! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
@@ -35,7 +36,9 @@ pub mod plan;
 pub mod quantity;
 pub mod report;
 pub mod result;
+pub mod server;
 pub mod spec;
+pub mod stall;
 pub mod stat;
 pub mod units;
 pub mod wire;

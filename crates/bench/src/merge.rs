@@ -5,16 +5,15 @@
 //! which all took part (a sum of averages over different times overstates); how much that was is
 //! said in a caveat.
 
-use std::collections::BTreeMap;
-
 use crate::{
     import::instant,
-    result::{Caveat, Cost, Error, Load, Operation, Phase, ProcessCost, Run, Severity, Timeline},
+    result::{Caveat, Cost, Error, Load, Operation, Phase, ProcessCost, Run, Severity, Timeline, settings},
     stat, units,
 };
 
 /// Settings that may differ between runs of one measurement.
-const OWN: [&str; 7] = ["name", "out", "output", "agent", "agents", "seed", "prefix"];
+const OWN: [&str; 9] =
+    ["name", "out", "output", "agent", "agents", "seed", "prefix", "access-key", "credentials"];
 
 /// Least share of the shorter phase that must lie within the longer for both to count as one.
 const OVERLAP: f64 = 0.5;
@@ -102,7 +101,7 @@ pub fn differences(a: &Run, b: &Run) -> Vec<String> {
     names.sort();
     names.dedup();
     let shown = |run: &Run, name: &String| {
-        run.setup.get(name).map_or_else(|| "not set".to_owned(), ToString::to_string)
+        run.setup.get(name).map_or_else(|| "not set".to_owned(), |v| settings::value(name, v))
     };
     differ.extend(
         names
@@ -262,12 +261,6 @@ fn cost(a: Option<Cost>, b: Option<&Cost>) -> Option<Cost> {
     Some(Cost { client: sum(a.client, &b.client), server: a.server, ..Cost::default() })
 }
 
-/// Names of settings by which results are told apart, for tables.
-pub fn setup_line(setup: &BTreeMap<String, serde_json::Value>) -> String {
-    let plain = |v: &serde_json::Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-    setup.iter().map(|(k, v)| format!("{k}={}", plain(v))).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,7 +305,7 @@ mod tests {
         b.setup.insert("size".into(), "4KiB".into());
         b.setup.insert("seed".into(), 7.into());
         let error = merge(&[a.clone(), b.clone()], false).unwrap_err().to_string();
-        assert!(error.contains("size \"1MiB\" and \"4KiB\"") && !error.contains("seed"), "{error}");
+        assert!(error.contains("size 1MiB and 4KiB") && !error.contains("seed"), "{error}");
         let forced = merge(&[a.clone(), b], true).unwrap();
         assert!(
             forced.caveats.iter().any(|c| c.code == "merged-different" && c.severity == Severity::Warning)

@@ -63,6 +63,11 @@ pub fn bytes(value: f64) -> String {
     scaled(value, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"], number)
 }
 
+/// What is of a GiB, of a GB.
+pub fn per_gb(per_gib: f64) -> f64 {
+    per_gib * 1e9 / f64::from(1 << 30)
+}
+
 /// A size that somebody chose, binary: `4 KiB`.
 pub fn size(value: f64) -> String {
     scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"], plain)

@@ -52,6 +52,7 @@ fn measure(job: &Job, agents: &[String], token: &str) -> Run {
     let interrupt = AtomicBool::new(false);
     let around = Surroundings {
         server: None,
+        host: None,
         agents: agents.to_vec(),
         command: vec![],
         name: None,

@@ -6,7 +6,7 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -14,17 +14,22 @@ use std::{
 };
 
 use ashlar_bench::{
-    load::{Job, Mode, Offer, Op, Select, Session, Silent, Sizes, Slo, Stop, Surroundings, Sweep, drive},
-    result::{Operation, Run, Severity},
+    load::{
+        Job, Mode, Offer, Op, Select, Session, Silent, Sizes, Slo, Stop, Surroundings, Sweep, Tune, drive,
+        tune,
+    },
+    result::{Load, Operation, Run, Severity},
     wire::{Caller, Content, Fault, Host, Methods, Payload, Request, Settings, Sink},
 };
 use common::{Server, job};
 
 fn measure(job: &Job) -> Run {
     let interrupt = AtomicBool::new(false);
-    let around =
-        Surroundings { server: None, agents: vec![], command: vec![], name: None, interrupt: &interrupt };
-    drive(job, &mut Session::new(job.clone()).unwrap(), &mut Silent, &around).unwrap()
+    drive(job, &mut Session::new(job.clone()).unwrap(), &mut Silent, &around(&interrupt)).unwrap()
+}
+
+fn around(interrupt: &AtomicBool) -> Surroundings<'_> {
+    Surroundings { server: None, host: None, agents: vec![], command: vec![], name: None, interrupt }
 }
 
 fn only(run: &Run) -> &Operation {
@@ -156,6 +161,34 @@ fn a_sweep_finds_the_knee() {
     assert!(run.phases.iter().any(|p| p.values["slo_met"] == 0.0));
 }
 
+/// The server can do 4 in parallel in 25 ms each: doubling gains up to 4 or 8 in flight, and not from 8 to 16.
+#[test]
+fn a_tuned_load_ends_where_doubling_gains_nothing() {
+    let free = Arc::new((Mutex::new(4), Condvar::new()));
+    let server = Server::start(Box::new(move |request, _| {
+        if request.method == "GET" && !request.key.is_empty() {
+            let (left, changed) = &*free;
+            let mut left = changed.wait_while(left.lock().unwrap(), |left| *left == 0).unwrap();
+            *left -= 1;
+            drop(left);
+            thread::sleep(Duration::from_millis(25));
+            *free.0.lock().unwrap() += 1;
+            changed.notify_one();
+        }
+        None
+    }));
+    let job = Job { stop: Stop { seconds: Some(1.0), ..Stop::default() }, ..job(&server, Mode::Get) };
+    let interrupt = AtomicBool::new(false);
+    let around = around(&interrupt);
+    let search = Tune { from: 1, to: 64, probe_s: 1.0, gain: 0.2 };
+    let run = tune(&job, &search, &mut Session::new(job.clone()).unwrap(), &mut Silent, &around).unwrap();
+    let get = only(&run);
+    let Load::Closed { concurrency } = run.phases[0].load else { panic!("{:?}", run.phases[0].load) };
+    assert!((2..=8).contains(&concurrency), "{concurrency}");
+    assert_eq!(run.setup["concurrency"], concurrency);
+    assert!(get.count > 20 && run.name.starts_with("GET of "), "{} {}", get.count, run.name);
+}
+
 /// A byte is flipped in every tenth answer: each is found, and the result is marked invalid.
 #[test]
 fn a_flipped_byte_is_found() {
@@ -187,7 +220,8 @@ fn nothing_foreign_is_removed() {
     for mode in [Mode::Put, Mode::Get, Mode::Delete, Mode::Mixed, Mode::List, Mode::Stat] {
         let base = job(&server, mode);
         let mix = if mode == Mode::Mixed {
-            vec![(Op::Get, 2), (Op::Put, 2), (Op::Delete, 2), (Op::Head, 1)]
+            // More is written than removed, so that something is always left to read.
+            vec![(Op::Get, 2), (Op::Put, 3), (Op::Delete, 1), (Op::Head, 1)]
         } else {
             base.mix.clone()
         };

@@ -20,7 +20,7 @@ pub struct Args {
 
 /// Listens until it is interrupted.
 pub fn run(args: &Args, globals: &Globals) -> ExitCode {
-    let interrupt = interrupt();
+    let interrupt = interrupt(None);
     let served = (|| {
         let token = match &args.token {
             Some(token) if token.is_empty() => {

@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use ashlar_bench::{
     compare::{self, Comparison, Row, Verdict},
+    result::title,
     units,
 };
 use clap::Args;
@@ -49,7 +50,9 @@ fn share(text: &str) -> Result<f64, String> {
 pub fn run(options: &Options, globals: &Globals) -> ExitCode {
     results::end(globals, |output| {
         let (before, after) = (results::open(&options.before)?, results::open(&options.after)?);
-        let comparison = compare::compare(&before, &after, options.limit, options.seed);
+        let mut both = [before, after];
+        title::tell_apart(&mut both);
+        let comparison = compare::compare(&both[0], &both[1], options.limit, options.seed);
         if comparison.invalid && !options.force {
             let why = comparison.warnings.join("; ");
             return Err(Failure::new(
@@ -109,7 +112,7 @@ fn row(output: &Output, r: &Row) -> Vec<String> {
         m if m.ends_with("_ns") => (m.trim_end_matches("_ns"), units::ns),
         "server_us_per_op" => ("server CPU per operation", |us| units::ns(us * 1e3)),
         "client_us_per_op" => ("client CPU per operation", |us| units::ns(us * 1e3)),
-        "server_s_per_gib" => ("server CPU per GiB", units::seconds),
+        "server_s_per_gib" => ("server CPU per GB", |s| units::seconds(units::per_gb(s))),
         other => (other, units::number),
     };
     let (verdict, tone) = match r.verdict {

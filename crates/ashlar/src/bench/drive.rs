@@ -127,7 +127,7 @@ pub fn run(options: &Options, globals: &Globals) -> ExitCode {
 }
 
 fn measure(options: &Options, output: &Output) -> Outcome {
-    let stop = s3::interrupt();
+    let stop = s3::interrupt(None);
     let parameters = parameters(options)?;
     let mut run = host::new_run("drive", options.name.as_deref(), shared::command());
     block::run(&parameters, &mut run, stop, &|text| output.note(text)).map_err(shared::failed)?;
@@ -135,7 +135,10 @@ fn measure(options: &Options, output: &Output) -> Outcome {
     output.result(|| serde_json::to_value(&run).unwrap_or_default(), || text(&run));
     shared::caveats(output, &run);
     if stop.load(Ordering::SeqCst) {
-        return Err(Failure::new(Kind::Interrupted, "interrupted: the last test is shorter than asked for"));
+        return Err(Failure::new(
+            Kind::Interrupted,
+            "interrupted: the last test is shorter than asked for, and the result is marked invalid",
+        ));
     }
     Ok(())
 }

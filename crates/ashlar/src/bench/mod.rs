@@ -15,6 +15,7 @@ mod s3;
 mod shared;
 mod show;
 mod spec;
+pub mod speedtest;
 
 use std::process::ExitCode;
 

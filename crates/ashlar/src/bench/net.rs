@@ -35,9 +35,9 @@ enum Way {
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  ashlar bench net --listen 10.0.0.1:7762             on each node; prints a token
-  ashlar bench net 10.0.0.1:7762 --token TOKEN        from here to it and back
-  ashlar bench net 10.0.0.{1...4}:7762 --all-pairs --out net.json   with ASHLAR_BENCH_TOKEN set")]
+  ashlar bench net --listen 10.0.0.1:7762             # on each node; prints a token
+  ashlar bench net 10.0.0.1:7762 --token TOKEN        # from here to it and back
+  ashlar bench net 10.0.0.{1...4}:7762 --all-pairs --out net.json   # with ASHLAR_BENCH_TOKEN set")]
 pub struct Options {
     /// Listeners; {1...4} stands for several
     #[arg(value_name = "HOST:PORT", required_unless_present = "listen", conflicts_with = "listen")]
@@ -89,7 +89,7 @@ pub fn run(options: &Options, globals: &Globals) -> ExitCode {
 }
 
 fn listen(options: &Options, address: &str, output: &Output) -> Outcome {
-    let stop = s3::interrupt();
+    let stop = s3::interrupt(None);
     let token = match &options.token {
         Some(text) => Token::new(text),
         None => Token::random(),
@@ -120,7 +120,7 @@ fn listen(options: &Options, address: &str, output: &Output) -> Outcome {
 }
 
 fn measure(options: &Options, output: &Output) -> Outcome {
-    let stop = s3::interrupt();
+    let stop = s3::interrupt(None);
     let text = options.token.as_ref();
     let text =
         text.ok_or_else(|| Failure::usage("--token, as the listener printed it (or ASHLAR_BENCH_TOKEN)"))?;
@@ -145,7 +145,10 @@ fn measure(options: &Options, output: &Output) -> Outcome {
     output.result(|| serde_json::to_value(&run).unwrap_or_default(), || table(&run));
     shared::caveats(output, &run);
     if stop.load(Ordering::SeqCst) {
-        return Err(Failure::new(Kind::Interrupted, "interrupted: the last phase was given up"));
+        return Err(Failure::new(
+            Kind::Interrupted,
+            "interrupted: the last phase was given up, and the result is marked invalid",
+        ));
     }
     Ok(())
 }

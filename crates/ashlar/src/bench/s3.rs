@@ -16,8 +16,9 @@ use ashlar_bench::{
     agent::Coordinator,
     cost::Source,
     live::Live,
-    load::{self, Runner, Session, Sizes, Slo, Surroundings, Warmup},
-    result::{Run, Severity},
+    load::{self, Job, Runner, Session, Sizes, Slo, Surroundings, Warmup},
+    result::{Host, Run, Severity, file, redact},
+    server,
     wire::{Shape, expand},
 };
 use clap::ValueEnum;
@@ -285,10 +286,10 @@ pub struct Args {
     name: Option<String>,
 }
 
-/// Set on the first Ctrl-C or SIGTERM; a second one ends the program at once.
-pub(super) fn interrupt() -> &'static AtomicBool {
+/// Set on the first Ctrl-C or SIGTERM; a second one ends the program at once, and says what it `leaves`.
+pub(super) fn interrupt(leaves: Option<String>) -> &'static AtomicBool {
     static FLAG: AtomicBool = AtomicBool::new(false);
-    std::thread::spawn(|| {
+    std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
@@ -300,6 +301,8 @@ pub(super) fn interrupt() -> &'static AtomicBool {
                     _ = term.recv() => {}
                 }
                 if FLAG.swap(true, Ordering::Relaxed) {
+                    let leaves = leaves.as_ref().map(|l| format!("; {l}")).unwrap_or_default();
+                    let _ = writeln!(std::io::stderr(), "ashlar: ended at once{leaves}");
                     std::process::exit(130);
                 }
             }
@@ -317,10 +320,9 @@ pub(super) fn ended() -> ExitCode {
 pub(super) fn failed(error: &Error, globals: &Globals) -> ExitCode {
     let code = if matches!(error, Error::Usage(_)) { 2 } else { 1 };
     if globals.json {
-        println!(
-            "{}",
-            serde_json::json!({"status": "error", "error": {"message": error.to_string(), "exitCode": code}})
-        );
+        let object = serde_json::json!({"message": error.to_string(), "exitCode": code});
+        // Whoever read the output may have gone away.
+        let _ = writeln!(std::io::stdout(), "{}", serde_json::json!({"status": "error", "error": object}));
     } else {
         eprintln!("ashlar: {error}");
     }
@@ -338,14 +340,15 @@ pub fn run(args: &Args, globals: &Globals) -> ExitCode {
 fn measure(args: &Args, globals: &Globals) -> Result<ExitCode, Error> {
     let job = job(args, globals)?;
     job.check()?;
-    let interrupt = interrupt();
+    let left = format!("what was written below {}/{} is left behind", job.bucket, job.run_prefix());
+    let interrupt = interrupt((!job.existing && !job.keep).then_some(left));
     let no_color = globals.no_color || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let mut live = Live::new(globals.quiet || globals.json, !no_color);
-    let server = server(args)?;
     let mut around = Surroundings {
-        server,
+        server: server(args)?,
+        host: Some(host(args, &job)),
         agents: Vec::new(),
-        command: command(std::env::args()),
+        command: redact::command(std::env::args()),
         name: args.name.clone(),
         interrupt,
     };
@@ -377,13 +380,16 @@ fn measure(args: &Args, globals: &Globals) -> Result<ExitCode, Error> {
 fn finish(args: &Args, globals: &Globals, run: &Run, interrupted: bool) -> Result<ExitCode, Error> {
     let time: String = run.started.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let operation = run.setup.get("operation").and_then(|o| o.as_str()).unwrap_or("s3");
-    let file = args.out.clone().unwrap_or_else(|| format!("ashlar-bench-{operation}-{time}.json").into());
+    let path = args.out.clone().unwrap_or_else(|| format!("ashlar-bench-{operation}-{time}.json").into());
+    let mut run = run.clone();
+    redact::run(&mut run);
+    let run = &run;
     let text = serde_json::to_string(run).map_err(|e| Error::setup(e.to_string()))?;
-    fs::write(&file, text.as_bytes()).map_err(Error::io(format!("cannot write {}", file.display())))?;
+    file::store(&path, run).map_err(|e| Error::setup(e.to_string()))?;
     let shown = if globals.json { text } else { table(run) };
     let _ = writeln!(std::io::stdout(), "{shown}");
     if !globals.json && !globals.quiet {
-        eprintln!("Result: {}", file.display());
+        eprintln!("Result: {}", path.display());
     }
     let invalid = run.caveats.iter().any(|c| c.severity == Severity::Invalid);
     Ok(match (interrupted, invalid) {
@@ -391,6 +397,20 @@ fn finish(args: &Args, globals: &Globals, run: &Run, interrupted: bool) -> Resul
         (_, true) => ExitCode::from(6),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// The server by the alias or address that was given, and what it says of itself.
+fn host(args: &Args, job: &Job) -> Host {
+    let alias = args.target.as_deref().filter(|_| args.endpoint.is_none());
+    let name = match alias.and_then(|t| t.split('/').next()) {
+        Some(alias) => alias.to_owned(),
+        None => {
+            let first = job.target.endpoints.first().map_or("", String::as_str);
+            let authority = first.split_once("://").map_or(first, |(_, rest)| rest);
+            authority.rsplit('@').next().unwrap_or_default().trim_end_matches('/').to_owned()
+        }
+    };
+    server::host(&name, server::ask(&job.target).as_ref())
 }
 
 fn server(args: &Args) -> Result<Option<Source>, Error> {
@@ -404,33 +424,4 @@ fn server(args: &Args) -> Result<Option<Source>, Error> {
         return Source::of_metrics(&args.server_metrics, args.server_metrics_token.clone()).map(Some);
     }
     Ok(None)
-}
-
-/// The command line without what must not be in a result.
-fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    const SECRET: [&str; 4] = ["--secret-key", "--token", "--server-metrics-token", "--access-key"];
-    let mut hide = false;
-    arguments
-        .map(|argument| {
-            if std::mem::take(&mut hide) {
-                return "***".to_owned();
-            }
-            hide = SECRET.contains(&argument.as_str());
-            match argument.split_once('=') {
-                Some((name, _)) if SECRET.contains(&name) => format!("{name}=***"),
-                _ => argument,
-            }
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_stay_out_of_results() {
-        let arguments = ["ashlar", "--secret-key", "abc", "--token=def", "get"].map(String::from);
-        assert_eq!(command(arguments.into_iter()), ["ashlar", "--secret-key", "***", "--token=***", "get"]);
-    }
 }

@@ -3,13 +3,18 @@
 use std::path::Path;
 
 use ashlar_bench::{
-    Error, quantity,
-    result::{Run, file},
+    Error,
+    load::{Select, Target},
+    quantity,
+    result::{Run, file, redact},
+    wire::{Keys, Payload},
 };
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
 use super::{results, s3};
 use crate::client::{
+    Globals,
+    aliases::Aliases,
     failure::{Failure, Kind, Outcome},
     output::Output,
 };
@@ -31,22 +36,34 @@ pub fn store(out: Option<&Path>, run: &Run) -> Outcome {
     file::store(path, run).map_err(results::failed)
 }
 
-/// The command line as the result keeps it; the value of a token is left out.
+/// The command line as the result keeps it: without secrets.
 pub fn command() -> Vec<String> {
-    let mut secret = false;
-    std::env::args_os()
-        .map(|a| a.to_string_lossy().into_owned())
-        .map(|arg| {
-            let hidden = std::mem::replace(&mut secret, arg == "--token");
-            if hidden {
-                "***".to_owned()
-            } else if arg.starts_with("--token=") {
-                "--token=***".to_owned()
-            } else {
-                arg
-            }
-        })
-        .collect()
+    redact::command(std::env::args_os().map(|a| a.to_string_lossy().into_owned()))
+}
+
+/// How a load reaches an alias.
+pub fn target(globals: &Globals, aliases: &Aliases, name: &str) -> Outcome<Target> {
+    // The alias's client says best what is wrong with it.
+    aliases.client(name)?;
+    let known = aliases.get(name);
+    let known = known.ok_or_else(|| Failure::new(Kind::NotFound, format!("no alias `{name}`")))?;
+    let keys = Keys {
+        access: known.access_key.clone(),
+        secret: known.secret_key.clone(),
+        token: known.session_token.clone(),
+        region: known.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
+    };
+    Ok(Target {
+        endpoints: vec![known.url.clone()],
+        keys: (!known.access_key.is_empty()).then_some(keys),
+        insecure: globals.insecure,
+        authority: globals.ca.as_ref().map(std::fs::read_to_string).transpose()?,
+        virtual_host: matches!(known.path.as_deref(), Some("off" | "dns")),
+        select: Select::RoundRobin,
+        timeout_s: 60.0,
+        payload: Payload::Signed,
+        checksum: None,
+    })
 }
 
 /// A table; the first `left` columns are text, the others numbers.

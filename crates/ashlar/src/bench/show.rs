@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use ashlar_bench::{
-    result::{Estimate, Histogram, Operation, Phase, Run},
+    result::{Estimate, Histogram, Operation, Phase, Run, settings, title},
     units,
 };
 use clap::Args;
@@ -41,7 +41,9 @@ pub fn run(options: &Options, globals: &Globals) -> ExitCode {
 
 /// A result as tables and lines.
 pub fn text(output: &Output, run: &Run, all: bool) -> String {
-    let mut lines = vec![format!("{}  {}, {}", output.paint(Tone::Folder, &run.name), run.mode, run.started)];
+    let mut lines =
+        vec![format!("{}  {}, {}", output.paint(Tone::Folder, title::of(run)), run.mode, run.started)];
+    lines.extend(title::server_line(run).map(|line| format!("Server {line}")));
     if !run.command.is_empty() {
         lines.push(run.command.join(" "));
     }
@@ -55,7 +57,8 @@ pub fn text(output: &Output, run: &Run, all: bool) -> String {
             lines.extend(host.facts.iter().map(|(name, fact)| format!("  {name}: {fact}")));
         }
         lines.push(format!("{}:", output.paint(Tone::Folder, "settings")));
-        lines.extend(run.setup.iter().map(|(name, value)| format!("  {name}: {value}")));
+        let rows = settings::readable(&run.setup);
+        lines.extend(rows.iter().map(|(name, value)| format!("  {name}: {value}")));
     }
     lines.join("\n")
 }

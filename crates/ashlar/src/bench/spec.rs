@@ -6,20 +6,22 @@ use ashlar_bench::{
     Error,
     agent::random_text,
     cost::Source,
+    host,
     live::Live,
-    load::{self, Console, Select, Surroundings, Target, parse_bytes},
-    result::{FORMAT, Host, Run, Severity, VERSION, file},
+    load::{self, Console, Surroundings, parse_bytes},
+    result::{FORMAT, Host, Run, Severity, VERSION, file, redact},
+    server,
     spec::{
         self, State,
         objects::{self, Blank, Objects, Setup},
     },
-    wire::{Keys, Payload},
+    units,
 };
 use clap::Args;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{results, s3, show};
+use super::{results, s3, shared, show};
 use crate::client::{
     Globals,
     aliases::Aliases,
@@ -38,7 +40,12 @@ or --blank-command does what is needed elsewhere. Without either only nominal an
 Exit codes:
   0    measured
   6    measured, but the result is marked invalid
-  others as everywhere";
+  130  interrupted; what was measured until then was written, and is marked invalid
+  others as everywhere
+
+Examples:
+  ashlar bench spec it
+  ashlar bench spec it/bench --large 16MiB --duration 1m --repeat 5 --blank --out spec.json";
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -110,32 +117,17 @@ fn failed(error: Error) -> Failure {
 }
 
 fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
-    let interrupt = s3::interrupt();
+    let interrupt =
+        s3::interrupt(Some("drives may be out of service, and objects of the run left behind".to_owned()));
     let (alias, place) = options.target.split_once('/').unwrap_or((&options.target, ""));
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let aliases = Aliases::load(globals)?;
     let admin = aliases.client(alias)?;
-    let known =
-        aliases.get(alias).ok_or_else(|| Failure::new(Kind::NotFound, format!("no alias `{alias}`")))?;
     let id = random_text().map_err(failed)?;
     let seed = options.seed.unwrap_or_else(|| u64::from_str_radix(&id[..12], 16).unwrap_or(1));
-    let target = Target {
-        endpoints: vec![known.url.clone()],
-        keys: Some(Keys {
-            access: known.access_key.clone(),
-            secret: known.secret_key.clone(),
-            token: known.session_token.clone(),
-            region: known.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
-        }),
-        insecure: globals.insecure,
-        authority: globals.ca.as_ref().map(std::fs::read_to_string).transpose()?,
-        virtual_host: matches!(known.path.as_deref(), Some("off" | "dns")),
-        select: Select::RoundRobin,
-        timeout_s: 60.0,
-        payload: Payload::Signed,
-        checksum: None,
-    };
-    let local = ["//127.", "//localhost", "//[::1]"].iter().any(|h| known.url.contains(h));
+    let target = shared::target(globals, &aliases, alias)?;
+    let url = target.endpoints.concat();
+    let local = ["//127.", "//localhost", "//[::1]"].iter().any(|h| url.contains(h));
     let facts = load::facts();
     let setup = Setup {
         job: objects::job(
@@ -160,9 +152,10 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     };
     let whole = setup.blank != Blank::Never;
     let server = (!options.server_pid.is_empty()).then(|| Source::of_pids(options.server_pid.clone()));
-    let command: Vec<String> = std::env::args().collect();
+    let command = redact::command(std::env::args());
     let around = Surroundings {
         server: server.transpose().map_err(failed)?,
+        host: None,
         agents: Vec::new(),
         command: command.clone(),
         name: None,
@@ -179,6 +172,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
         cov_limit: options.cov,
         reruns: options.reruns,
     };
+    tell(output, &plan, &driver, options);
     let mut said = |state: State, phase: &str, repetition: u32| {
         output.note(&format!("{}: {phase} #{repetition}", state.name()));
     };
@@ -188,21 +182,34 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let cleaned = driver.clean();
     let mut caveats = driver.caveats().to_vec();
     drop(driver);
-    let outcome = match (done, &cleaned) {
-        (Ok(outcome), _) => outcome,
-        (Err(error), _) => {
-            if let Err(left) = cleaned {
-                live.note(&left.to_string());
-            }
-            let mut failure = failed(error);
-            if interrupt.load(Ordering::Relaxed) {
-                failure.kind = Kind::Interrupted;
-            }
-            return Err(failure);
+    // What was measured before an error or an interruption is a result too, but one that must not be compared.
+    let (outcome, failure) = match done {
+        Ok(outcome) if outcome.interrupted => (outcome, Some(Failure::new(Kind::Interrupted, "interrupted"))),
+        Ok(outcome) => (outcome, None),
+        Err((outcome, _)) if interrupt.load(Ordering::Relaxed) => {
+            (outcome, Some(Failure::new(Kind::Interrupted, "interrupted")))
         }
+        Err((outcome, error)) => (outcome, Some(failed(error))),
     };
+    if outcome.phases.is_empty()
+        && let Some(failure) = failure
+    {
+        if let Err(left) = cleaned {
+            live.note(&left.to_string());
+        }
+        return Err(failure);
+    }
+    match &failure {
+        Some(failure) if failure.kind == Kind::Interrupted => caveats.push(host::interrupted()),
+        Some(failure) => {
+            let text = format!("the run ended before its end: {failure}");
+            caveats.push(results::caveat(Severity::Invalid, "incomplete", text));
+        }
+        None => {}
+    }
     caveats.splice(0..0, outcome.caveats);
     if let Err(left) = cleaned {
+        live.note(&left.to_string());
         caveats.push(results::caveat(Severity::Warning, "left-behind", left.to_string()));
     }
     if !whole {
@@ -216,7 +223,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
         name: options.name.clone().unwrap_or_else(|| format!("Life cycle of {alias}")),
         started: started.clone(),
         command,
-        environment: vec![Host { role: "client".to_owned(), facts }, server_facts(&info)],
+        environment: vec![Host { role: "client".to_owned(), facts }, server::host(alias, Some(&info))],
         setup: settings(options, seed),
         phases: outcome.phases,
         ceilings: None,
@@ -228,6 +235,9 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let object = serde_json::to_value(&result).unwrap_or_default();
     output.result(|| object, || show::text(output, &result, false));
     output.note(&format!("Result: {}; `ashlar bench report {}` shows it.", out.display(), out.display()));
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let invalid = result.caveats.iter().filter(|c| c.severity == Severity::Invalid).count();
     if invalid > 0 {
         Err(Failure::new(Kind::Partly, "measured, but the result is marked invalid"))
@@ -236,22 +246,28 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     }
 }
 
-fn server_facts(info: &Value) -> Host {
-    let mut facts = std::collections::BTreeMap::new();
-    let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-    for (name, key) in [("version ashlar", "version"), ("code", "code"), ("deployment", "deployment")] {
-        if !info[key].is_null() {
-            facts.insert(name.to_owned(), text(&info[key]));
-        }
+/// Says how long it will take, before anything is touched.
+fn tell(output: &Output, plan: &spec::Options, driver: &Objects<'_>, options: &Options) {
+    let expected = plan.expected(spec::Driver::phases(driver).len(), options.duration.as_secs_f64());
+    let data = driver.prepared_bytes();
+    if output.json {
+        let object = json!({ "status": "expected", "expected": expected, "prepared_bytes": data });
+        output.result(|| object, String::new);
+        output.flush();
+        return;
     }
-    if let Some(drives) = info["drives"].as_array() {
-        facts.insert("drives".to_owned(), drives.len().to_string());
-        for drive in drives {
-            let capacity = drive["capacity"].as_f64().map(ashlar_bench::units::bytes).unwrap_or_default();
-            facts.insert(format!("drive {}", text(&drive["path"])), capacity);
-        }
-    }
-    Host { role: "server".to_owned(), facts }
+    let most = if expected.at_most > expected.measurements {
+        format!(", at most {} if repetitions differ too much", units::seconds(expected.at_most_seconds))
+    } else {
+        String::new()
+    };
+    let rebuild = if plan.states.contains(&State::Rebuild) { " and the rebuild" } else { "" };
+    output.note(&format!(
+        "Expected duration: {} for {} measurements{most}; plus preparing {}{rebuild}, which depend on the server.",
+        units::seconds(expected.seconds),
+        expected.measurements,
+        units::bytes(data as f64)
+    ));
 }
 
 fn settings(options: &Options, seed: u64) -> std::collections::BTreeMap<String, Value> {

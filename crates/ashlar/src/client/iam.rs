@@ -45,6 +45,12 @@ pub enum Command {
     /// The whole deployment: take its identities elsewhere
     #[command(subcommand)]
     Cluster(super::cluster::Command),
+    /// Settings that apply while the server runs: identity providers, targets of events
+    #[command(subcommand)]
+    Config(super::config::Command),
+    /// Restart, stop and look at the server's process
+    #[command(subcommand)]
+    Service(super::service::Command),
     /// Say who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
     /// Print what the administration API of this release takes and gives, as OpenAPI
@@ -286,6 +292,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Idp(command) => idp::run(command, context).await,
         Command::Kms(command) => super::kms::run(command, context).await,
         Command::Cluster(command) => super::cluster::run(command, context).await,
+        Command::Config(command) => super::config::run(command, context).await,
+        Command::Service(command) => super::service::run(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
         Command::ApiDocument => {
             let document = crate::server::api::document::document("/ashlar/api/v1");

@@ -1,8 +1,9 @@
 //! `ashlar completion` and `ashlar man`: made from the command line's own description.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser};
+use clap::{Args, CommandFactory, Parser, builder::Resettable};
 use clap_complete::Shell;
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     failure::{EXIT_CODES, Outcome, While},
     output::Output,
 };
+use crate::examples;
 
 /// Which shell.
 #[derive(Args, Debug)]
@@ -36,8 +38,10 @@ struct ClientOnly {
 }
 
 fn root(globals: &Globals) -> clap::Command {
-    let root = globals.root.map_or_else(ClientOnly::command, |root| root());
-    root.name("ashlar").after_long_help(EXIT_CODES)
+    match globals.root {
+        Some(root) => root(),
+        None => examples::add(ClientOnly::command().after_long_help(EXIT_CODES)),
+    }
 }
 
 /// Prints a shell's completions.
@@ -55,15 +59,68 @@ pub fn man(options: &ManOptions, globals: &Globals) -> Outcome {
     match &options.folder {
         None => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(root).render(&mut text)?;
+            render(root, &mut text)?;
             Output::new(globals).bytes(&text);
             Ok(())
         }
         Some(folder) => {
             std::fs::create_dir_all(folder).when(|| format!("cannot make {}", folder.display()))?;
-            clap_mangen::generate_to(root, folder).when(|| format!("cannot write to {}", folder.display()))
+            let mut root = root.disable_help_subcommand(true);
+            root.build();
+            pages(&root, folder).when(|| format!("cannot write to {}", folder.display()))
         }
     }
+}
+
+/// Writes the page of a command and those of the commands below it.
+fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
+    for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
+        pages(sub, folder)?;
+    }
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let mut text = Vec::new();
+    render(command.clone(), &mut text)?;
+    std::fs::write(folder.join(format!("{name}.1")), text)
+}
+
+/// One page, with its examples in a section of their own.
+fn render(command: clap::Command, to: &mut Vec<u8>) -> io::Result<()> {
+    let help = examples::help(&command);
+    let (lines, rest) = examples::split(&help);
+    let rest = if rest.is_empty() { Resettable::Reset } else { Resettable::Value(rest.into()) };
+    let command = command.after_help(Resettable::Reset).after_long_help(rest);
+    let has_subcommands = command.get_subcommands().any(|s| !s.is_hide_set());
+    let has_rest = command.get_after_long_help().is_some();
+    let has_version = command.get_version().or_else(|| command.get_long_version()).is_some();
+    let man = clap_mangen::Man::new(command);
+    man.render_title(to)?;
+    man.render_name_section(to)?;
+    man.render_synopsis_section(to)?;
+    man.render_description_section(to)?;
+    man.render_options_section(to)?;
+    if has_subcommands {
+        man.render_subcommands_section(to)?;
+    }
+    if has_rest {
+        man.render_extra_section(to)?;
+    }
+    if !lines.is_empty() {
+        to.extend_from_slice(b".SH EXAMPLES\n.nf\n");
+        for line in lines {
+            to.extend_from_slice(verbatim(line).as_bytes());
+        }
+        to.extend_from_slice(b".fi\n");
+    }
+    if has_version {
+        man.render_version_section(to)?;
+    }
+    Ok(())
+}
+
+/// A line as it is: nothing in it is an order to troff.
+fn verbatim(line: &str) -> String {
+    let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    format!("\\&{line}\n")
 }
 
 #[cfg(test)]
@@ -79,5 +136,21 @@ mod tests {
         let page = std::fs::read_to_string(folder.path().join("ashlar-mirror.1")).unwrap();
         assert!(page.contains("overwrite"));
         assert!(folder.path().join("ashlar-bucket-versioning-enable.1").exists());
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let page = std::fs::read_to_string(&path).unwrap();
+            let (_, examples) = page.split_once("\n.SH EXAMPLES\n.nf\n").unwrap_or_default();
+            assert!(
+                examples.trim_start_matches(['\\', '&', ' ']).starts_with("ashlar "),
+                "{}",
+                path.display()
+            );
+            assert_eq!(page.matches("Examples:").count(), 0, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn lines_of_examples_are_no_orders_to_troff() {
+        assert_eq!(verbatim(".a -b 'c\\d'"), "\\&.a \\-b \\(aqc\\ed\\(aq\n");
     }
 }

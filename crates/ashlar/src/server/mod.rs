@@ -168,7 +168,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "text", env = "ASHLAR_LOG_FORMAT", help_heading = LOGS)]
     log: logs::Form,
     /// Log requests that take longer than this many seconds; 0: none.
-    #[arg(long, value_name = "SECONDS", env = "ASHLAR_SLOW_REQUEST", default_value_t = ashlar_s3::service::SLOW.as_secs())]
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_SLOW_REQUEST", default_value_t = ashlar_s3::service::SLOW.as_secs(), help_heading = LOGS)]
     slow_request: u64,
     /// Serve metrics to everybody, without a token.
     #[arg(long, env = "ASHLAR_PUBLIC_METRICS", help_heading = LOGS)]

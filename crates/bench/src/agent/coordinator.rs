@@ -259,7 +259,8 @@ impl Runner for Coordinator {
         }
         self.heard_now();
         let mut running: BTreeMap<usize, ()> = taking_part.iter().map(|i| (*i, ())).collect();
-        let mut ended = Ended { reason: Reason::Time, seconds: 0.0, unsent: 0, lost: Vec::new() };
+        let mut ended =
+            Ended { reason: Reason::Time, seconds: 0.0, unsent: 0, lost: Vec::new(), stalls: Vec::new() };
         let mut verdict = None;
         let mut stopped = false;
         while !running.is_empty() {
@@ -274,13 +275,14 @@ impl Runner for Coordinator {
                 Some((index, Message::Delta(delta))) => {
                     verdict = verdict.or(sink(Some(index as u32), *delta));
                 }
-                Some((index, Message::Done { reason, seconds, unsent })) => {
+                Some((index, Message::Done { reason, seconds, unsent, stalls })) => {
                     running.remove(&index);
                     if reason != Reason::Interrupted {
                         ended.reason = reason;
                     }
                     ended.seconds = ended.seconds.max(seconds);
                     ended.unsent += unsent;
+                    ended.stalls.extend(stalls.map(|s| (Some(self.agents[index].name.clone()), s)));
                 }
                 Some((index, Message::Failed { text })) => self.lose(index, &text),
                 _ => {}

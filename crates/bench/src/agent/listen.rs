@@ -228,5 +228,10 @@ fn phase(
         gone |= frame::write(&mut *out.lock(), &Message::Delta(Box::new(delta))).is_err();
         gone.then_some(Reason::Interrupted)
     })?;
-    Ok(Message::Done { reason: ended.reason, seconds: ended.seconds, unsent: ended.unsent })
+    Ok(Message::Done {
+        reason: ended.reason,
+        seconds: ended.seconds,
+        unsent: ended.unsent,
+        stalls: ended.stalls.first().map(|s| s.1),
+    })
 }

@@ -25,7 +25,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{Delta, Job, Offer, Reason, Stop};
+use crate::{
+    load::{Delta, Job, Offer, Reason, Stop},
+    stall::Stalls,
+};
 
 /// The version of the protocol; both sides must speak the same.
 pub const PROTOCOL: u32 = 1;
@@ -88,6 +91,9 @@ pub enum Message {
         seconds: f64,
         /// Requests due and not sent.
         unsent: u64,
+        /// Whether its machine stood still; an older agent does not say.
+        #[serde(default)]
+        stalls: Option<Stalls>,
     },
     /// Coordinator: remove what was written.
     Clean,

@@ -24,9 +24,10 @@ pub use target::Access;
 
 use crate::{
     error::{Error, Result},
+    host,
     quantity::block_text,
     result::{Caveat, Phase, Run, Severity},
-    units,
+    stall, units,
 };
 use slot::Order;
 use target::Target;
@@ -258,10 +259,12 @@ pub fn run(options: &Options, run: &mut Run, stop: &AtomicBool, note: &dyn Fn(&s
         work::precondition(&targets, options, stop)?;
     }
     let started = Instant::now();
+    let watch = stall::Watch::start();
     let outcome = phases(options, run, &targets, stop, note, started);
     for target in &targets {
         target.leave().map_err(Error::io(format!("cannot leave {} blank", target.path.display())))?;
     }
+    host::ended(run, &watch.end(), stop);
     outcome
 }
 

@@ -9,7 +9,10 @@ use super::{
     Job, Mode, Sizes,
     drive::{Surroundings, caveat},
 };
-use crate::result::{FORMAT, Host, Run, Severity, VERSION};
+use crate::{
+    result::{FORMAT, Host, Run, Severity, VERSION},
+    units,
+};
 
 /// A result without phases.
 pub fn begin(job: &Job, around: &Surroundings<'_>) -> Run {
@@ -19,11 +22,13 @@ pub fn begin(job: &Job, around: &Surroundings<'_>) -> Run {
     let mut environment = vec![Host { role: "client".into(), facts: facts() }];
     environment
         .extend(around.agents.iter().map(|a| Host { role: format!("agent {a}"), facts: BTreeMap::new() }));
+    environment.extend(around.host.clone());
     Run {
         format: FORMAT.into(),
         version: VERSION,
         mode: "s3".into(),
-        name: around.name.clone().unwrap_or_else(|| format!("{} {started}", job.mode.name())),
+        // Without one it is called by what was measured, which is known in the end.
+        name: around.name.clone().unwrap_or_default(),
         started,
         command: around.command.clone(),
         environment,
@@ -46,7 +51,8 @@ fn setup(job: &Job) -> BTreeMap<String, Value> {
     let mut put = |name: &str, value: Value| drop(out.insert(name.to_owned(), value));
     put("operation", json!(job.mode.name()));
     put("endpoint", json!(job.target.endpoints));
-    put("access-key", json!(job.target.keys.as_ref().map(|k| &k.access)));
+    // Never the key itself: results are passed on.
+    put("credentials", json!(if job.target.keys.is_some() { "signed" } else { "anonymous" }));
     put("region", json!(job.target.keys.as_ref().map(|k| &k.region)));
     put("payload", json!(job.target.payload));
     put("checksum", json!(job.target.checksum));
@@ -113,8 +119,8 @@ fn memory() -> Option<u64> {
     Some(line.trim().split(' ').next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Adds what follows from the numbers.
-pub fn judge(job: &Job, run: &mut Run) {
+/// Adds what follows from the numbers; `interrupted`: whether the run was ended before its end.
+pub fn judge(job: &Job, run: &mut Run, interrupted: bool) {
     let operations = run.phases.iter().flat_map(|p| &p.operations);
     let (good, failed, wrong) = operations.fold((0, 0, 0), |(good, failed, wrong), o| {
         let bad: u64 = o.errors.values().sum();
@@ -149,16 +155,14 @@ pub fn judge(job: &Job, run: &mut Run) {
             Severity::Warning,
             "cached-data",
             format!(
-                "the {:.3} GiB that are read fit into memory ({:.1} GiB here): the drives may have had \
-                 nothing to do",
-                data / f64::from(1 << 30),
-                memory as f64 / f64::from(1 << 30)
+                "the {} that are read fit into memory ({} here): the drives may have had nothing to do",
+                units::size(data),
+                units::size(memory as f64)
             ),
         ));
     }
-    if run.phases.iter().any(|p| p.stopped_by == "interrupted") {
-        let text = "the run was interrupted: its numbers are of the time until then".into();
-        run.caveats.push(caveat(Severity::Warning, "interrupted", text));
+    if interrupted || run.phases.iter().any(|p| p.stopped_by == "interrupted") {
+        run.caveats.push(crate::host::interrupted());
     }
     if job.stop.steady.is_some() && !run.phases.iter().any(|p| p.stopped_by == "steady") {
         let text = "the confidence interval asked for by --steady was not reached in the time given".into();

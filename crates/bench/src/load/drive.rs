@@ -18,7 +18,8 @@ use super::{
 use crate::{
     Result,
     cost::Source,
-    result::{Caveat, Run, Severity},
+    result::{Caveat, Host, Run, Severity, title},
+    stall::Stalls,
 };
 
 /// Where progress is shown. Every method may do nothing.
@@ -78,6 +79,8 @@ pub struct Ended {
     pub unsent: u64,
     /// Agents that were lost, with the reason.
     pub lost: Vec<String>,
+    /// What was noticed of stalls: of this machine (no name) or of each agent.
+    pub stalls: Vec<(Option<String>, Stalls)>,
 }
 
 /// Who does the work: this machine ([`super::Session`]) or agents.
@@ -111,6 +114,8 @@ pub trait Runner {
 pub struct Surroundings<'a> {
     /// Where the server's usage is read.
     pub server: Option<Source>,
+    /// What the server says of itself ([`crate::server`]).
+    pub host: Option<Host>,
     /// The names of agents; empty for a local run.
     pub agents: Vec<String>,
     /// The command line, without secrets.
@@ -131,23 +136,64 @@ pub fn drive(
     console: &mut dyn Console,
     around: &Surroundings<'_>,
 ) -> Result<Run> {
+    whole(job, runner, console, around, |driver| match &job.sweep {
+        Some(sweep) => driver.sweep(sweep),
+        None => driver.repeat(),
+    })
+}
+
+/// The search for the number of requests in flight beyond which a closed loop gains nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tune {
+    /// The first number; it is doubled.
+    pub from: u32,
+    /// Never more than this.
+    pub to: u32,
+    /// Seconds of each probe.
+    pub probe_s: f64,
+    /// The search goes on while doubling gains more than this share.
+    pub gain: f64,
+}
+
+/// Finds the number of requests in flight by short probes, which are not kept, and measures with it as the job says.
+///
+/// # Errors
+/// As [`drive`].
+pub fn tune(
+    job: &Job,
+    tune: &Tune,
+    runner: &mut dyn Runner,
+    console: &mut dyn Console,
+    around: &Surroundings<'_>,
+) -> Result<Run> {
+    whole(job, runner, console, around, |driver| driver.tune(tune))
+}
+
+fn whole(
+    job: &Job,
+    runner: &mut dyn Runner,
+    console: &mut dyn Console,
+    around: &Surroundings<'_>,
+    measure: impl FnOnce(&mut Driver<'_>) -> Result<()>,
+) -> Result<Run> {
     job.check()?;
     let mut run = document::begin(job, around);
     let begun = Instant::now();
-    let measured = runner.prepare(console, around.interrupt).and_then(|()| {
-        let mut driver = Driver { job, runner, console, around, run: &mut run, begun };
-        match &job.sweep {
-            Some(sweep) => driver.sweep(sweep),
-            None => driver.repeat(),
-        }
+    let prepared = runner.prepare(console, around.interrupt);
+    let measured = prepared.and_then(|()| {
+        measure(&mut Driver { job, runner: &mut *runner, console, around, run: &mut run, begun })
     });
+    let interrupted = around.interrupt.load(Ordering::Relaxed);
     let cleaned = runner.clean(console);
     measured?;
     if let Err(error) = cleaned {
         console.note(&format!("cleaning up failed: {error}"));
         run.caveats.push(caveat(Severity::Warning, "left-behind", format!("cleaning up failed: {error}")));
     }
-    document::judge(job, &mut run);
+    document::judge(job, &mut run, interrupted);
+    if run.name.is_empty() {
+        run.name = title::measured(&run);
+    }
     Ok(run)
 }
 
@@ -177,6 +223,33 @@ impl Driver<'_> {
             self.phase(&self.job.offer, &self.job.stop, repetition, None)?;
         }
         Ok(())
+    }
+
+    fn tune(&mut self, tune: &Tune) -> Result<()> {
+        let probe = Stop { seconds: Some(tune.probe_s), ..Stop::default() };
+        let (mut concurrency, mut best) = (tune.from.max(1), (tune.from.max(1), 0.0));
+        let caveats = self.run.caveats.len();
+        for step in 1.. {
+            let offer = Offer { concurrency, rate: None, ..self.job.offer };
+            let rate = self.phase(&offer, &probe, step, None)?.rate;
+            if self.interrupted() {
+                return Ok(());
+            }
+            if rate <= best.1 * (1.0 + tune.gain) {
+                break;
+            }
+            best = (concurrency, rate);
+            if concurrency.saturating_mul(2) > tune.to {
+                break;
+            }
+            concurrency *= 2;
+        }
+        // What probes are too short to say is no news; what they moved is in no number.
+        self.run.phases.clear();
+        self.run.caveats.truncate(caveats);
+        self.run.setup.insert("concurrency".into(), best.0.into());
+        let offer = Offer { concurrency: best.0, rate: None, ..self.job.offer };
+        self.phase(&offer, &self.job.stop, 1, None).map(drop)
     }
 
     /// Doubles the rate until the objective is missed, then halves the distance (in logarithms)

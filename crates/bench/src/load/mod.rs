@@ -32,7 +32,7 @@ mod worker;
 pub use arrivals::Arrivals;
 pub(crate) use buckets::Buckets;
 pub use document::facts;
-pub use drive::{Console, Ended, Runner, Silent, Snapshot, Surroundings, drive};
+pub use drive::{Console, Ended, Runner, Silent, Snapshot, Surroundings, Tune, drive, tune};
 pub use job::{Job, Mode, Offer, Op, Order, Select, Slo, Stop, Sweep, Target, Warmup};
 pub use record::{CellDelta, Delta, HostDelta, Recorder, Sample, TICK};
 pub use session::Session;

@@ -28,7 +28,7 @@ use super::{
     worker::{Phase, Reason, Worker},
 };
 use crate::{
-    Error, Result, cost,
+    Error, Result, cost, stall,
     wire::{Content, Host, Pool, Settings, client_config},
 };
 
@@ -263,6 +263,7 @@ impl Runner for Session {
         let job = &self.context.job;
         let number = self.context.phases.fetch_add(1, Ordering::Relaxed);
         let before = cost::own().unwrap_or_default();
+        let watch = stall::Watch::start();
         let hosts = self.context.settings.hosts.len();
         let end = stop.seconds.map(Duration::from_secs_f64);
         let arrivals = offer
@@ -321,7 +322,8 @@ impl Runner for Session {
             Reason::Time | Reason::Count => 0,
             _ => phase.arrivals.as_ref().map_or(0, |a| a.unsent(at)),
         };
-        Ok(Ended { reason, seconds: at.as_secs_f64(), unsent, lost: Vec::new() })
+        let stalls = vec![(None, watch.end())];
+        Ok(Ended { reason, seconds: at.as_secs_f64(), unsent, lost: Vec::new(), stalls })
     }
 
     fn clean(&mut self, console: &mut dyn Console) -> Result<()> {

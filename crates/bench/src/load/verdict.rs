@@ -92,6 +92,15 @@ pub(super) fn finish(
             ),
         ));
     }
+    for (agent, stalls) in &ended.stalls {
+        let whose = agent.as_ref().map(|a| format!(" on agent {a}")).unwrap_or_default();
+        caveats.extend(stalls.caveat(&format!("{} #{repetition}{whose}", job.mode.name())));
+        for (name, value) in stalls.values() {
+            // Of several machines the worst.
+            let worst = values.entry(name).or_insert(value);
+            *worst = worst.max(value);
+        }
+    }
     for lost in &ended.lost {
         caveats.push(caveat(Severity::Warning, "lost-agent", lost.clone()));
     }

@@ -29,8 +29,9 @@ pub use wire::{Shape, Token};
 
 use crate::{
     error::{Error, Result},
+    host,
     result::{Caveat, Estimate, Histogram, Load, Operation, Phase, Point, Run, Severity, Share, Timeline},
-    stat,
+    stall, stat,
 };
 use node::Session;
 use wire::{Answer, Ask, Dial, LONG_LINE, Report, Role};
@@ -178,20 +179,22 @@ pub fn run(
         });
     }
     let started = Instant::now();
-    for repetition in 1..=options.repeat {
+    let watch = stall::Watch::start();
+    'all: for repetition in 1..=options.repeat {
         for (name, pairs) in options.plan() {
             if stop.load(Ordering::Relaxed) {
-                return Ok(());
+                break 'all;
             }
             note(&name);
             let at_s = started.elapsed().as_secs_f64();
-            let Some((reports, skew_s)) = session(options, &pairs, token, stop)? else { return Ok(()) };
+            let Some((reports, skew_s)) = session(options, &pairs, token, stop)? else { break 'all };
             let mut phase = phase(options, &pairs, reports, run, &name);
             (phase.repetition, phase.at_s) = (repetition, at_s);
             phase.values.insert("start_skew_s".to_owned(), skew_s);
             run.phases.push(phase);
         }
     }
+    host::ended(run, &watch.end(), stop);
     Ok(())
 }
 

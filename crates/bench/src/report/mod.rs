@@ -16,7 +16,7 @@ mod overview;
 mod throughput;
 
 use crate::{
-    result::{Histogram, Operation, Phase, Run, Severity},
+    result::{Histogram, Operation, Phase, Run, Severity, title},
     spec::averaged,
 };
 
@@ -25,9 +25,13 @@ use html::text;
 /// Most lines in one chart; more cannot be told apart.
 const LINES: usize = 6;
 
-/// The report of one or more results; without a title it carries the name of the first.
+/// The report of one or more results; without a title it says what was measured, never when.
 pub fn html(runs: &[Run], title: Option<&str>) -> String {
-    let title = title.unwrap_or_else(|| runs.first().map_or("No results", |r| r.name.as_str()));
+    let mut runs = runs.to_vec();
+    title::tell_apart(&mut runs);
+    let runs = runs.as_slice();
+    let measured = runs.iter().map(|r| r.name.as_str()).collect::<Vec<_>>().join(" | ");
+    let title = title.unwrap_or(if runs.is_empty() { "No results" } else { &measured });
     let mut body = String::new();
     let add = [
         overview::results(runs),
@@ -56,7 +60,7 @@ pub fn html(runs: &[Run], title: Option<&str>) -> String {
          repetitions where there are several.</p></section></footer></body></html>\n",
         title = text(title),
         style = include_str!("style.css"),
-        lead = text(&overview::lead(runs)),
+        lead = overview::lead(runs).iter().map(|l| text(l)).collect::<Vec<_>>().join("<br>"),
         banner = banner(runs),
     )
 }

@@ -2,8 +2,7 @@
 
 use crate::{
     compare::{self, Verdict},
-    merge::setup_line,
-    result::{Cost, Estimate, Histogram, Run, Severity},
+    result::{Cost, Estimate, Histogram, Run, Severity, settings as shown, title},
     stat, units,
 };
 
@@ -13,8 +12,16 @@ use super::{
     items, prose, section,
 };
 
-/// Which runs these are, in a sentence.
-pub fn lead(runs: &[Run]) -> String {
+/// Which runs these are, in a sentence, and a line for each server that was measured.
+pub fn lead(runs: &[Run]) -> Vec<String> {
+    let mut lines = vec![which(runs)];
+    for run in runs {
+        lines.extend(title::server_line(run).map(|l| format!("Server {l}")).filter(|l| !lines.contains(l)));
+    }
+    lines
+}
+
+fn which(runs: &[Run]) -> String {
     let when = |r: &Run| match r.started.get(..16) {
         Some(at) => format!("{} UTC", at.replace('T', " ")),
         None => "at an unknown time".to_owned(),
@@ -173,7 +180,8 @@ pub fn change(runs: &[Run]) -> String {
         "bytes_per_s" => units::bytes_per_s(v),
         "rate_per_s" => units::per_s(v),
         "error_share" => units::percent(v),
-        "server_s_per_gib" => units::seconds(v),
+        // Rates and volumes are decimal everywhere.
+        "server_s_per_gib" => units::seconds(units::per_gb(v)),
         m if m.ends_with("_us_per_op") => units::ns(v * 1e3),
         _ => units::ns(v),
     };
@@ -181,11 +189,8 @@ pub fn change(runs: &[Run]) -> String {
         "bytes_per_s" => "throughput".to_owned(),
         "rate_per_s" => "rate".to_owned(),
         "error_share" => "failed".to_owned(),
-        m => m
-            .trim_end_matches("_ns")
-            .trim_end_matches("_us_per_op")
-            .trim_end_matches("_s_per_gib")
-            .replace('_', " CPU "),
+        "server_s_per_gib" => "server CPU per GB".to_owned(),
+        m => m.trim_end_matches("_ns").trim_end_matches("_us_per_op").replace('_', " CPU "),
     };
     let rows = c.rows.iter().map(|r| {
         let (word, tone) = match r.verdict {
@@ -306,7 +311,15 @@ fn capital(word: &str) -> String {
 pub fn settings(runs: &[Run]) -> String {
     let lines = runs.iter().filter(|r| !r.setup.is_empty()).map(|run| {
         let title = if runs.len() > 1 { format!("<h3>{}</h3>", text(&run.name)) } else { String::new() };
-        format!("{title}<pre>{}</pre>", text(&setup_line(&run.setup)))
+        let rows = shown::readable(&run.setup);
+        let table = Table {
+            class: "facts",
+            caption: String::new(),
+            words: 2,
+            head: vec!["Setting".into(), "Value".into()],
+            rows: rows.into_iter().map(|(name, value)| vec![capital(&name).into(), value.into()]).collect(),
+        };
+        format!("{title}{}", table.html())
     });
     let body: String = lines.collect();
     if body.is_empty() { String::new() } else { section("settings", "Settings", "", &body) }

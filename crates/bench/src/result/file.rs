@@ -1,7 +1,8 @@
 //! Result files: read with every check, written as a whole or not at all.
 //!
-//! Invariants: a file of a newer version is refused, not half understood; Zstandard is recognised
-//! by its first bytes; no file is read beyond [`LARGEST`].
+//! Invariants: neither a file nor what is read of one holds a secret ([`redact`]); a file of a newer
+//! version is refused, not half understood; Zstandard is recognised by its first bytes; no file is
+//! read beyond [`LARGEST`].
 
 use std::{
     fs::{self, File},
@@ -11,7 +12,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Error, FORMAT, Run, VERSION};
+use super::{Error, FORMAT, Run, VERSION, redact};
 
 /// Most bytes of a file after decompression: one GiB.
 pub const LARGEST: u64 = 1 << 30;
@@ -52,12 +53,17 @@ pub fn parse(bytes: &[u8]) -> Result<Run, Error> {
     if head.version == 0 {
         return Err(Error::format("the result has no version"));
     }
-    serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the result is damaged: {e}")))
+    let mut run =
+        serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the result is damaged: {e}")))?;
+    redact::run(&mut run);
+    Ok(run)
 }
 
 /// Writes a result beside its place and moves it there. `-` is the standard output.
 pub fn store(path: &Path, run: &Run) -> Result<(), Error> {
-    let mut bytes = serde_json::to_vec(run).map_err(|e| Error::format(e.to_string()))?;
+    let mut run = run.clone();
+    redact::run(&mut run);
+    let mut bytes = serde_json::to_vec(&run).map_err(|e| Error::format(e.to_string()))?;
     bytes.push(b'\n');
     write(path, &bytes)
 }

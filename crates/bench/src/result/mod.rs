@@ -9,6 +9,9 @@ mod error;
 pub mod file;
 pub mod hist;
 mod phase;
+pub mod redact;
+pub mod settings;
+pub mod title;
 
 use std::collections::BTreeMap;
 
@@ -30,7 +33,7 @@ pub struct Run {
     pub version: u32,
     /// `s3`, `drive`, `net`, `spec` or `import`.
     pub mode: String,
-    /// What the user calls it; else made from the mode and the start.
+    /// What the user calls it; else what was measured ([`title`]).
     pub name: String,
     /// Start, RFC 3339 in UTC.
     pub started: String,

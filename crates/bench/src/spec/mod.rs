@@ -16,7 +16,7 @@ pub mod objects;
 mod runner;
 mod watch;
 
-pub use runner::{Options, Outcome, SET_ASIDE, averaged, run};
+pub use runner::{Expected, Options, Outcome, SET_ASIDE, averaged, run};
 
 use crate::result::Phase;
 

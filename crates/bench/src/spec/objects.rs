@@ -146,6 +146,12 @@ impl<'a> Objects<'a> {
         self.ask(Method::POST, &format!("drives/{verb}"), Some(&json!({ "drive": drive })))
     }
 
+    /// Bytes that are written before anything is read: what is read large, and twice what is read small.
+    pub fn prepared_bytes(&self) -> u64 {
+        let of = |(size, objects): (u64, u64)| size.saturating_mul(objects);
+        of(self.setup.large).saturating_add(of(self.setup.small).saturating_mul(2))
+    }
+
     /// Removes the data, and what was moved aside if its rebuild is over.
     ///
     /// # Errors
@@ -245,20 +251,20 @@ impl Driver for Objects<'_> {
             load::drive(job, &mut Kept { session, ready }, self.console, &self.around)?
         };
         // These are judged over the whole life cycle.
-        let judged = ["errors", "cached-data", "client-throttled", "units"];
+        let judged = ["errors", "cached-data", "client-throttled", "units", "interrupted"];
         for caveat in run.caveats.into_iter().filter(|c| !judged.contains(&c.code.as_str())) {
             if !self.caveats.iter().any(|c| c.code == caveat.code) {
                 self.caveats.push(Caveat { text: format!("{name}: {}", caveat.text), ..caveat });
             }
         }
+        let none = || match self.around.interrupt.load(Ordering::Relaxed) {
+            true => Error::setup("interrupted"),
+            false => Error::setup(format!("{name}: nothing was measured")),
+        };
+        let mut phase = run.phases.into_iter().next().ok_or_else(none)?;
         if self.around.interrupt.load(Ordering::Relaxed) {
-            return Err(Error::setup("interrupted"));
+            "interrupted".clone_into(&mut phase.stopped_by);
         }
-        let mut phase = run
-            .phases
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::setup(format!("{name}: nothing was measured")))?;
         name.clone_into(&mut phase.name);
         phase.at_s = at_s;
         Ok(phase)

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::{
     result::{Caveat, Phase, Severity},
     stat, units,
@@ -28,6 +30,33 @@ impl Default for Options {
     }
 }
 
+/// How long a life cycle takes at least and at most, without preparing data and the rebuild.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Expected {
+    /// Measurements without any that must be done again.
+    pub measurements: u32,
+    /// What they take.
+    pub seconds: f64,
+    /// Measurements if all that may be done again are.
+    pub at_most: u32,
+    /// What those take.
+    pub at_most_seconds: f64,
+}
+
+impl Options {
+    /// What measuring `phases` phases of `phase_s` seconds takes in every state.
+    pub fn expected(&self, phases: usize, phase_s: f64) -> Expected {
+        let each = (self.states.len() * phases) as u32;
+        let (measurements, at_most) = (each * self.repetitions, each * (self.repetitions + self.reruns));
+        Expected {
+            measurements,
+            seconds: f64::from(measurements) * phase_s,
+            at_most,
+            at_most_seconds: f64::from(at_most) * phase_s,
+        }
+    }
+}
+
 /// What came out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -37,6 +66,8 @@ pub struct Outcome {
     pub caveats: Vec<Caveat>,
     /// The rebuild, if there was one.
     pub rebuild: Option<Rebuild>,
+    /// Whether the user ended it; what was measured until then is here.
+    pub interrupted: bool,
 }
 
 /// Marks a repetition that another one replaced: [`Phase::values`] holds 1 under this name.
@@ -44,13 +75,15 @@ pub const SET_ASIDE: &str = "set_aside";
 
 /// Runs a life cycle. `progress` hears what begins: state, phase, repetition.
 ///
+/// A phase that says `interrupted` is kept and ends the run; [`Driver::restore`] is then called as after an error.
+///
 /// # Errors
-/// The driver's; it has then been asked to restore what was down.
+/// The driver's, with what was measured until then; it has been asked to restore what was down.
 pub fn run<D: Driver>(
     options: &Options,
     driver: &mut D,
     progress: &mut dyn FnMut(State, &str, u32),
-) -> Result<Outcome, D::Error> {
+) -> Result<Outcome, (Outcome, D::Error)> {
     assert!(options.repetitions >= 2, "one repetition has no variation");
     let mut outcome = Outcome::default();
     let mut unsteady = Vec::new();
@@ -58,7 +91,12 @@ pub fn run<D: Driver>(
         let done = stage(options, driver, state, &mut outcome, &mut unsteady, progress);
         if let Err(error) = done {
             driver.restore();
-            return Err(error);
+            finish(&mut outcome);
+            return Err((outcome, error));
+        }
+        if outcome.interrupted {
+            driver.restore();
+            break;
         }
     }
     finish(&mut outcome);
@@ -89,10 +127,23 @@ fn stage<D: Driver>(
         loop {
             let repetition = (kept.len() + aside.len() + 1) as u32;
             progress(state, &name, repetition);
-            let mut phase = driver.phase(&name)?;
+            let measured = driver.phase(&name);
+            let mut phase = match measured {
+                Ok(phase) => phase,
+                Err(error) => {
+                    keep(kept, aside, outcome);
+                    return Err(error);
+                }
+            };
+            outcome.interrupted = phase.stopped_by == "interrupted";
             phase.state = Some(state.name().to_owned());
             phase.repetition = repetition;
             work_per_cpu(&mut phase);
+            if outcome.interrupted {
+                kept.push(phase);
+                keep(kept, aside, outcome);
+                return Ok(());
+            }
             if state == State::Rebuild && driver.rebuild()?.done {
                 // Part of it ran without a rebuild: it belongs to no state.
                 outcome.caveats.push(short_rebuild(&name, kept.len()));
@@ -113,19 +164,24 @@ fn stage<D: Driver>(
             }
             aside.push(kept.remove(farthest(&rates)));
         }
-        let mut all = kept;
-        all.extend(aside.into_iter().map(|mut phase| {
-            phase.values.insert(SET_ASIDE.to_owned(), 1.0);
-            phase
-        }));
-        all.sort_by_key(|p| p.repetition);
-        outcome.phases.extend(all);
+        keep(kept, aside, outcome);
     }
     // When `After` is not asked for, the rebuild is nevertheless followed to its end.
     if state == State::Rebuild && !options.states.contains(&State::After) {
         outcome.rebuild = Some(rebuilt(driver)?);
     }
     Ok(())
+}
+
+/// Adds the repetitions of a phase, those that were replaced marked.
+fn keep(kept: Vec<Phase>, aside: Vec<Phase>, outcome: &mut Outcome) {
+    let mut all = kept;
+    all.extend(aside.into_iter().map(|mut phase| {
+        phase.values.insert(SET_ASIDE.to_owned(), 1.0);
+        phase
+    }));
+    all.sort_by_key(|p| p.repetition);
+    outcome.phases.extend(all);
 }
 
 /// Waits for the end of the rebuild.
@@ -231,6 +287,7 @@ mod tests {
         done: usize,
         rebuild_left: usize,
         fail_at: Option<usize>,
+        interrupt_at: Option<usize>,
         restored: bool,
         client_share: f64,
     }
@@ -243,6 +300,7 @@ mod tests {
                 done: 0,
                 rebuild_left: 100,
                 fail_at: None,
+                interrupt_at: None,
                 restored: false,
                 client_share: 0.3,
             }
@@ -266,6 +324,7 @@ mod tests {
                 State::Rebuild => 0.25,
             };
             let rate = 1000.0 * share + self.noise.get(self.done).copied().unwrap_or(0.0);
+            let interrupted = self.interrupt_at == Some(self.done);
             self.done += 1;
             self.rebuild_left = self.rebuild_left.saturating_sub(usize::from(self.state == State::Rebuild));
             let operation = Operation {
@@ -285,7 +344,7 @@ mod tests {
                 at_s: 0.0,
                 warmup_s: 0.0,
                 seconds: 10.0,
-                stopped_by: "time".into(),
+                stopped_by: if interrupted { "interrupted" } else { "time" }.into(),
                 operations: vec![operation],
                 cost: Some(Cost {
                     client: Some(process(self.client_share)),
@@ -398,8 +457,29 @@ mod tests {
     fn after_an_error_things_are_restored() {
         let mut driver = Fake::new(&[]);
         driver.fail_at = Some(8);
-        let failed = run(&Options::default(), &mut driver, &mut |_, _, _| {});
-        assert_eq!((failed, driver.restored), (Err("broken".to_owned()), true));
+        let (outcome, error) = run(&Options::default(), &mut driver, &mut |_, _, _| {}).unwrap_err();
+        assert_eq!((error.as_str(), driver.restored), ("broken", true));
+        assert_eq!(outcome.phases.len(), 8, "what was measured until then is kept");
+    }
+
+    #[test]
+    fn an_interrupted_run_keeps_what_was_measured() {
+        let mut driver = Fake::new(&[]);
+        driver.interrupt_at = Some(8);
+        let outcome = run(&Options::default(), &mut driver, &mut |_, _, _| {}).unwrap();
+        assert!(outcome.interrupted && driver.restored);
+        assert_eq!((outcome.phases.len(), driver.done), (9, 9), "nothing is begun afterwards");
+        assert_eq!(outcome.phases.last().map(|p| p.stopped_by.as_str()), Some("interrupted"));
+    }
+
+    #[test]
+    fn the_expected_time_is_known_before() {
+        let all = Options::default().expected(5, 30.0);
+        assert_eq!((all.measurements, all.at_most), (60, 100));
+        assert_eq!((all.seconds, all.at_most_seconds), (1800.0, 3000.0));
+        let two = Options { states: vec![State::Nominal, State::Down], reruns: 0, ..Options::default() };
+        assert_eq!(two.expected(5, 1.0).measurements, 30);
+        assert_eq!(two.expected(5, 1.0).at_most, 30);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! A result as people read it.
 
 use ashlar_bench::{
-    live,
-    result::{Load, Operation, Phase, Run, Severity},
+    result::{Load, Operation, Phase, Run, Severity, title},
+    units,
 };
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// The result for people.
 pub(super) fn table(run: &Run) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header([
         "LOAD",
         "OPERATION",
@@ -31,11 +31,18 @@ pub(super) fn table(run: &Run) -> String {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut out = table.trim_fmt();
+    let mut out = title::of(run);
+    if let Some(server) = title::server_line(run) {
+        out.push_str(&format!("\nServer {server}"));
+    }
+    out.push_str(&format!("\n\n{}", table.trim_fmt()));
     for phase in &run.phases {
         let Some(cost) = &phase.cost else { continue };
-        let number = |name: &str, value: Option<f64>| value.map(|v| format!("{name} {v:.1} us/operation"));
-        let per_gib = cost.server_s_per_gib.map(|v| format!("server {v:.3} CPU-s/GiB"));
+        let number = |name: &str, value: Option<f64>| {
+            value.map(|v| format!("{name} {}/operation", units::ns(v * 1e3)))
+        };
+        let per_gib =
+            cost.server_s_per_gib.map(|v| format!("server {} CPU-s/GB", units::number(units::per_gb(v))));
         let share =
             cost.client.as_ref().map(|c| format!("client uses {:.0} % of its CPUs", c.cpu_share * 100.0));
         let parts = [
@@ -81,21 +88,22 @@ fn load_text(phase: &Phase) -> String {
 fn row(phase: &Phase, operation: &Operation) -> Vec<String> {
     // What a user of an open loop waits is the response time.
     let times = operation.response.as_ref().unwrap_or(&operation.service);
-    let time = |name: &str| times.percentiles_ns.get(name).map_or_else(|| "-".into(), |ns| live::time(*ns));
+    let time =
+        |name: &str| times.percentiles_ns.get(name).map_or_else(|| "-".into(), |ns| units::ns(*ns as f64));
     let rate = &operation.rate_per_s;
     let half = rate.ci95.map_or_else(
         || "-".into(),
         |ci| format!("{:.1} %", (ci.1 - ci.0) / 2.0 / rate.mean.max(1e-9) * 100.0),
     );
     let bytes = operation.bytes_per_s.mean;
-    let max = if times.count > 0 { live::time(times.max_ns) } else { "-".into() };
+    let max = if times.count > 0 { units::ns(times.max_ns as f64) } else { "-".into() };
     vec![
         load_text(phase),
         operation.name.clone(),
         operation.count.to_string(),
         format!("{:.1}", rate.mean),
         half,
-        if bytes > 0.0 { live::rate(bytes) } else { "-".into() },
+        if bytes > 0.0 { units::bytes_per_s(bytes) } else { "-".into() },
         time("p50"),
         time("p99"),
         time("p99.9"),
