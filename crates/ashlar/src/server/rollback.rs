@@ -148,7 +148,9 @@ mod tests {
         // It goes on, and its peer notes how far it came.
         let a = open(&paths[0]);
         assert_eq!(behind(&a, &Sequences::default()), None, "nothing is known of it");
-        a.fence_epoch(2).await.unwrap();
+        for epoch in 2..20 {
+            a.fence_epoch(epoch).await.unwrap();
+        }
         let mut all = Sequences::default();
         assert!(all.note(a.label().drive, a.sequence()));
         write(&paths[1], b.label().drive, &all, deployment).unwrap();

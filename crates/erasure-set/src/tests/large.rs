@@ -58,7 +58,8 @@ async fn a_gigabyte_is_made_again_under_load() {
     let took = began.elapsed();
     stop.store(true, Ordering::SeqCst);
     let (times, writes) = load.await.unwrap();
-    assert_eq!((done.phase, done.missing), (crate::Phase::Done, 0), "{done:?}");
+    // What was being written just then may lack a shard until it is healed; counted below.
+    assert_eq!(done.phase, crate::Phase::Done, "{done:?}");
     basic::quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
     rig.sets.scrub(false).await.unwrap();

@@ -164,10 +164,11 @@ async fn one_of_each(
     // Where rows had to be made damage was found, if it was among what was asked for and came first.
     let k = part.data.k;
     let sought = ill < k && bad <= k;
-    assert!(got.damage == 0 || (got.damage == 1 << bad && sought), "{what}: {}", got.damage);
+    // It is also found when a drive was late and others were asked beside it.
+    assert!(got.damage == 0 || got.damage == 1 << bad, "{what}: {}", got.damage);
     assert!(!sought || after > 0 || wrong == 0, "{what}: {wrong} bits");
     seen.sought += u32::from(sought);
-    seen.found += u32::from(got.damage != 0);
+    seen.found += u32::from(got.damage != 0 && sought);
     seen.begun += u32::from(sought && wrong > 0);
     seen.unseen += u32::from(bad < k && ill >= k && wrong > 0);
 }
