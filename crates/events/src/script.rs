@@ -2,7 +2,7 @@
 //!
 //! Only with the feature `script`, which no release has.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Cursor;
 use std::sync::OnceLock;
 
@@ -14,12 +14,14 @@ use crate::wire::Io;
 use crate::{Event, Kind, Message, Name, Site};
 
 thread_local! {
-    static SCRIPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+    static SCRIPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The script of this thread, for the first connection: what a server says, whatever it is told.
+/// What the server of a connection of this thread says, whatever it is told: the script at the first connection, then
+/// nothing, so that no script leads to a real server.
 pub(crate) fn take() -> Option<Box<dyn Io>> {
-    let bytes = SCRIPT.with_borrow_mut(Option::take)?;
+    let bytes = PLAYING.get().then(|| SCRIPT.take())?;
     Some(Box::new(tokio::io::join(Cursor::new(bytes), tokio::io::sink())))
 }
 
@@ -56,8 +58,9 @@ pub fn play(kind: Kind, values: &[(&str, &str)], bytes: &[u8]) -> bool {
     };
     let site = Site::default();
     let message = Message::new(event, "rule", &site);
-    SCRIPT.set(Some(bytes.to_vec()));
+    SCRIPT.set(bytes.to_vec());
+    PLAYING.set(true);
     let sent = runtime().block_on(target.send(&[message], &site));
-    SCRIPT.set(None);
+    PLAYING.set(false);
     sent.done == 1 && sent.refused.is_empty()
 }

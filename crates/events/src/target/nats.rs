@@ -77,7 +77,7 @@ impl Nats {
             Some(&"MSG") if words.len() >= 4 => 0,
             _ => return Err(retry(WHAT, "an answer that is not understood")),
         };
-        let body = wire::bytes(line, size + 2).await.map_err(|e| retry(WHAT, e))?;
+        let body = wire::bytes(line, size.saturating_add(2)).await.map_err(|e| retry(WHAT, e))?;
         let reply = words[1].to_owned();
         if headers > 0 {
             return Ok((reply, Err(retry(WHAT, "no stream takes messages of this subject"))));
