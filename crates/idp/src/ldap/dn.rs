@@ -74,8 +74,9 @@ impl Dn {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Dn, String> {
         let bad = |why: &str| format!("\"{text}\" is no distinguished name: {why}");
+        let long = || format!("a distinguished name has at most {LONGEST} bytes");
         if text.len() > LONGEST {
-            return Err(format!("a distinguished name has at most {LONGEST} bytes"));
+            return Err(long());
         }
         let mut rest = text.as_bytes();
         let mut all: Vec<Vec<Part>> = vec![Vec::new()];
@@ -102,7 +103,12 @@ impl Dn {
                 return Err(bad("an attribute occurs twice in one part"));
             }
         }
-        Ok(Dn(all))
+        let dn = Dn(all);
+        // Escapes make it longer, and what is stored must be read again.
+        if dn.spelled().len().max(dn.normal().len()) > LONGEST {
+            return Err(long());
+        }
+        Ok(dn)
     }
 
     /// The one spelling.
