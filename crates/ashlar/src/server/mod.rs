@@ -159,7 +159,7 @@ pub struct Args {
     #[arg(long, env = "ASHLAR_NO_SIGNATURE_V2", help_heading = NETWORK)]
     no_signature_v2: bool,
     /// Memory for buffers and caches.
-    #[arg(long, value_name = "SIZE", default_value = "384MiB", env = "ASHLAR_MEMORY", help_heading = RESOURCES)]
+    #[arg(long, value_name = "SIZE", default_value = "320MiB", env = "ASHLAR_MEMORY", help_heading = RESOURCES)]
     memory: String,
     /// Worker threads; one per processor if left out.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS", help_heading = RESOURCES)]
