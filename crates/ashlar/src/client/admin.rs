@@ -461,13 +461,7 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
         progress.message(&watch_text(&context.output, &heal, &rebuilds));
         let over = is_over(&heal);
         if over || context.output.json {
-            let closing = || {
-                let mut lines = vec![heal_text(&context.output, &heal)];
-                // Of those that ended while we watched.
-                let ended = heal.rebuilt.iter().filter(|r| watched.contains(&r.drive));
-                lines.extend(ended.map(rebuilt_text));
-                lines.join("\n")
-            };
+            let closing = || closing_text(&context.output, &heal, &watched);
             progress.print(|| context.output.result(|| object(answer), closing));
             context.output.flush();
         }
@@ -481,6 +475,18 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
         }
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
+}
+
+/// What a watch ends with: the rebuilds of the drives in `watched`. A watch that found nothing under way says
+/// what `heal status` says, since what its caller waits for may have ended before.
+fn closing_text(output: &Output, heal: &Heal, watched: &HashSet<String>) -> String {
+    let mut lines = vec![heal_text(output, heal)];
+    if watched.is_empty() {
+        lines.extend(heal_lines(output, heal));
+    } else {
+        lines.extend(heal.rebuilt.iter().filter(|r| watched.contains(&r.drive)).map(rebuilt_text));
+    }
+    lines.join("\n")
 }
 
 /// One line: what is being rebuilt first, because a narrow terminal shows no more.
@@ -606,6 +612,21 @@ mod tests {
         assert!(over(json!([])));
         assert!(over(json!([{"drive": "ab", "phase": "done"}])));
         assert!(!over(json!([{"drive": "ab", "phase": "done"}, {"drive": "cd", "phase": "waiting"}])));
+    }
+
+    #[test]
+    fn a_watch_that_comes_too_late_tells_what_was_rebuilt() {
+        let heal = json!({"rebuilt": [
+            {"drive": "abcdef0123", "phase": "done", "shards": 7, "bytes": 1048576,
+                "began_ms": 1_700_000_000_000u64, "ended_ms": 1_700_000_065_000u64},
+            {"drive": "0123abcdef", "phase": "done", "began_ms": 0, "ended_ms": 1}]});
+        let text = |watched: &[&str]| {
+            let watched = watched.iter().map(|w| (*w).to_owned()).collect();
+            closing_text(&Output::new(&Globals::default()), &understand(&heal).unwrap(), &watched)
+        };
+        assert!(text(&[]).contains("drive abcdef01: rebuilt at") && text(&[]).contains("drive 0123abcd"));
+        let one = text(&["abcdef0123"]);
+        assert!(one.contains("drive abcdef01: rebuilt at") && !one.contains("0123abcd"), "{one}");
     }
 
     #[test]
