@@ -322,7 +322,7 @@ def test_every_route_for_everybody(own):
     root(own, "POST", "policies/attach", {"policies": ["wrong"], "user": "wrong"})
     client(own).create_bucket(Bucket="limits")
     # Every route of the server's table is here.
-    source = (Path(__file__).parents[2] / "crates/ashlar/src/server/table.rs").read_text()
+    source = (Path(__file__).parents[2] / "crates/server/src/table.rs").read_text()
     table = re.findall(r'^    \w+ (GET|PUT|POST|PATCH|DELETE) "([^"]+)"', source, re.M)
     assert len(table) >= 32
     names = r"^(usage|users|groups|policies|keys|quotas|why|kms/keys|lifecycle|dead-letters)/(?!attach|detach)[^/]+|^(settings)/.+"
@@ -437,7 +437,7 @@ def test_temporary_credentials(own):
 def test_nobody_lifts_themselves(own):
     """No sequence of calls by one who may administer users makes a credential that does more than that
     one could: every call there is, up to four in a row, in random order. Federated callers, and every way
-    to hold a policy: crates/ashlar/src/server/lattice.rs."""
+    to hold a policy: crates/server/src/lattice.rs."""
     seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
     print("SEED", seed)
     rng = random.Random(seed)

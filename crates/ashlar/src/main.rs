@@ -1,24 +1,21 @@
 #![forbid(unsafe_code)]
-#![recursion_limit = "256"]
 //! `ashlar`: one program, many commands.
 //!
-//! `server` builds the house (drives, sets, store, S3 door) and listens; everything else is a
-//! client of an S3 endpoint. Invariant: `main` parses, starts one runtime and hands over; it knows
-//! nothing of what a command does.
+//! `ashlar-server` is the command `server`, `ashlar-cli` all others. Invariant: `main` parses, starts
+//! one runtime and hands over; it knows nothing of what a command does.
+//!
+//! Must never know: what `ashlar-server` and `ashlar-cli` use.
 
-mod bench;
-mod client;
+#[cfg(test)]
+mod command_line;
 #[cfg(test)]
 mod documentation;
-mod examples;
-mod root_key;
-mod server;
-mod size;
 
 use std::process::ExitCode;
 
+use ashlar_cli::{Globals, bench, examples, root_key};
+use ashlar_server as server;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use client::Globals;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -26,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// S3 object storage on erasure-coded drives.
 #[derive(Parser)]
 #[command(name = "ashlar", version, about, propagate_version = true, disable_help_subcommand = true)]
-#[command(after_long_help = client::failure::EXIT_CODES)]
+#[command(after_long_help = ashlar_cli::EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     globals: Globals,
@@ -47,7 +44,7 @@ enum Command {
     #[command(subcommand)]
     RootKey(root_key::Command),
     #[command(flatten)]
-    Client(client::Command),
+    Client(ashlar_cli::Command),
 }
 
 /// The whole command line, with examples.
@@ -61,15 +58,16 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     cli.globals.root = Some(command);
+    cli.globals.api_document = Some(server::api_document);
     match cli.command {
-        Command::Server(args) => server::run(*args, &cli.globals),
+        Command::Server(args) => server::run(*args, cli.globals.json, !cli.globals.no_color),
         Command::Bench(command) => bench::run(command, &cli.globals),
         Command::Speedtest(options) => bench::speedtest::run(&options, &cli.globals),
         Command::RootKey(command) => root_key::run(&command, &cli.globals),
         Command::Client(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(client::run(command, &cli.globals)),
+                Ok(runtime) => runtime.block_on(ashlar_cli::run(command, &cli.globals)),
                 Err(error) => {
                     eprintln!("ashlar: cannot start: {error}");
                     ExitCode::FAILURE

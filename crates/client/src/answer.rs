@@ -5,6 +5,7 @@
 //!
 //! Must never know: what the body means.
 
+use futures::future::BoxFuture;
 use std::{
     future::Future,
     pin::Pin,
@@ -136,39 +137,43 @@ impl Answer {
     }
 
     /// The next piece of the body; `None` at its end.
-    pub async fn piece(&mut self) -> Result<Option<Bytes>> {
-        std::future::poll_fn(|cx| self.poll_piece(cx)).await.transpose()
+    pub fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>>> {
+        Box::pin(async move { std::future::poll_fn(|cx| self.poll_piece(cx)).await.transpose() })
     }
 
     /// The whole body, at most `limit` bytes; more is an error.
-    pub async fn collect(&mut self, limit: usize) -> Result<Bytes> {
-        let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
-        let mut total = BytesMut::new();
-        let mut only = Some(first);
-        loop {
-            let length = only.as_ref().map_or(0, Bytes::len) + total.len();
-            if length > limit {
-                return Err(Error::Unexpected(format!("a body of more than {limit} bytes")));
-            }
-            match self.piece().await? {
-                None => return Ok(only.unwrap_or_else(|| total.freeze())),
-                Some(next) => {
-                    if let Some(first) = only.take() {
-                        total.extend_from_slice(&first);
+    pub fn collect(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes>> {
+        Box::pin(async move {
+            let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
+            let mut total = BytesMut::new();
+            let mut only = Some(first);
+            loop {
+                let length = only.as_ref().map_or(0, Bytes::len) + total.len();
+                if length > limit {
+                    return Err(Error::Unexpected(format!("a body of more than {limit} bytes")));
+                }
+                match self.piece().await? {
+                    None => return Ok(only.unwrap_or_else(|| total.freeze())),
+                    Some(next) => {
+                        if let Some(first) = only.take() {
+                            total.extend_from_slice(&first);
+                        }
+                        total.extend_from_slice(&next);
                     }
-                    total.extend_from_slice(&next);
                 }
             }
-        }
+        })
     }
 
     /// Reads and drops the body; returns its length.
-    pub async fn drain(&mut self) -> Result<u64> {
-        let mut length = 0;
-        while let Some(piece) = self.piece().await? {
-            length += piece.len() as u64;
-        }
-        Ok(length)
+    pub fn drain(&mut self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            let mut length = 0;
+            while let Some(piece) = self.piece().await? {
+                length += piece.len() as u64;
+            }
+            Ok(length)
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Must never know: what operations mean.
 
+use futures::future::BoxFuture;
 use std::{borrow::Cow, collections::HashMap, sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use http::{
@@ -219,38 +220,40 @@ impl Client {
     }
 
     /// Sends a request and waits for the head of a successful (2xx) answer.
-    pub async fn execute(&self, call: Call<'_>) -> Result<Answer> {
-        let repeat = call.repeat();
-        let prepared = self.prepare(call).await?;
-        let mut attempt = 1;
-        let mut stale = 0;
-        let mut moved = false;
-        loop {
-            let error = match self.attempt(&prepared, stale > 2).await {
-                Ok(answer) if answer.status().is_success() => return Ok(answer),
-                Ok(answer) => service_error(answer, &prepared.method).await,
-                Err(Failed::Stale) => {
-                    stale += 1;
+    pub fn execute<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(async move {
+            let repeat = call.repeat();
+            let prepared = self.prepare(call).await?;
+            let mut attempt = 1;
+            let mut stale = 0;
+            let mut moved = false;
+            loop {
+                let error = match self.attempt(&prepared, stale > 2).await {
+                    Ok(answer) if answer.status().is_success() => return Ok(answer),
+                    Ok(answer) => service_error(answer, &prepared.method).await,
+                    Err(Failed::Stale) => {
+                        stale += 1;
+                        continue;
+                    }
+                    Err(Failed::Error(error)) => error,
+                };
+                tracing::debug!(%error, attempt, method = %prepared.method, path = %prepared.path, "failed");
+                let spent = matches!(&prepared.body, Body::Stream { stream, .. } if stream.lock().is_none());
+                if spent {
+                    return Err(error);
+                }
+                if !moved && self.follow_region(&error) {
+                    moved = true;
                     continue;
                 }
-                Err(Failed::Error(error)) => error,
-            };
-            tracing::debug!(%error, attempt, method = %prepared.method, path = %prepared.path, "failed");
-            let spent = matches!(&prepared.body, Body::Stream { stream, .. } if stream.lock().is_none());
-            if spent {
-                return Err(error);
+                if attempt >= self.inner.config.attempts || !retry::worth_it(&error, repeat) {
+                    return Err(error);
+                }
+                let random = getrandom::u64().unwrap_or(u64::MAX / 2);
+                tokio::time::sleep(retry::pause(attempt, random, &error)).await;
+                attempt += 1;
             }
-            if !moved && self.follow_region(&error) {
-                moved = true;
-                continue;
-            }
-            if attempt >= self.inner.config.attempts || !retry::worth_it(&error, repeat) {
-                return Err(error);
-            }
-            let random = getrandom::u64().unwrap_or(u64::MAX / 2);
-            tokio::time::sleep(retry::pause(attempt, random, &error)).await;
-            attempt += 1;
-        }
+        })
     }
 
     /// Takes over the region that an error names; whether it is a new one.

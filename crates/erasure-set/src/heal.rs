@@ -15,6 +15,7 @@ use ashlar_commit::SlotSet;
 use ashlar_drive::{Accept, Error as DriveError, Inline, Outcome, Tally};
 use ashlar_format::{Ballot, Body, Part, RegisterKey};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -168,15 +169,17 @@ impl Sets {
     /// # Errors
     /// [`Error::Unavailable`] when too few drives answer. Data that is lost is not an error: it is
     /// counted.
-    pub async fn heal_register(&self, key: &RegisterKey, deep: bool) -> Result<Healed> {
-        loop {
-            let healed = self.inner.heal(key, deep).await?;
-            if healed.later == 0 {
-                return Ok(healed);
+    pub fn heal_register<'a>(&'a self, key: &'a RegisterKey, deep: bool) -> BoxFuture<'a, Result<Healed>> {
+        Box::pin(async move {
+            loop {
+                let healed = self.inner.heal(key, deep).await?;
+                if healed.later == 0 {
+                    return Ok(healed);
+                }
+                self.inner.sweep_tails();
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            self.inner.sweep_tails();
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        })
     }
 
     /// Counts of healing since the start.
@@ -194,16 +197,18 @@ impl Sets {
     }
 
     /// Heals everything in the queue, in this task; returns how many registers.
-    pub async fn heal_queued(&self) -> usize {
-        let mut count = 0;
-        while let Some(Wanted { key, deep, .. }) = self.inner.heals.pop() {
-            count += 1;
-            if let Err(e) = self.heal_register(&key, deep).await {
-                tracing::debug!(?key, "heal: {e}");
+    pub fn heal_queued(&self) -> BoxFuture<'_, usize> {
+        Box::pin(async move {
+            let mut count = 0;
+            while let Some(Wanted { key, deep, .. }) = self.inner.heals.pop() {
+                count += 1;
+                if let Err(e) = self.heal_register(&key, deep).await {
+                    tracing::debug!(?key, "heal: {e}");
+                }
+                self.inner.heals.done();
             }
-            self.inner.heals.done();
-        }
-        count
+            count
+        })
     }
 }
 

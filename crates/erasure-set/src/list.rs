@@ -18,6 +18,7 @@ use ashlar_drive::{Entry, Error as DriveError};
 use ashlar_format::{BucketId, RegisterKey, Space};
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
@@ -112,35 +113,39 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a group lacks drives.
-    pub async fn list(
-        &self,
+    pub fn list<'a>(
+        &'a self,
         space: Space,
         bucket: BucketId,
-        prefix: &[u8],
-        from: &[u8],
+        prefix: &'a [u8],
+        from: &'a [u8],
         limit: usize,
-    ) -> Result<Page> {
-        if limit == 0 || limit > MAX_PAGE {
-            return Err(Error::Invalid("a page has 1..=10,000 entries"));
-        }
-        let longest = RegisterKey::MAX - RegisterKey::PREFIX;
-        if prefix.len() > longest || from.len() > longest + 1 {
-            return Ok(Page::default());
-        }
-        for _ in 0..LAYOUTS {
-            let table = self.inner.table.load_full();
-            let (page, half) = match self.inner.page(&table, space, bucket, prefix, from, limit).await {
-                // Drives that follow a newer layout refuse this one's readers.
-                Err(Error::Unavailable(_)) if self.inner.table.load().layout.epoch > table.layout.epoch => {
-                    continue;
-                }
-                r => r?,
-            };
-            if !half || self.inner.in_force(table.layout.epoch).await? {
-                return Ok(page);
+    ) -> BoxFuture<'a, Result<Page>> {
+        Box::pin(async move {
+            if limit == 0 || limit > MAX_PAGE {
+                return Err(Error::Invalid("a page has 1..=10,000 entries"));
             }
-        }
-        Err(Error::Unavailable("the layout keeps changing".into()))
+            let longest = RegisterKey::MAX - RegisterKey::PREFIX;
+            if prefix.len() > longest || from.len() > longest + 1 {
+                return Ok(Page::default());
+            }
+            for _ in 0..LAYOUTS {
+                let table = self.inner.table.load_full();
+                let (page, half) = match self.inner.page(&table, space, bucket, prefix, from, limit).await {
+                    // Drives that follow a newer layout refuse this one's readers.
+                    Err(Error::Unavailable(_))
+                        if self.inner.table.load().layout.epoch > table.layout.epoch =>
+                    {
+                        continue;
+                    }
+                    r => r?,
+                };
+                if !half || self.inner.in_force(table.layout.epoch).await? {
+                    return Ok(page);
+                }
+            }
+            Err(Error::Unavailable("the layout keeps changing".into()))
+        })
     }
 }
 

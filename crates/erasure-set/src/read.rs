@@ -19,6 +19,7 @@ use ashlar_commit::SlotSet;
 use ashlar_drive::{Check, Frames, ShardReader};
 use ashlar_format::{Data, RegisterKey, WriteId};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use smallvec::SmallVec;
 use std::future::Future;
 use std::ops::Range;
@@ -71,14 +72,14 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a range outside the body.
-    pub async fn read(
-        &self,
-        owner: &RegisterKey,
-        data: &Data,
+    pub fn read<'a>(
+        &'a self,
+        owner: &'a RegisterKey,
+        data: &'a Data,
         size: u64,
         range: Range<u64>,
-    ) -> Result<ObjectReader> {
-        self.inner.open(owner, data, size, range, None).await
+    ) -> BoxFuture<'a, Result<ObjectReader>> {
+        Box::pin(async move { self.inner.open(owner, data, size, range, None).await })
     }
 }
 
@@ -166,22 +167,24 @@ impl ObjectReader {
     /// # Errors
     /// [`Error::Superseded`] when the body was replaced meanwhile, [`Error::Unavailable`] or
     /// [`Error::Corrupt`] when too few shards can be had.
-    pub async fn next(&mut self) -> Option<Result<Bytes>> {
-        let ahead = self.ahead.clone();
-        let _busy = ahead.work();
-        loop {
-            if let Some(b) = self.hand_out() {
-                self.at += b.len() as u64;
-                return Some(Ok(b));
+    pub fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes>>> {
+        Box::pin(async move {
+            let ahead = self.ahead.clone();
+            let _busy = ahead.work();
+            loop {
+                if let Some(b) = self.hand_out() {
+                    self.at += b.len() as u64;
+                    return Some(Ok(b));
+                }
+                if self.over || (self.next == self.end && ahead.stock.lock().fetches.is_empty()) {
+                    return None;
+                }
+                if let Err(e) = self.advance().await {
+                    self.over = true;
+                    return Some(Err(e));
+                }
             }
-            if self.over || (self.next == self.end && ahead.stock.lock().fetches.is_empty()) {
-                return None;
-            }
-            if let Err(e) = self.advance().await {
-                self.over = true;
-                return Some(Err(e));
-            }
-        }
+        })
     }
 
     /// The next piece of what is ready. Rows go out as they are while enough can be lent.

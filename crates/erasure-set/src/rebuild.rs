@@ -17,6 +17,7 @@ use ashlar_drive::{Accept, Drive, Error as DriveError, Role, Seen, State, Tally}
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -215,10 +216,12 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when too few other drives can be fenced and read.
-    pub async fn rebuild(&self, drive: DriveId) -> Result<Progress> {
-        self.inner.rebuild(drive).await?;
-        let jobs = self.inner.rebuilds.jobs.lock();
-        jobs.get(&drive).map(|j| j.progress.clone()).ok_or(Error::Invalid("not a drive of this pool"))
+    pub fn rebuild(&self, drive: DriveId) -> BoxFuture<'_, Result<Progress>> {
+        Box::pin(async move {
+            self.inner.rebuild(drive).await?;
+            let jobs = self.inner.rebuilds.jobs.lock();
+            jobs.get(&drive).map(|j| j.progress.clone()).ok_or(Error::Invalid("not a drive of this pool"))
+        })
     }
 }
 

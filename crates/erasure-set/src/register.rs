@@ -19,6 +19,7 @@ use ashlar_drive::{Error as DriveError, ReadReply};
 use ashlar_format::{Ballot, Record, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -82,9 +83,11 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when too few drives answer to be certain.
-    pub async fn read_register(&self, key: &RegisterKey) -> Result<Option<Register>> {
-        let hash = ashlar_checksum::key_hash(key.as_bytes());
-        self.inner.read(key, hash).await
+    pub fn read_register<'a>(&'a self, key: &'a RegisterKey) -> BoxFuture<'a, Result<Option<Register>>> {
+        Box::pin(async move {
+            let hash = ashlar_checksum::key_hash(key.as_bytes());
+            self.inner.read(key, hash).await
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use ashlar_commit::{Copy, Resync, SlotSet};
 use ashlar_drive::{Entry, Error as DriveError};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -68,8 +69,8 @@ impl Sets {
     /// # Errors
     /// [`Error::Invalid`] when no group needs it; [`Error::Unavailable`] when a drive of a group is not attached
     /// or cannot be read: put a blank one in its place first, which declares it dead.
-    pub async fn salvage(&self, apply: bool) -> Result<Salvaged> {
-        self.inner.salvage(apply).await
+    pub fn salvage(&self, apply: bool) -> BoxFuture<'_, Result<Salvaged>> {
+        Box::pin(async move { self.inner.salvage(apply).await })
     }
 
     /// Whether some group has too few voters for its distrusted drives to be filled by themselves.

@@ -22,6 +22,7 @@ use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
 use ashlar_format::{Ballot, Record, RegisterKey, Space, WriteId};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -115,8 +116,8 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a group lacks drives.
-    pub async fn scrub(&self, deep: bool) -> Result<Scrubbed> {
-        self.inner.scrub(deep).await
+    pub fn scrub(&self, deep: bool) -> BoxFuture<'_, Result<Scrubbed>> {
+        Box::pin(async move { self.inner.scrub(deep).await })
     }
 
     /// The result of the last pass.

@@ -228,15 +228,17 @@ impl Sets {
     }
 
     /// Ends the background work and waits for it. Drives are the caller's to close.
-    pub async fn stop(&self) {
-        let tasks = std::mem::take(&mut *self.inner.tasks.lock());
-        for t in &tasks {
-            t.abort();
-        }
-        for t in tasks {
-            // Aborted or ended: both are what is wanted.
-            let _ = t.await;
-        }
+    pub fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let tasks = std::mem::take(&mut *self.inner.tasks.lock());
+            for t in &tasks {
+                t.abort();
+            }
+            for t in tasks {
+                // Aborted or ended: both are what is wanted.
+                let _ = t.await;
+            }
+        })
     }
 
     fn change(&self, f: impl FnOnce(&mut Arc<Layout>, &mut HashMap<DriveId, Arc<Member>>)) {
@@ -323,18 +325,20 @@ impl Sets {
     }
 
     /// A turn to read one body while writing another; to be held as long as both are open.
-    pub async fn copy_turn(&self) -> CopyTurn {
-        self.inner.copy_turn().await
+    pub fn copy_turn(&self) -> BoxFuture<'_, CopyTurn> {
+        Box::pin(async move { self.inner.copy_turn().await })
     }
 
     /// Room for `bytes` that a decoder of a body keeps in memory of its own; dropping it gives the room back.
     ///
     /// # Errors
     /// [`Error::Busy`]: none came in time.
-    pub async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
-        let room = self.inner.memory.decoder(bytes).await;
-        room.map(|share| DecoderRoom { _share: share })
-            .ok_or(Error::Busy("no memory for a decoder came in time"))
+    pub fn decoder_room(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderRoom>> {
+        Box::pin(async move {
+            let room = self.inner.memory.decoder(bytes).await;
+            room.map(|share| DecoderRoom { _share: share })
+                .ok_or(Error::Busy("no memory for a decoder came in time"))
+        })
     }
 
     /// Limits of background work, changed while it runs.

@@ -126,7 +126,7 @@ impl Inner {
         key: &RegisterKey,
         data: &Data,
         staged: &[&crate::write::Staged],
-        change: impl Fn(&mut Body),
+        change: impl Fn(&mut Body) + Sync,
     ) -> Result<()> {
         let view = self.view(key.group())?;
         let hash = ashlar_checksum::key_hash(key.as_bytes());

@@ -17,6 +17,7 @@ use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
 use ashlar_format::{Ballot, Body, Data, Record, RegisterKey};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,13 +67,33 @@ pub enum UpdateError<E> {
     Set(#[from] Error),
 }
 
+/// A [`Decision`] whose answer stays with the caller, so that an update is compiled once and not for every
+/// kind of answer. `answer` says which answer it is.
+pub(crate) enum Choice {
+    Write { body: Body, summary: Bytes, moved: bool, answer: usize },
+    Keep { answer: usize },
+    Refuse,
+}
+
+/// Decides; may be called several times.
+type Decide<'a> = dyn FnMut(Option<&Record>) -> Choice + Send + 'a;
+
+/// An update that went through, and which answer it has.
+pub(crate) struct Done {
+    pub(crate) answer: usize,
+    pub(crate) register: Option<Register>,
+}
+
+/// The decision refused, or the drives could not do it.
+type Stopped = UpdateError<()>;
+
 /// A record that was sent to drives by an earlier attempt of the same update.
-struct Sent<R> {
+struct Sent {
     seq: u64,
     /// [`Record::digest`] of the record without wrapper.
     digest: u64,
     ballot: Ballot,
-    out: R,
+    answer: usize,
 }
 
 /// What became of a record sent earlier, seen from a later base.
@@ -86,7 +107,7 @@ enum Fate {
     Untold,
 }
 
-impl<R> Sent<R> {
+impl Sent {
     fn fate(&self, base: Option<&Based>) -> Fate {
         let Some(base) = base else { return Fate::Elsewhere };
         let (seq, parent) = (base.record.seq, base.record.parent);
@@ -107,9 +128,9 @@ impl<R> Sent<R> {
 /// meets them builds on it. So none is forgotten before the update ends, and nothing is answered from
 /// a base that was not chosen under a ballot later than all of them ([`ashlar_commit::Proposer`],
 /// "Unknown outcome").
-struct Trail<R>(SmallVec<[Sent<R>; 1]>);
+struct Trail(SmallVec<[Sent; 1]>);
 
-impl<R> Trail<R> {
+impl Trail {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -158,38 +179,79 @@ impl Sets {
     /// # Errors
     /// [`UpdateError::Refused`] from `decide`; [`Error::Unavailable`], [`Error::Contended`],
     /// [`Error::Full`]; [`Error::Unknown`] when the change may or may not have happened.
-    pub async fn update_register<R, E>(
+    pub async fn update_register<R: Send, E: Send>(
         &self,
         key: &RegisterKey,
         staged: &[&Staged],
-        mut decide: impl FnMut(Option<&Record>) -> Decision<R, E>,
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R, E> + Send,
     ) -> Result<Updated<R>, UpdateError<E>> {
-        let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let _turn = self.inner.locks.lock(hash).await;
-        let mut unsure = Unsure { inner: &self.inner, key, hash, sent: false };
-        let mut sent = Trail(SmallVec::new());
-        for round in 0..ATTEMPTS {
-            if round > 0 {
-                self.inner.back_off(round).await;
+        let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
+        let mut refused = None;
+        let done = {
+            let mut note = |out| {
+                answers.push(Some(out));
+                answers.len() - 1
+            };
+            let mut choose = |base: Option<&Record>| match decide(base) {
+                Decision::Write { body, summary, moved, out } => {
+                    Choice::Write { body, summary, moved, answer: note(out) }
+                }
+                Decision::Keep(out) => Choice::Keep { answer: note(out) },
+                Decision::Refuse(e) => {
+                    refused = Some(e);
+                    Choice::Refuse
+                }
+            };
+            self.decide_and_write(key, staged, &mut choose).await
+        };
+        match done {
+            Ok(Done { answer, register }) => {
+                let Some(out) = answers[answer].take() else { unreachable!("an update ends once") };
+                Ok(Updated { out, register })
             }
-            match self.inner.attempt(key, hash, staged, &mut decide, &mut sent, &mut unsure).await {
-                Ok(Some(done)) => {
-                    unsure.sent = false;
-                    return Ok(done);
-                }
-                Ok(None) => {}
-                Err(UpdateError::Refused(e)) => {
-                    unsure.sent = false;
-                    return Err(UpdateError::Refused(e));
-                }
-                Err(UpdateError::Set(e)) if !sent.is_empty() => {
-                    tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
-                    return Err(Error::Unknown(sent.ballot()).into());
-                }
-                Err(e) => return Err(e),
+            Err(UpdateError::Refused(())) => {
+                let Some(e) = refused else { unreachable!("only a decision refuses") };
+                Err(UpdateError::Refused(e))
             }
+            Err(UpdateError::Set(e)) => Err(UpdateError::Set(e)),
         }
-        Err(if sent.is_empty() { Error::Contended } else { Error::Unknown(sent.ballot()) }.into())
+    }
+
+    /// The update itself.
+    fn decide_and_write<'a>(
+        &'a self,
+        key: &'a RegisterKey,
+        staged: &'a [&'a Staged],
+        decide: &'a mut Decide<'_>,
+    ) -> BoxFuture<'a, Result<Done, Stopped>> {
+        Box::pin(async move {
+            let hash = ashlar_checksum::key_hash(key.as_bytes());
+            let _turn = self.inner.locks.lock(hash).await;
+            let mut unsure = Unsure { inner: &self.inner, key, hash, sent: false };
+            let mut sent = Trail(SmallVec::new());
+            for round in 0..ATTEMPTS {
+                if round > 0 {
+                    self.inner.back_off(round).await;
+                }
+                match self.inner.attempt(key, hash, staged, decide, &mut sent, &mut unsure).await {
+                    Ok(Some(done)) => {
+                        unsure.sent = false;
+                        return Ok(done);
+                    }
+                    Ok(None) => {}
+                    Err(UpdateError::Refused(())) => {
+                        unsure.sent = false;
+                        return Err(UpdateError::Refused(()));
+                    }
+                    Err(UpdateError::Set(e)) if !sent.is_empty() => {
+                        tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
+                        return Err(Error::Unknown(sent.ballot()).into());
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+            Err(if sent.is_empty() { Error::Contended } else { Error::Unknown(sent.ballot()) }.into())
+        })
     }
 }
 
@@ -204,15 +266,15 @@ impl Inner {
     }
 
     /// One attempt; `None`: try again.
-    async fn attempt<R, E>(
+    async fn attempt(
         &self,
         key: &RegisterKey,
         hash: u64,
         staged: &[&Staged],
-        decide: &mut impl FnMut(Option<&Record>) -> Decision<R, E>,
-        sent: &mut Trail<R>,
+        decide: &mut Decide<'_>,
+        sent: &mut Trail,
         unsure: &mut Unsure<'_>,
-    ) -> Result<Option<Updated<R>>, UpdateError<E>> {
+    ) -> Result<Option<Done>, Stopped> {
         let view = self.view(key.group())?;
         let Some(mut attempt) = Attempt::prepare(self, view, key, hash, !sent.is_empty()).await? else {
             return Ok(None);
@@ -223,27 +285,27 @@ impl Inner {
             if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                 return Ok(None);
             }
-            let Sent { out, .. } = sent.0.swap_remove(mine);
+            let answer = sent.0.swap_remove(mine).answer;
             let register = base.map(|b| attempt.register(b));
-            return Ok(Some(Updated { out, register }));
+            return Ok(Some(Done { answer, register }));
         }
-        let decision = decide(base.as_ref().map(|b| &*b.record));
-        let (mut body, summary, moved, out) = match decision {
-            Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
-            Decision::Keep(out) => {
+        let choice = decide(base.as_ref().map(|b| &*b.record));
+        let (mut body, summary, moved, answer) = match choice {
+            Choice::Write { body, summary, moved, answer } => (body, summary, moved, answer),
+            Choice::Keep { answer } => {
                 // Nothing of what failed before may come up after this answer.
                 attempt.hear_all().await;
                 if !attempt.idle_known() && attempt.complete(base.as_ref()).await?.is_none() {
                     return Ok(None);
                 }
                 let register = base.map(|b| attempt.register(b));
-                return Ok(Some(Updated { out, register }));
+                return Ok(Some(Done { answer, register }));
             }
-            Decision::Refuse(e) => {
+            Choice::Refuse => {
                 if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                     return Ok(None);
                 }
-                return Err(UpdateError::Refused(e));
+                return Err(UpdateError::Refused(()));
             }
         };
         if summary.len() > 256 {
@@ -281,7 +343,7 @@ impl Inner {
             s.keep();
         }
         unsure.sent = true;
-        sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), out });
+        sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, moved);
         let chosen = match light {
             None => attempt.accept(bytes, summary, needed, drops).await?,
@@ -300,13 +362,13 @@ impl Inner {
         let Some((stored_digest, len)) = chosen else { return Ok(None) };
         named.iter().for_each(|s| s.was_named());
         attempt.look_after(&named);
-        let Some(Sent { out, .. }) = sent.0.pop() else { unreachable!("put there above") };
+        sent.0.pop();
         let record = Arc::new(record);
         let ballot = attempt.ballot();
         self.cache.put(hash, key, ballot, stored_digest, &record, len);
         self.cache.decided(hash, key, ballot);
         let register = Some(Register { ballot, digest: stored_digest, record });
-        Ok(Some(Updated { out, register }))
+        Ok(Some(Done { answer, register }))
     }
 
     /// Whether the write can be made with one flush: one small body, every slot a voter that

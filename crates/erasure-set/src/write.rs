@@ -21,6 +21,7 @@ use ashlar_engine::{Code, Error as EngineError};
 use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -197,8 +198,8 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Unavailable`] before any byte is taken.
-    pub async fn write(&self, owner: &RegisterKey, size: u64) -> Result<DataWriter> {
-        self.inner.begin(owner, size, u8::MAX).await
+    pub fn write<'a>(&'a self, owner: &'a RegisterKey, size: u64) -> BoxFuture<'a, Result<DataWriter>> {
+        Box::pin(async move { self.inner.begin(owner, size, u8::MAX).await })
     }
 
     /// Whether a body of `size` bytes could be begun now. No I/O.
@@ -362,33 +363,38 @@ impl DataWriter {
     /// when too few drives are left; [`Error::Busy`] when memory does not come in time, or was taken back
     /// because the bytes came too slowly while others waited.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
-        let mut bytes = bytes.as_ref();
-        if bytes.len() as u64 > self.size - self.taken {
-            return Err(Error::Invalid("more bytes than announced"));
-        }
-        self.unpark()?;
-        while !bytes.is_empty() {
-            if matches!(self.hold, Hold::Empty) {
-                self.begin_stripe(bytes.len()).await?;
+        self.take(bytes.as_ref()).await
+    }
+
+    fn take<'a>(&'a mut self, mut bytes: &'a [u8]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if bytes.len() as u64 > self.size - self.taken {
+                return Err(Error::Invalid("more bytes than announced"));
             }
-            let take = match &mut self.hold {
-                Hold::Whole(s) => {
-                    let take = bytes.len().min(s.bytes - s.filled);
-                    s.buf[s.filled..s.filled + take].copy_from_slice(&bytes[..take]);
-                    s.filled += take;
-                    take
+            self.unpark()?;
+            while !bytes.is_empty() {
+                if matches!(self.hold, Hold::Empty) {
+                    self.begin_stripe(bytes.len()).await?;
                 }
-                Hold::Pieces(_) => self.collect(bytes).await?,
-                Hold::Empty | Hold::Lost => unreachable!("begun above"),
-            };
-            self.taken += take as u64;
-            bytes = &bytes[take..];
-            if matches!(&self.hold, Hold::Whole(s) if s.filled == s.bytes) {
-                self.close_stripe().await?;
+                let take = match &mut self.hold {
+                    Hold::Whole(s) => {
+                        let take = bytes.len().min(s.bytes - s.filled);
+                        s.buf[s.filled..s.filled + take].copy_from_slice(&bytes[..take]);
+                        s.filled += take;
+                        take
+                    }
+                    Hold::Pieces(_) => self.collect(bytes).await?,
+                    Hold::Empty | Hold::Lost => unreachable!("begun above"),
+                };
+                self.taken += take as u64;
+                bytes = &bytes[take..];
+                if matches!(&self.hold, Hold::Whole(s) if s.filled == s.bytes) {
+                    self.close_stripe().await?;
+                }
             }
-        }
-        self.park();
-        Ok(())
+            self.park();
+            Ok(())
+        })
     }
 
     /// Says that the client is waited for now: until more comes, the memory may be taken back.
@@ -421,17 +427,19 @@ impl DataWriter {
     ///
     /// # Errors
     /// As [`DataWriter::write`].
-    pub async fn space(&mut self, len: usize) -> Result<Option<&mut [u8]>> {
-        if len as u64 > self.size - self.taken {
-            return Err(Error::Invalid("more bytes than announced"));
-        }
-        self.unpark()?;
-        if matches!(self.hold, Hold::Empty) {
-            self.begin_stripe(len).await?;
-        }
-        Ok(match &mut self.hold {
-            Hold::Whole(s) if len <= s.bytes - s.filled => Some(&mut s.buf[s.filled..s.filled + len]),
-            _ => None,
+    pub fn space(&mut self, len: usize) -> BoxFuture<'_, Result<Option<&mut [u8]>>> {
+        Box::pin(async move {
+            if len as u64 > self.size - self.taken {
+                return Err(Error::Invalid("more bytes than announced"));
+            }
+            self.unpark()?;
+            if matches!(self.hold, Hold::Empty) {
+                self.begin_stripe(len).await?;
+            }
+            Ok(match &mut self.hold {
+                Hold::Whole(s) if len <= s.bytes - s.filled => Some(&mut s.buf[s.filled..s.filled + len]),
+                _ => None,
+            })
         })
     }
 
@@ -439,16 +447,18 @@ impl DataWriter {
     ///
     /// # Errors
     /// As [`DataWriter::write`].
-    pub async fn filled(&mut self, len: usize) -> Result<()> {
-        self.unpark()?;
-        let Hold::Whole(s) = &mut self.hold else { return Err(Error::Invalid("no space was asked for")) };
-        assert!(len <= s.bytes - s.filled, "more than there was space for");
-        s.filled += len;
-        self.taken += len as u64;
-        if s.filled == s.bytes {
-            self.close_stripe().await?;
-        }
-        Ok(())
+    pub fn filled(&mut self, len: usize) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            self.unpark()?;
+            let Hold::Whole(s) = &mut self.hold else { return Err(Error::Invalid("no space was asked for")) };
+            assert!(len <= s.bytes - s.filled, "more than there was space for");
+            s.filled += len;
+            self.taken += len as u64;
+            if s.filled == s.bytes {
+                self.close_stripe().await?;
+            }
+            Ok(())
+        })
     }
 
     /// Bytes of the stripe that begins or began at the `taken` bytes before it, of its rows, and of all rows.
@@ -642,46 +652,48 @@ impl DataWriter {
     ///
     /// # Errors
     /// [`Error::Invalid`] when bytes are missing; [`Error::Unavailable`] or [`Error::Full`].
-    pub async fn finish(mut self) -> Result<Staged> {
-        if self.taken != self.size {
-            return Err(Error::Invalid("fewer bytes than announced"));
-        }
-        let mut staged = Staged {
-            inner: self.inner.clone(),
-            owner: self.owner.clone(),
-            data: self.data,
-            size: self.size,
-            needed: self.needed,
-            view: self.view.clone(),
-            rows: None,
-            tally: Mutex::new(None),
-            unfinished: Mutex::default(),
-            kept: AtomicBool::new(false),
-            named: AtomicBool::new(false),
-            _live: None,
-        };
-        match std::mem::replace(&mut self.sink, Sink::Inline(None)) {
-            Sink::Inline(rows) => staged.rows = rows,
-            Sink::Extents(writers) => {
-                let tally = Tally::new(writers.iter().flatten().count() as u8);
-                let mut asked = SlotSet::EMPTY;
-                for (slot, w) in writers.into_iter().enumerate() {
-                    if let Some(w) = w {
-                        asked.insert(slot as u8);
-                        let shard = w.finish(tally.completion(slot as u8));
-                        staged.unfinished.get_mut().push((slot as u8, shard));
+    pub fn finish(mut self) -> BoxFuture<'static, Result<Staged>> {
+        Box::pin(async move {
+            if self.taken != self.size {
+                return Err(Error::Invalid("fewer bytes than announced"));
+            }
+            let mut staged = Staged {
+                inner: self.inner.clone(),
+                owner: self.owner.clone(),
+                data: self.data,
+                size: self.size,
+                needed: self.needed,
+                view: self.view.clone(),
+                rows: None,
+                tally: Mutex::new(None),
+                unfinished: Mutex::default(),
+                kept: AtomicBool::new(false),
+                named: AtomicBool::new(false),
+                _live: None,
+            };
+            match std::mem::replace(&mut self.sink, Sink::Inline(None)) {
+                Sink::Inline(rows) => staged.rows = rows,
+                Sink::Extents(writers) => {
+                    let tally = Tally::new(writers.iter().flatten().count() as u8);
+                    let mut asked = SlotSet::EMPTY;
+                    for (slot, w) in writers.into_iter().enumerate() {
+                        if let Some(w) = w {
+                            asked.insert(slot as u8);
+                            let shard = w.finish(tally.completion(slot as u8));
+                            staged.unfinished.get_mut().push((slot as u8, shard));
+                        }
+                    }
+                    staged.staged_as(tally.clone(), asked);
+                    let o = gather(&tally, &self.view, asked, self.needed, GRACE).await;
+                    let have = o.ok.count_ones();
+                    if have < u32::from(self.needed) {
+                        return Err(shortage(&tally, "finishing", have, self.needed));
                     }
                 }
-                staged.staged_as(tally.clone(), asked);
-                let o = gather(&tally, &self.view, asked, self.needed, GRACE).await;
-                let have = o.ok.count_ones();
-                if have < u32::from(self.needed) {
-                    return Err(shortage(&tally, "finishing", have, self.needed));
-                }
             }
-        }
-        staged._live = self.live.take();
-        Ok(staged)
+            staged._live = self.live.take();
+            Ok(staged)
+        })
     }
 
     /// The rows a stripe buffer of this body has, for tests and figures.

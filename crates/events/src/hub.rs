@@ -3,6 +3,7 @@
 //! Invariants: one worker per target, with a reader of its own; a target whose settings did not change is left
 //! alone; the reader of a target that is gone is forgotten, so that it does not hold the feed.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -98,39 +99,41 @@ impl Hub {
     }
 
     /// Takes up what is configured now. Targets whose settings are as before go on undisturbed.
-    pub async fn configure(&self, configured: Vec<Configured>) {
-        let _turn = self.turn.lock().await;
-        let wanted: BTreeMap<TargetId, Values> =
-            configured.into_iter().filter(Configured::is_on).map(|c| (c.id, c.values)).collect();
-        let mut ended = Vec::new();
-        {
-            let mut running = self.running.lock();
-            running.retain(|id, r| {
-                if wanted.get(id) == Some(&r.values) {
-                    return true;
+    pub fn configure(&self, configured: Vec<Configured>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let _turn = self.turn.lock().await;
+            let wanted: BTreeMap<TargetId, Values> =
+                configured.into_iter().filter(Configured::is_on).map(|c| (c.id, c.values)).collect();
+            let mut ended = Vec::new();
+            {
+                let mut running = self.running.lock();
+                running.retain(|id, r| {
+                    if wanted.get(id) == Some(&r.values) {
+                        return true;
+                    }
+                    ended.extend(r.task.take());
+                    false
+                });
+            }
+            for task in ended {
+                // Its reader is let go before another one of the same name is opened.
+                task.abort();
+                let _ = task.await;
+            }
+            // Those of targets that went while the server was down, too.
+            for name in self.source.readers() {
+                let id = name.strip_prefix(PREFIX).and_then(TargetId::parse);
+                if id.is_some_and(|id| !wanted.contains_key(&id)) {
+                    self.source.forget(&name);
                 }
-                ended.extend(r.task.take());
-                false
-            });
-        }
-        for task in ended {
-            // Its reader is let go before another one of the same name is opened.
-            task.abort();
-            let _ = task.await;
-        }
-        // Those of targets that went while the server was down, too.
-        for name in self.source.readers() {
-            let id = name.strip_prefix(PREFIX).and_then(TargetId::parse);
-            if id.is_some_and(|id| !wanted.contains_key(&id)) {
-                self.source.forget(&name);
             }
-        }
-        for (id, values) in wanted {
-            if !self.running.lock().contains_key(&id) {
-                let running = self.start(&id, values);
-                self.running.lock().insert(id, running);
+            for (id, values) in wanted {
+                if !self.running.lock().contains_key(&id) {
+                    let running = self.start(&id, values);
+                    self.running.lock().insert(id, running);
+                }
             }
-        }
+        })
     }
 
     fn start(&self, id: &TargetId, values: Values) -> Running {
@@ -189,28 +192,35 @@ impl Hub {
     ///
     /// # Errors
     /// `Unreachable`; `Invalid`: there is no such target.
-    pub async fn test(&self, id: &TargetId, bucket: &str, request_id: &str) -> Result<()> {
-        let mut target = self.fresh(id)?;
-        let test = Message::test(bucket, request_id, (self.clock)(), &self.site);
-        let problem = match tokio::time::timeout(PROBE, target.probe(&test, &self.site)).await {
-            Ok(Ok(())) => None,
-            Ok(Err(failure)) => Some(failure.why().to_owned()),
-            Err(_) => Some(format!("no answer within {} s", PROBE.as_secs())),
-        };
-        // As an attempt to send: it is what is known of the target.
-        if let Some(running) = self.running.lock().get(id) {
-            running.counters.problem.lock().clone_from(&problem);
-        }
-        let Some(why) = problem else { return Ok(()) };
-        Err(Error::Unreachable(format!("{} ({why})", id.arn(&self.site.region))))
+    pub fn test<'a>(
+        &'a self,
+        id: &'a TargetId,
+        bucket: &'a str,
+        request_id: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let mut target = self.fresh(id)?;
+            let test = Message::test(bucket, request_id, (self.clock)(), &self.site);
+            let problem = match tokio::time::timeout(PROBE, target.probe(&test, &self.site)).await {
+                Ok(Ok(())) => None,
+                Ok(Err(failure)) => Some(failure.why().to_owned()),
+                Err(_) => Some(format!("no answer within {} s", PROBE.as_secs())),
+            };
+            // As an attempt to send: it is what is known of the target.
+            if let Some(running) = self.running.lock().get(id) {
+                running.counters.problem.lock().clone_from(&problem);
+            }
+            let Some(why) = problem else { return Ok(()) };
+            Err(Error::Unreachable(format!("{} ({why})", id.arn(&self.site.region))))
+        })
     }
 
     /// The oldest dead letters, of one target (`ID:TYPE`) or of all.
     ///
     /// # Errors
     /// `Unavailable`.
-    pub async fn letters(&self, target: Option<&str>) -> Result<Vec<Letter>> {
-        self.shelf.list(target, shelf::PAGE).await
+    pub fn letters<'a>(&'a self, target: Option<&'a str>) -> BoxFuture<'a, Result<Vec<Letter>>> {
+        Box::pin(async move { self.shelf.list(target, shelf::PAGE).await })
     }
 
     /// Sends dead letters again, oldest first, and takes those away that were delivered: how many were. It ends
@@ -218,41 +228,47 @@ impl Hub {
     ///
     /// # Errors
     /// `Unreachable`, with how many were delivered before; `Unavailable`.
-    pub async fn replay(&self, target: &TargetId) -> Result<usize> {
-        let mut to = self.fresh(target)?;
-        let mut done = 0;
-        for letter in self.letters(Some(&target.to_string())).await? {
-            if let Err(failure) = worker::again(&mut to, &letter, &self.site).await {
-                return Err(Error::Unreachable(format!(
-                    "{target} ({}); {done} were delivered before",
-                    failure.why()
-                )));
+    pub fn replay<'a>(&'a self, target: &'a TargetId) -> BoxFuture<'a, Result<usize>> {
+        Box::pin(async move {
+            let mut to = self.fresh(target)?;
+            let mut done = 0;
+            for letter in self.letters(Some(&target.to_string())).await? {
+                if let Err(failure) = worker::again(&mut to, &letter, &self.site).await {
+                    return Err(Error::Unreachable(format!(
+                        "{target} ({}); {done} were delivered before",
+                        failure.why()
+                    )));
+                }
+                self.shelf.remove(vec![letter.id]).await?;
+                done += 1;
             }
-            self.shelf.remove(vec![letter.id]).await?;
-            done += 1;
-        }
-        Ok(done)
+            Ok(done)
+        })
     }
 
     /// Takes dead letters of a target away: all of the first page, or one. How many there were.
     ///
     /// # Errors
     /// `Unavailable`.
-    pub async fn discard(&self, target: &str, one: Option<&str>) -> Result<usize> {
-        let letters = self.letters(Some(target)).await?;
-        let ids: Vec<String> =
-            letters.into_iter().map(|l| l.id).filter(|id| one.is_none_or(|o| o == id)).collect();
-        let count = ids.len();
-        self.shelf.remove(ids).await?;
-        Ok(count)
+    pub fn discard<'a>(&'a self, target: &'a str, one: Option<&'a str>) -> BoxFuture<'a, Result<usize>> {
+        Box::pin(async move {
+            let letters = self.letters(Some(target)).await?;
+            let ids: Vec<String> =
+                letters.into_iter().map(|l| l.id).filter(|id| one.is_none_or(|o| o == id)).collect();
+            let count = ids.len();
+            self.shelf.remove(ids).await?;
+            Ok(count)
+        })
     }
 
     /// Ends all workers. What is not acknowledged is sent again after the next start.
-    pub async fn stop(&self) {
-        let tasks: Vec<_> = self.running.lock().values_mut().filter_map(|r| r.task.take()).collect();
-        for task in tasks {
-            task.abort();
-            let _ = task.await;
-        }
+    pub fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let tasks: Vec<_> = self.running.lock().values_mut().filter_map(|r| r.task.take()).collect();
+            for task in tasks {
+                task.abort();
+                let _ = task.await;
+            }
+        })
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Must never know: how a provider is asked.
 
+use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -174,23 +175,27 @@ impl Iam {
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn set_federated_facts(
-        &self,
-        access_key: &str,
-        groups: &[String],
-        attributes: &Facts,
-    ) -> Result<()> {
-        self.change(|iam, c| {
-            let stored = c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
-            let mut key = (**stored).clone();
-            let who = key.federated.as_mut().ok_or_else(|| missing("federated access key", access_key))?;
-            who.groups = groups.to_vec();
-            who.attributes.clone_from(attributes);
-            key.changed_ms = iam.now();
-            iam.put(c, format!("{KEYS}{access_key}"), &key);
-            Ok(())
+    pub fn set_federated_facts<'a>(
+        &'a self,
+        access_key: &'a str,
+        groups: &'a [String],
+        attributes: &'a Facts,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                let stored =
+                    c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
+                let mut key = (**stored).clone();
+                let who =
+                    key.federated.as_mut().ok_or_else(|| missing("federated access key", access_key))?;
+                who.groups = groups.to_vec();
+                who.attributes.clone_from(attributes);
+                key.changed_ms = iam.now();
+                iam.put(c, format!("{KEYS}{access_key}"), &key);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// A provider no longer vouches for somebody: disables their access keys, refuses their sessions that
@@ -198,21 +203,23 @@ impl Iam {
     ///
     /// # Errors
     /// `Invalid`, `Unavailable`.
-    pub async fn end_federated(&self, provider: &str, id: &str) -> Result<usize> {
-        self.change(|iam, c| {
-            let of = |k: &AccessKey| {
-                k.enabled && k.federated.as_ref().is_some_and(|f| f.provider == provider && f.id == id)
-            };
-            let keys = c.records.keys.iter().filter(|(_, k)| of(k));
-            let keys: Vec<_> = keys.map(|(n, k)| (n.clone(), (**k).clone())).collect();
-            for (name, key) in &keys {
-                let key = AccessKey { enabled: false, changed_ms: iam.now(), ..key.clone() };
-                iam.put(c, format!("{KEYS}{name}"), &key);
-            }
-            iam.revoke_federated(c, id)?;
-            Ok(keys.len())
+    pub fn end_federated<'a>(&'a self, provider: &'a str, id: &'a str) -> BoxFuture<'a, Result<usize>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                let of = |k: &AccessKey| {
+                    k.enabled && k.federated.as_ref().is_some_and(|f| f.provider == provider && f.id == id)
+                };
+                let keys = c.records.keys.iter().filter(|(_, k)| of(k));
+                let keys: Vec<_> = keys.map(|(n, k)| (n.clone(), (**k).clone())).collect();
+                for (name, key) in &keys {
+                    let key = AccessKey { enabled: false, changed_ms: iam.now(), ..key.clone() };
+                    iam.put(c, format!("{KEYS}{name}"), &key);
+                }
+                iam.revoke_federated(c, id)?;
+                Ok(keys.len())
+            })
+            .await
         })
-        .await
     }
 
     /// Notes that a session was used, for [`Iam::take_seen`]: those whose provider is a directory, at most

@@ -2,6 +2,7 @@
 //!
 //! Invariants: a member is a user that existed when it was put in; a group with members is not removed.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 
 use crate::error::missing;
@@ -31,58 +32,64 @@ impl Iam {
     ///
     /// # Errors
     /// `Invalid`, `Missing` (a user), `Unavailable`.
-    pub async fn add_members(&self, group: &str, users: &[String]) -> Result<()> {
-        check_name("group", group, GROUP_NAME)?;
-        self.change(|iam, c| {
-            for user in users {
-                if !c.records.users.contains_key(user) {
-                    return Err(missing("user", user));
+    pub fn add_members<'a>(&'a self, group: &'a str, users: &'a [String]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name("group", group, GROUP_NAME)?;
+            self.change(|iam, c| {
+                for user in users {
+                    if !c.records.users.contains_key(user) {
+                        return Err(missing("user", user));
+                    }
+                    iam.depends(c, &format!("{USERS}{user}"));
                 }
-                iam.depends(c, &format!("{USERS}{user}"));
-            }
-            let mut g = match c.records.groups.get(group) {
-                Some(g) => (**g).clone(),
-                None => Group { enabled: true, ..Group::default() },
-            };
-            g.members.extend(users.iter().cloned());
-            g.changed_ms = iam.now();
-            iam.put(c, format!("{GROUPS}{group}"), &g);
-            Ok(())
+                let mut g = match c.records.groups.get(group) {
+                    Some(g) => (**g).clone(),
+                    None => Group { enabled: true, ..Group::default() },
+                };
+                g.members.extend(users.iter().cloned());
+                g.changed_ms = iam.now();
+                iam.put(c, format!("{GROUPS}{group}"), &g);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Takes users out of a group.
     ///
     /// # Errors
     /// `Missing` (the group), `Unavailable`.
-    pub async fn remove_members(&self, group: &str, users: &[String]) -> Result<()> {
-        self.change(|iam, c| iam.edit_group(c, group, |g| g.members.retain(|m| !users.contains(m)))).await
+    pub fn remove_members<'a>(&'a self, group: &'a str, users: &'a [String]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|iam, c| iam.edit_group(c, group, |g| g.members.retain(|m| !users.contains(m)))).await
+        })
     }
 
     /// Removes a group that has no members.
     ///
     /// # Errors
     /// `Missing`, `InUse`, `Unavailable`.
-    pub async fn remove_group(&self, group: &str) -> Result<()> {
-        self.change(|_, c| {
-            let g = c.records.groups.get(group).ok_or_else(|| missing("group", group))?;
-            if let Some(member) = g.members.first() {
-                let by = format!("{} members, {member} first", g.members.len());
-                return Err(Error::InUse { what: "group", name: group.to_owned(), by });
-            }
-            c.remove(format!("{GROUPS}{group}"));
-            Ok(())
+    pub fn remove_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|_, c| {
+                let g = c.records.groups.get(group).ok_or_else(|| missing("group", group))?;
+                if let Some(member) = g.members.first() {
+                    let by = format!("{} members, {member} first", g.members.len());
+                    return Err(Error::InUse { what: "group", name: group.to_owned(), by });
+                }
+                c.remove(format!("{GROUPS}{group}"));
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Lets a group's policies count, or no longer.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn enable_group(&self, group: &str, enabled: bool) -> Result<()> {
-        self.change(|iam, c| iam.edit_group(c, group, |g| g.enabled = enabled)).await
+    pub fn enable_group<'a>(&'a self, group: &'a str, enabled: bool) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.change(|iam, c| iam.edit_group(c, group, |g| g.enabled = enabled)).await })
     }
 
     /// All groups, in order of their names.

@@ -11,6 +11,7 @@ use crate::secret::{check_access_key, check_secret, new_access_key, new_secret};
 use crate::store::{KEYS, USERS};
 use crate::{Error, Iam, Result, Secret};
 use ashlar_policy::{Attached, Policy};
+use futures::future::BoxFuture;
 
 /// What a new access key is to be.
 #[derive(Clone, Debug, Default)]
@@ -76,101 +77,108 @@ impl Iam {
     ///
     /// # Errors
     /// `Missing` (the parent), `Exists`, `Invalid`, `Policy`, `Unavailable`.
-    pub async fn add_key(&self, new: NewKey) -> Result<(String, Secret)> {
-        let access_key = new.access_key.clone().unwrap_or_else(new_access_key);
-        let secret = new.secret.clone().unwrap_or_else(new_secret);
-        check_access_key("access key", &access_key)?;
-        check_secret(&secret)?;
-        let record = AccessKey {
-            secret: secret.expose().to_owned(),
-            parent: new.parent,
-            enabled: true,
-            policy: new.policy.as_deref().map(checked).transpose()?,
-            expires_ms: new.expires_ms,
-            name: new.name,
-            description: new.description,
-            made_ms: 0,
-            changed_ms: 0,
-            federated: new.federated.map(Federated::stored),
-        };
-        if let Some(who) = &record.federated {
-            who.check()?;
-            if who.id != record.parent {
-                return Err(Error::Invalid("the access key's parent is someone else".into()));
-            }
-        }
-        self.check_key(&record)?;
-        self.change(|iam, c| {
-            iam.name_is_free(c, &access_key, false)?;
-            if record.parent != iam.root().access_key && record.federated.is_none() {
-                if !c.records.users.contains_key(&record.parent) {
-                    return Err(missing("user", &record.parent));
+    pub fn add_key(&self, new: NewKey) -> BoxFuture<'_, Result<(String, Secret)>> {
+        Box::pin(async move {
+            let access_key = new.access_key.clone().unwrap_or_else(new_access_key);
+            let secret = new.secret.clone().unwrap_or_else(new_secret);
+            check_access_key("access key", &access_key)?;
+            check_secret(&secret)?;
+            let record = AccessKey {
+                secret: secret.expose().to_owned(),
+                parent: new.parent,
+                enabled: true,
+                policy: new.policy.as_deref().map(checked).transpose()?,
+                expires_ms: new.expires_ms,
+                name: new.name,
+                description: new.description,
+                made_ms: 0,
+                changed_ms: 0,
+                federated: new.federated.map(Federated::stored),
+            };
+            if let Some(who) = &record.federated {
+                who.check()?;
+                if who.id != record.parent {
+                    return Err(Error::Invalid("the access key's parent is someone else".into()));
                 }
-                iam.depends(c, &format!("{USERS}{}", record.parent));
             }
-            let count = c.records.keys.values().filter(|k| k.parent == record.parent).count();
-            if count >= limits::KEYS {
-                return Err(Error::Invalid(format!(
-                    "{} has {count} access keys; remove some",
-                    record.parent
-                )));
-            }
-            let now = iam.now();
-            let record = AccessKey { made_ms: now, changed_ms: now, ..record.clone() };
-            iam.put(c, format!("{KEYS}{access_key}"), &record);
-            Ok(())
+            self.check_key(&record)?;
+            self.change(|iam, c| {
+                iam.name_is_free(c, &access_key, false)?;
+                if record.parent != iam.root().access_key && record.federated.is_none() {
+                    if !c.records.users.contains_key(&record.parent) {
+                        return Err(missing("user", &record.parent));
+                    }
+                    iam.depends(c, &format!("{USERS}{}", record.parent));
+                }
+                let count = c.records.keys.values().filter(|k| k.parent == record.parent).count();
+                if count >= limits::KEYS {
+                    return Err(Error::Invalid(format!(
+                        "{} has {count} access keys; remove some",
+                        record.parent
+                    )));
+                }
+                let now = iam.now();
+                let record = AccessKey { made_ms: now, changed_ms: now, ..record.clone() };
+                iam.put(c, format!("{KEYS}{access_key}"), &record);
+                Ok(())
+            })
+            .await?;
+            Ok((access_key, secret))
         })
-        .await?;
-        Ok((access_key, secret))
     }
 
     /// Changes an access key.
     ///
     /// # Errors
     /// `Missing`, `Invalid`, `Policy`, `Unavailable`.
-    pub async fn change_key(&self, access_key: &str, change: &KeyChange) -> Result<()> {
-        if let Some(secret) = &change.secret {
-            check_secret(secret)?;
-        }
-        let policy = match &change.policy {
-            Some(Some(p)) => Some(Some(checked(p)?)),
-            other => other.clone(),
-        };
-        self.change(|iam, c| {
-            let before = c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
-            let mut k = (**before).clone();
+    pub fn change_key<'a>(&'a self, access_key: &'a str, change: &'a KeyChange) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
             if let Some(secret) = &change.secret {
-                k.secret = secret.expose().to_owned();
+                check_secret(secret)?;
             }
-            k.policy = policy.clone().unwrap_or(k.policy);
-            k.enabled = change.enabled.unwrap_or(k.enabled);
-            k.expires_ms = change.expires_ms.unwrap_or(k.expires_ms);
-            k.name = change.name.clone().unwrap_or(k.name);
-            k.description = change.description.clone().unwrap_or(k.description);
-            k.changed_ms = iam.now();
-            if change.expires_ms.is_some() {
-                iam.check_key(&k)?;
-            }
-            check_texts(&k)?;
-            iam.put(c, format!("{KEYS}{access_key}"), &k);
-            Ok(())
+            let policy = match &change.policy {
+                Some(Some(p)) => Some(Some(checked(p)?)),
+                other => other.clone(),
+            };
+            self.change(|iam, c| {
+                let before =
+                    c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
+                let mut k = (**before).clone();
+                if let Some(secret) = &change.secret {
+                    k.secret = secret.expose().to_owned();
+                }
+                k.policy = policy.clone().unwrap_or(k.policy);
+                k.enabled = change.enabled.unwrap_or(k.enabled);
+                k.expires_ms = change.expires_ms.unwrap_or(k.expires_ms);
+                k.name = change.name.clone().unwrap_or(k.name);
+                k.description = change.description.clone().unwrap_or(k.description);
+                k.changed_ms = iam.now();
+                if change.expires_ms.is_some() {
+                    iam.check_key(&k)?;
+                }
+                check_texts(&k)?;
+                iam.put(c, format!("{KEYS}{access_key}"), &k);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Removes an access key.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn remove_key(&self, access_key: &str) -> Result<()> {
-        self.change(|_, c| {
-            if !c.records.keys.contains_key(access_key) {
-                return Err(missing("access key", access_key));
-            }
-            c.remove(format!("{KEYS}{access_key}"));
-            Ok(())
+    pub fn remove_key<'a>(&'a self, access_key: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|_, c| {
+                if !c.records.keys.contains_key(access_key) {
+                    return Err(missing("access key", access_key));
+                }
+                c.remove(format!("{KEYS}{access_key}"));
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Access keys in order; `parent`: only those of one user.

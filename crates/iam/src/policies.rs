@@ -3,6 +3,7 @@
 //! Invariants: what is stored compiles; a policy that somebody has is not removed; a policy that is
 //! attached exists at that moment.
 
+use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -67,100 +68,110 @@ impl Iam {
     ///
     /// # Errors
     /// `Invalid`, `Policy`, `Unavailable`.
-    pub async fn put_policy(&self, name: &str, document: &[u8]) -> Result<()> {
-        check_name("policy", name, limits::POLICY_NAME)?;
-        if name.contains([',', '/']) {
-            return Err(Error::Invalid(format!(
-                "\"{name}\" cannot be the name of a policy: leave out , and /"
-            )));
-        }
-        let policy = Policy::parse(Attached::Identity, document)?;
-        self.change(|iam, c| {
-            let now = iam.now();
-            let made_ms = c.records.policies.get(name).map_or(now, |p| p.made_ms);
-            let stored = StoredPolicy { document: policy.to_json(), made_ms, changed_ms: now };
-            iam.put(c, format!("{POLICIES}{name}"), &stored);
-            Ok(())
+    pub fn put_policy<'a>(&'a self, name: &'a str, document: &'a [u8]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name("policy", name, limits::POLICY_NAME)?;
+            if name.contains([',', '/']) {
+                return Err(Error::Invalid(format!(
+                    "\"{name}\" cannot be the name of a policy: leave out , and /"
+                )));
+            }
+            let policy = Policy::parse(Attached::Identity, document)?;
+            self.change(|iam, c| {
+                let now = iam.now();
+                let made_ms = c.records.policies.get(name).map_or(now, |p| p.made_ms);
+                let stored = StoredPolicy { document: policy.to_json(), made_ms, changed_ms: now };
+                iam.put(c, format!("{POLICIES}{name}"), &stored);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Removes a stored policy that nobody has.
     ///
     /// # Errors
     /// `Missing`, `InUse`, `Invalid` (a built-in one), `Unavailable`.
-    pub async fn remove_policy(&self, name: &str) -> Result<()> {
-        self.change(|iam, c| {
-            if !c.records.policies.contains_key(name) {
-                return Err(match ashlar_policy::builtin(name) {
-                    Some(_) => Error::Invalid(format!("\"{name}\" is built in and cannot be removed")),
-                    None => missing("policy", name),
-                });
-            }
-            let user = c.records.users.iter().find(|(_, u)| u.policies.contains(name));
-            let group = c.records.groups.iter().find(|(_, g)| g.policies.contains(name));
-            let mut mapped = c.records.federated_users.iter().chain(&c.records.federated_groups);
-            let mapped = mapped.find(|(_, m)| m.policies.contains(name));
-            let by = user.map(|(n, _)| format!("user {n}")).or(group.map(|(n, _)| format!("group {n}")));
-            let trusted = iam.trusted.load();
-            let role = trusted.iter().find(|(_, roles)| roles.iter().any(|r| r == name));
-            let by = by.or(mapped.map(|(n, _)| n.clone()));
-            let by = by.or(role.map(|(provider, _)| format!("everybody of {provider}")));
-            match by {
-                Some(by) if ashlar_policy::builtin(name).is_none() => {
-                    Err(Error::InUse { what: "policy", name: name.to_owned(), by })
+    pub fn remove_policy<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                if !c.records.policies.contains_key(name) {
+                    return Err(match ashlar_policy::builtin(name) {
+                        Some(_) => Error::Invalid(format!("\"{name}\" is built in and cannot be removed")),
+                        None => missing("policy", name),
+                    });
                 }
-                _ => {
-                    c.remove(format!("{POLICIES}{name}"));
-                    Ok(())
+                let user = c.records.users.iter().find(|(_, u)| u.policies.contains(name));
+                let group = c.records.groups.iter().find(|(_, g)| g.policies.contains(name));
+                let mut mapped = c.records.federated_users.iter().chain(&c.records.federated_groups);
+                let mapped = mapped.find(|(_, m)| m.policies.contains(name));
+                let by = user.map(|(n, _)| format!("user {n}")).or(group.map(|(n, _)| format!("group {n}")));
+                let trusted = iam.trusted.load();
+                let role = trusted.iter().find(|(_, roles)| roles.iter().any(|r| r == name));
+                let by = by.or(mapped.map(|(n, _)| n.clone()));
+                let by = by.or(role.map(|(provider, _)| format!("everybody of {provider}")));
+                match by {
+                    Some(by) if ashlar_policy::builtin(name).is_none() => {
+                        Err(Error::InUse { what: "policy", name: name.to_owned(), by })
+                    }
+                    _ => {
+                        c.remove(format!("{POLICIES}{name}"));
+                        Ok(())
+                    }
                 }
-            }
+            })
+            .await
         })
-        .await
     }
 
     /// Attaches policies; those that are there already stay. Answers what was news.
     ///
     /// # Errors
     /// `Missing` (policy, user, group), `Invalid`, `Unavailable`.
-    pub async fn attach(&self, to: Entity<'_>, names: &[String]) -> Result<Vec<String>> {
-        self.change(|iam, c| {
-            for name in names {
-                if c.records.policy(name).is_none() {
-                    return Err(missing("policy", name));
+    pub fn attach<'a>(&'a self, to: Entity<'a>, names: &'a [String]) -> BoxFuture<'a, Result<Vec<String>>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                for name in names {
+                    if c.records.policy(name).is_none() {
+                        return Err(missing("policy", name));
+                    }
+                    iam.depends(c, &format!("{POLICIES}{name}"));
                 }
-                iam.depends(c, &format!("{POLICIES}{name}"));
-            }
-            iam.edit_policies(c, to, |all| {
-                names.iter().filter(|n| all.insert((*n).clone())).cloned().collect()
+                iam.edit_policies(c, to, |all| {
+                    names.iter().filter(|n| all.insert((*n).clone())).cloned().collect()
+                })
             })
+            .await
         })
-        .await
     }
 
     /// Detaches policies. Answers what was attached before.
     ///
     /// # Errors
     /// `Missing` (user, group), `Unavailable`.
-    pub async fn detach(&self, from: Entity<'_>, names: &[String]) -> Result<Vec<String>> {
-        self.change(|iam, c| {
-            iam.edit_policies(c, from, |all| names.iter().filter(|n| all.remove(*n)).cloned().collect())
+    pub fn detach<'a>(&'a self, from: Entity<'a>, names: &'a [String]) -> BoxFuture<'a, Result<Vec<String>>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                iam.edit_policies(c, from, |all| names.iter().filter(|n| all.remove(*n)).cloned().collect())
+            })
+            .await
         })
-        .await
     }
 
     /// Attaches exactly these policies.
     ///
     /// # Errors
     /// As [`Iam::attach`].
-    pub async fn set_policies(&self, of: Entity<'_>, names: &[String]) -> Result<()> {
-        self.change(|iam, c| {
-            if let Some(name) = names.iter().find(|n| c.records.policy(n).is_none()) {
-                return Err(missing("policy", name));
-            }
-            iam.edit_policies(c, of, |all| *all = names.iter().cloned().collect())
+    pub fn set_policies<'a>(&'a self, of: Entity<'a>, names: &'a [String]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                if let Some(name) = names.iter().find(|n| c.records.policy(n).is_none()) {
+                    return Err(missing("policy", name));
+                }
+                iam.edit_policies(c, of, |all| *all = names.iter().cloned().collect())
+            })
+            .await
         })
-        .await
     }
 
     fn edit_policies<T>(

@@ -6,6 +6,7 @@
 //!
 //! Must never know: what a subsystem does.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,43 +38,52 @@ impl Iam {
     ///
     /// # Errors
     /// `Invalid` (names, size), `Unavailable`.
-    pub async fn put_setting(&self, subsystem: &str, target: &str, values: &Values) -> Result<()> {
-        let key = key_of(subsystem, target)?;
-        let size: usize = values.iter().map(|(k, v)| k.len() + v.len()).sum();
-        if size > limits::SETTING {
-            return Err(Error::Invalid(format!(
-                "the settings of {subsystem}:{target} have {size} bytes, more than {}",
-                limits::SETTING
-            )));
-        }
-        self.change(|iam, c| {
-            if c.records.settings.len() >= limits::SETTINGS && !c.records.settings.contains_key(&key) {
+    pub fn put_setting<'a>(
+        &'a self,
+        subsystem: &'a str,
+        target: &'a str,
+        values: &'a Values,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let key = key_of(subsystem, target)?;
+            let size: usize = values.iter().map(|(k, v)| k.len() + v.len()).sum();
+            if size > limits::SETTING {
                 return Err(Error::Invalid(format!(
-                    "at most {} targets can be configured",
-                    limits::SETTINGS
+                    "the settings of {subsystem}:{target} have {size} bytes, more than {}",
+                    limits::SETTING
                 )));
             }
-            let setting = Setting { values: values.clone(), changed_ms: iam.now() };
-            iam.put(c, format!("{SETTINGS}{key}"), &setting);
-            Ok(())
+            self.change(|iam, c| {
+                if c.records.settings.len() >= limits::SETTINGS && !c.records.settings.contains_key(&key) {
+                    return Err(Error::Invalid(format!(
+                        "at most {} targets can be configured",
+                        limits::SETTINGS
+                    )));
+                }
+                let setting = Setting { values: values.clone(), changed_ms: iam.now() };
+                iam.put(c, format!("{SETTINGS}{key}"), &setting);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Removes a target.
     ///
     /// # Errors
     /// `Missing`, `Invalid` (names), `Unavailable`.
-    pub async fn remove_setting(&self, subsystem: &str, target: &str) -> Result<()> {
-        let key = key_of(subsystem, target)?;
-        self.change(|_, c| {
-            if !c.records.settings.contains_key(&key) {
-                return Err(missing("setting", &format!("{subsystem}:{target}")));
-            }
-            c.remove(format!("{SETTINGS}{key}"));
-            Ok(())
+    pub fn remove_setting<'a>(&'a self, subsystem: &'a str, target: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let key = key_of(subsystem, target)?;
+            self.change(|_, c| {
+                if !c.records.settings.contains_key(&key) {
+                    return Err(missing("setting", &format!("{subsystem}:{target}")));
+                }
+                c.remove(format!("{SETTINGS}{key}"));
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// The targets of a subsystem, in order; all of them by `SUBSYSTEM/TARGET` with an empty name.

@@ -7,6 +7,7 @@
 //!
 //! Must never know: what a request is.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,33 +109,35 @@ impl Iam {
     ///
     /// # Errors
     /// `OtherSeal`, `Corrupt`, `Unavailable`.
-    pub async fn open(
+    pub fn open(
         control: Control,
         root: Root,
         old_secret: Option<&Secret>,
         clock: Clock,
-    ) -> Result<Iam> {
-        let deployment = control.deployment().0;
-        let under = |s: &Secret| RootSealer::new(s.clone(), deployment);
-        let opened = open_keys(&control, &under(&root.secret), old_secret.map(under))?;
-        let iam = Iam {
-            state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
-            sealer: Sealer::new(&opened.sealing),
-            tokens: Sealer::new(&opened.tokens),
-            control,
-            clock,
-            root: ArcSwap::from_pointee(root),
-            turn: tokio::sync::Mutex::new(()),
-            ours: AtomicU64::new(0),
-            trusted: ArcSwap::default(),
-            seen: Seen::default(),
-            settings_news: tokio::sync::watch::Sender::new(0),
-            fresh: Mutex::new(opened.fresh),
-        };
-        iam.store_keys(opened.again).await?;
-        iam.reload()?;
-        iam.recall_uses();
-        Ok(iam)
+    ) -> BoxFuture<'_, Result<Iam>> {
+        Box::pin(async move {
+            let deployment = control.deployment().0;
+            let under = |s: &Secret| RootSealer::new(s.clone(), deployment);
+            let opened = open_keys(&control, &under(&root.secret), old_secret.map(under))?;
+            let iam = Iam {
+                state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
+                sealer: Sealer::new(&opened.sealing),
+                tokens: Sealer::new(&opened.tokens),
+                control,
+                clock,
+                root: ArcSwap::from_pointee(root),
+                turn: tokio::sync::Mutex::new(()),
+                ours: AtomicU64::new(0),
+                trusted: ArcSwap::default(),
+                seen: Seen::default(),
+                settings_news: tokio::sync::watch::Sender::new(0),
+                fresh: Mutex::new(opened.fresh),
+            };
+            iam.store_keys(opened.again).await?;
+            iam.reload()?;
+            iam.recall_uses();
+            Ok(iam)
+        })
     }
 
     /// Stores what keys have to be stored. A store that takes no changes now does not stop a server that
@@ -178,21 +181,25 @@ impl Iam {
     }
 
     /// Follows what other machines change. Runs until it is dropped.
-    pub async fn follow(self: Arc<Self>) {
-        let mut watch = self.control.watch(self.control.revision());
-        loop {
-            let seen = |c: &ashlar_cluster::Change| c.revision <= self.ours.load(Ordering::SeqCst);
-            let news = match watch.next().await {
-                Watched::Changes(changes) => changes.iter().any(|c| c.key.starts_with(PREFIX) && !seen(c)),
-                Watched::Reset(_) => true,
-            };
-            if news {
-                let _turn = self.turn.lock().await;
-                if let Err(e) = self.reload() {
-                    tracing::error!(error = %e, "identity data changed and cannot be read; the state before stays");
+    pub fn follow(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut watch = self.control.watch(self.control.revision());
+            loop {
+                let seen = |c: &ashlar_cluster::Change| c.revision <= self.ours.load(Ordering::SeqCst);
+                let news = match watch.next().await {
+                    Watched::Changes(changes) => {
+                        changes.iter().any(|c| c.key.starts_with(PREFIX) && !seen(c))
+                    }
+                    Watched::Reset(_) => true,
+                };
+                if news {
+                    let _turn = self.turn.lock().await;
+                    if let Err(e) = self.reload() {
+                        tracing::error!(error = %e, "identity data changed and cannot be read; the state before stays");
+                    }
                 }
             }
-        }
+        })
     }
 
     fn reload(&self) -> Result<()> {
@@ -279,15 +286,30 @@ impl Iam {
     }
 
     /// Makes a change: `f` looks at the records and writes; repeated when somebody else was faster.
-    pub(crate) async fn change<T>(&self, f: impl Fn(&Iam, &mut Change) -> Result<T>) -> Result<T> {
+    pub(crate) async fn change<T: Send>(
+        &self,
+        f: impl Fn(&Iam, &mut Change) -> Result<T> + Send + Sync,
+    ) -> Result<T> {
+        let mut answer = None;
+        let mut note = |iam: &Iam, change: &mut Change| {
+            answer = Some(f(iam, change)?);
+            Ok(())
+        };
+        self.change_by(&mut note).await?;
+        let Some(answer) = answer else { unreachable!("a change that went through has answered") };
+        Ok(answer)
+    }
+
+    /// [`Iam::change`], compiled once and not for every kind of answer.
+    async fn change_by(&self, f: &mut (dyn FnMut(&Iam, &mut Change) -> Result<()> + Send)) -> Result<()> {
         let _turn = self.turn.lock().await;
         for _ in 0..TRIES {
             let records = self.state.load().records.clone();
             let mut change = Change { records, txn: Txn::default() };
-            let answer = f(self, &mut change)?;
+            f(self, &mut change)?;
             let Change { mut records, txn, .. } = change;
             if txn.puts.is_empty() && txn.deletes.is_empty() {
-                return Ok(answer);
+                return Ok(());
             }
             let (puts, deletes) = (txn.puts.clone(), txn.deletes.clone());
             let mut txn = txn;
@@ -303,7 +325,7 @@ impl Iam {
                         self.take(&mut records, key, None)?;
                     }
                     self.show(records);
-                    return Ok(answer);
+                    return Ok(());
                 }
                 Err(ashlar_cluster::Error::Conflict(_)) => self.reload()?,
                 Err(e) => {
@@ -320,21 +342,23 @@ impl Iam {
     ///
     /// # Errors
     /// `Unavailable`.
-    pub async fn store_uses(&self) -> Result<()> {
-        let uses: BTreeMap<String, i64> = self.directory().uses().into_iter().collect();
-        let before: Option<BTreeMap<String, i64>> = match self.control.get(USED) {
-            Some(v) => self.opened(USED, Some(&v.bytes))?,
-            None => None,
-        };
-        let mut all = before.clone().unwrap_or_default();
-        all.retain(|k, _| self.find(k).is_some());
-        all.extend(uses);
-        if Some(&all) == before.as_ref() || all.is_empty() {
-            return Ok(());
-        }
-        let sealed = self.sealer.seal(USED, &serde_json::to_vec(&all).expect("plain data"));
-        self.control.txn(Txn { puts: vec![(USED.to_owned(), sealed.into())], ..Txn::default() }).await?;
-        Ok(())
+    pub fn store_uses(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let uses: BTreeMap<String, i64> = self.directory().uses().into_iter().collect();
+            let before: Option<BTreeMap<String, i64>> = match self.control.get(USED) {
+                Some(v) => self.opened(USED, Some(&v.bytes))?,
+                None => None,
+            };
+            let mut all = before.clone().unwrap_or_default();
+            all.retain(|k, _| self.find(k).is_some());
+            all.extend(uses);
+            if Some(&all) == before.as_ref() || all.is_empty() {
+                return Ok(());
+            }
+            let sealed = self.sealer.seal(USED, &serde_json::to_vec(&all).expect("plain data"));
+            self.control.txn(Txn { puts: vec![(USED.to_owned(), sealed.into())], ..Txn::default() }).await?;
+            Ok(())
+        })
     }
 
     fn recall_uses(&self) {

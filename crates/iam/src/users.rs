@@ -3,6 +3,7 @@
 //! Invariants: a user's name is its access key; removing a user removes its access keys and its
 //! memberships in the same transaction.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 
 use crate::error::missing;
@@ -35,73 +36,88 @@ impl Iam {
     ///
     /// # Errors
     /// `Invalid`, `Exists` (an access key or root has that name), `Unavailable`.
-    pub async fn put_user(&self, name: &str, secret: &Secret, enabled: bool) -> Result<()> {
-        check_access_key("user", name)?;
-        check_secret(secret)?;
-        self.change(|iam, c| {
-            iam.name_is_free(c, name, true)?;
-            let before = c.records.users.get(name).cloned();
-            let now = iam.now();
-            let before = before.map(|u| (*u).clone());
-            // Sessions of an earlier user of that name do not come to life again.
-            let before =
-                before.unwrap_or_else(|| User { revoked_ms: now, id: new_canonical_id(), ..User::default() });
-            let user = User { secret: secret.expose().to_owned(), enabled, changed_ms: now, ..before };
-            iam.put(c, format!("{USERS}{name}"), &user);
-            Ok(())
+    pub fn put_user<'a>(
+        &'a self,
+        name: &'a str,
+        secret: &'a Secret,
+        enabled: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_access_key("user", name)?;
+            check_secret(secret)?;
+            self.change(|iam, c| {
+                iam.name_is_free(c, name, true)?;
+                let before = c.records.users.get(name).cloned();
+                let now = iam.now();
+                let before = before.map(|u| (*u).clone());
+                // Sessions of an earlier user of that name do not come to life again.
+                let before = before.unwrap_or_else(|| User {
+                    revoked_ms: now,
+                    id: new_canonical_id(),
+                    ..User::default()
+                });
+                let user = User { secret: secret.expose().to_owned(), enabled, changed_ms: now, ..before };
+                iam.put(c, format!("{USERS}{name}"), &user);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Accepts a user, or no longer.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn enable_user(&self, name: &str, enabled: bool) -> Result<()> {
-        self.change(|iam, c| iam.edit_user(c, name, |u| u.enabled = enabled)).await
+    pub fn enable_user<'a>(&'a self, name: &'a str, enabled: bool) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.change(|iam, c| iam.edit_user(c, name, |u| u.enabled = enabled)).await })
     }
 
     /// Removes a user with its access keys and memberships. Its sessions end with it.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn remove_user(&self, name: &str) -> Result<()> {
-        self.change(|iam, c| {
-            if !c.records.users.contains_key(name) {
-                return Err(missing("user", name));
-            }
-            c.remove(format!("{USERS}{name}"));
-            let keys: Vec<_> =
-                c.records.keys.iter().filter(|(_, k)| k.parent == name).map(|(n, _)| n.clone()).collect();
-            keys.into_iter().for_each(|k| c.remove(format!("{KEYS}{k}")));
-            let groups: Vec<_> = c.records.groups_of(name).map(|(n, g)| (n.clone(), (**g).clone())).collect();
-            for (group, mut record) in groups {
-                record.members.remove(name);
-                record.changed_ms = iam.now();
-                iam.put(c, format!("{GROUPS}{group}"), &record);
-            }
-            Ok(())
+    pub fn remove_user<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                if !c.records.users.contains_key(name) {
+                    return Err(missing("user", name));
+                }
+                c.remove(format!("{USERS}{name}"));
+                let keys: Vec<_> =
+                    c.records.keys.iter().filter(|(_, k)| k.parent == name).map(|(n, _)| n.clone()).collect();
+                keys.into_iter().for_each(|k| c.remove(format!("{KEYS}{k}")));
+                let groups: Vec<_> =
+                    c.records.groups_of(name).map(|(n, g)| (n.clone(), (**g).clone())).collect();
+                for (group, mut record) in groups {
+                    record.members.remove(name);
+                    record.changed_ms = iam.now();
+                    iam.put(c, format!("{GROUPS}{group}"), &record);
+                }
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Refuses all sessions of a user (or of root, or of someone federated) that exist now.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
-    pub async fn revoke_sessions(&self, user: &str) -> Result<()> {
-        self.change(|iam, c| {
-            let now = iam.now();
-            if user == iam.root().access_key {
-                iam.put(c, ROOT.to_owned(), &now);
-                return Ok(());
-            }
-            if !c.records.users.contains_key(user) && user.contains(['/', '=']) {
-                return iam.revoke_federated(c, user);
-            }
-            iam.edit_user(c, user, |u| u.revoked_ms = now)
+    pub fn revoke_sessions<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.change(|iam, c| {
+                let now = iam.now();
+                if user == iam.root().access_key {
+                    iam.put(c, ROOT.to_owned(), &now);
+                    return Ok(());
+                }
+                if !c.records.users.contains_key(user) && user.contains(['/', '=']) {
+                    return iam.revoke_federated(c, user);
+                }
+                iam.edit_user(c, user, |u| u.revoked_ms = now)
+            })
+            .await
         })
-        .await
     }
 
     /// All users, in order of their names.

@@ -7,6 +7,7 @@
 //!
 //! Must never know: sockets.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,8 +75,8 @@ impl Provider {
     }
 
     /// Nobody has to be asked.
-    pub async fn probe(&self) -> Result<(), Error> {
-        Ok(())
+    pub fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move { Ok(()) })
     }
 
     /// See `providers`.

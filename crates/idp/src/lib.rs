@@ -32,6 +32,7 @@ mod settings;
 mod testing;
 mod web;
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,13 +91,15 @@ impl Idp {
     }
 
     /// Follows changes of settings. Runs until it is dropped.
-    pub async fn follow(self: Arc<Self>) {
-        let mut news = self.around.iam.settings_changed();
-        // Whatever changed before this was called.
-        self.reload();
-        while news.changed().await.is_ok() {
+    pub fn follow(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut news = self.around.iam.settings_changed();
+            // Whatever changed before this was called.
             self.reload();
-        }
+            while news.changed().await.is_ok() {
+                self.reload();
+            }
+        })
     }
 
     /// Takes up what is configured now. A provider whose settings are as before keeps what it knows.
@@ -125,28 +128,39 @@ impl Idp {
     ///
     /// # Errors
     /// In words: what is missing, unknown or wrong; or the provider does not answer.
-    pub async fn check(&self, subsystem: Subsystem, target: &str, values: &Values) -> Result<(), Error> {
-        let built = self.providers.load().build_one(&self.around, subsystem, target, values)?;
-        match built {
-            Some(provider) => provider.probe().await,
-            None => Ok(()),
-        }
+    pub fn check<'a>(
+        &'a self,
+        subsystem: Subsystem,
+        target: &'a str,
+        values: &'a Values,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let built = self.providers.load().build_one(&self.around, subsystem, target, values)?;
+            match built {
+                Some(provider) => provider.probe().await,
+                None => Ok(()),
+            }
+        })
     }
 
     /// The providers that somebody can sign in with by a browser. `origin`: as the browser sees this
     /// server (`https://host:port`), for providers whose redirect is made from it.
-    pub async fn choices(&self, origin: &str) -> Vec<Choice> {
-        let providers = self.providers.load_full();
-        self.desk.choices(&providers.openid(), origin, (self.around.clock)()).await
+    pub fn choices<'a>(&'a self, origin: &'a str) -> BoxFuture<'a, Vec<Choice>> {
+        Box::pin(async move {
+            let providers = self.providers.load_full();
+            self.desk.choices(&providers.openid(), origin, (self.around.clock)()).await
+        })
     }
 
     /// Whom a code means that a provider sent back through the browser.
     ///
     /// # Errors
     /// As [`Vouch::web_identity`].
-    pub async fn sign_in(&self, back: &SignIn) -> Result<Vouched, Refused> {
-        let providers = self.providers.load_full();
-        self.desk.sign_in(&providers.openid(), back, (self.around.clock)()).await
+    pub fn sign_in<'a>(&'a self, back: &'a SignIn) -> BoxFuture<'a, Result<Vouched, Refused>> {
+        Box::pin(async move {
+            let providers = self.providers.load_full();
+            self.desk.sign_in(&providers.openid(), back, (self.around.clock)()).await
+        })
     }
 }
 
@@ -158,14 +172,16 @@ impl Idp {
     ///
     /// # Errors
     /// `Invalid`: there is no such user; `Unreachable`: a login name cannot be looked up now.
-    pub async fn normal_user_dn(&self, text: &str) -> Result<String, Error> {
-        let directory = self.providers.load().ldap().into_iter().next();
-        match directory {
-            Some(ldap) if !text.starts_with("openid/") && !text.starts_with("certificate/") => {
-                ldap.user(text).await
+    pub fn normal_user_dn<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, Error>> {
+        Box::pin(async move {
+            let directory = self.providers.load().ldap().into_iter().next();
+            match directory {
+                Some(ldap) if !text.starts_with("openid/") && !text.starts_with("certificate/") => {
+                    ldap.user(text).await
+                }
+                _ => Ok(Idp::normal_dn(text)),
             }
-            _ => Ok(Idp::normal_dn(text)),
-        }
+        })
     }
 
     /// As [`Idp::normal_user_dn`] for a group. What is no distinguished name may be a group of another
@@ -173,12 +189,14 @@ impl Idp {
     ///
     /// # Errors
     /// `Invalid`: there is no such group.
-    pub async fn normal_group_dn(&self, text: &str) -> Result<String, Error> {
-        let directory = self.providers.load().ldap().into_iter().next();
-        match directory {
-            Some(ldap) if ldap::normal(text).is_some() => ldap.group(text).await,
-            _ => Ok(text.to_owned()),
-        }
+    pub fn normal_group_dn<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, Error>> {
+        Box::pin(async move {
+            let directory = self.providers.load().ldap().into_iter().next();
+            match directory {
+                Some(ldap) if ldap::normal(text).is_some() => ldap.group(text).await,
+                _ => Ok(text.to_owned()),
+            }
+        })
     }
 
     /// One spelling of a distinguished name, whether it exists or not; other text stays as it is.
@@ -192,48 +210,52 @@ impl Idp {
     ///
     /// # Errors
     /// `Unreachable`.
-    pub async fn check_directories(&self) -> Result<Option<Checked>, Error> {
-        let directory = self.providers.load().ldap().into_iter().next();
-        match directory {
-            Some(ldap) => ldap.check(&self.around.iam).await.map(Some),
-            None => Ok(None),
-        }
+    pub fn check_directories(&self) -> BoxFuture<'_, Result<Option<Checked>, Error>> {
+        Box::pin(async move {
+            let directory = self.providers.load().ldap().into_iter().next();
+            match directory {
+                Some(ldap) => ldap.check(&self.around.iam).await.map(Some),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Does [`Idp::check_directories`] as often as is configured. Runs until it is dropped.
-    pub async fn watch_directories(self: Arc<Self>) {
-        let mut news = self.around.iam.settings_changed();
-        loop {
-            let interval = self.providers.load().ldap().first().map(|l| l.check_interval());
-            let wait = async {
-                match interval {
-                    Some(interval) => tokio::time::sleep(interval).await,
-                    None => std::future::pending().await,
+    pub fn watch_directories(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut news = self.around.iam.settings_changed();
+            loop {
+                let interval = self.providers.load().ldap().first().map(|l| l.check_interval());
+                let wait = async {
+                    match interval {
+                        Some(interval) => tokio::time::sleep(interval).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = wait => {}
+                    changed = news.changed() => match changed {
+                        // Who reloads the settings hears of them at the same time.
+                        Ok(()) => { tokio::time::sleep(std::time::Duration::from_secs(1)).await; continue }
+                        Err(_) => return,
+                    }
                 }
-            };
-            tokio::select! {
-                () = wait => {}
-                changed = news.changed() => match changed {
-                    // Who reloads the settings hears of them at the same time.
-                    Ok(()) => { tokio::time::sleep(std::time::Duration::from_secs(1)).await; continue }
-                    Err(_) => return,
+                match self.check_directories().await {
+                    Ok(Some(done)) if done != Checked::default() => {
+                        tracing::info!(
+                            people = done.people,
+                            gone = done.gone,
+                            changed = done.changed,
+                            "users of the directory were looked up again"
+                        );
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "users of the directory cannot be looked up again; nothing changes")
+                    }
                 }
             }
-            match self.check_directories().await {
-                Ok(Some(done)) if done != Checked::default() => {
-                    tracing::info!(
-                        people = done.people,
-                        gone = done.gone,
-                        changed = done.changed,
-                        "users of the directory were looked up again"
-                    );
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "users of the directory cannot be looked up again; nothing changes")
-                }
-            }
-        }
+        })
     }
 }
 

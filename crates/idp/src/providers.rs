@@ -7,6 +7,7 @@
 //!
 //! Must never know: how a provider is asked.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,12 +51,14 @@ impl Provider {
     }
 
     /// Asks it for something that costs nothing, to see that it is there.
-    pub async fn probe(&self) -> Result<(), Error> {
-        match self {
-            Provider::OpenId(p) => p.probe().await,
-            Provider::Ldap(p) => p.probe().await,
-            Provider::Certificate(p) => p.probe().await,
-        }
+    pub fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            match self {
+                Provider::OpenId(p) => p.probe().await,
+                Provider::Ldap(p) => p.probe().await,
+                Provider::Certificate(p) => p.probe().await,
+            }
+        })
     }
 
     /// What follows from its settings and is good to know.

@@ -1,5 +1,6 @@
 //! For tests: users in memory, a clock that is set, providers that answer from a table, keys that sign.
 
+use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -73,27 +74,36 @@ pub struct World {
 }
 
 impl World {
-    pub async fn new(authorities: Vec<Vec<u8>>) -> World {
-        World::with(authorities, &[]).await
+    pub fn new(authorities: Vec<Vec<u8>>) -> BoxFuture<'static, World> {
+        Box::pin(async move { World::with(authorities, &[]).await })
     }
 
-    pub async fn with(authorities: Vec<Vec<u8>>, variables: &[(&str, &str)]) -> World {
-        let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-        let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
-        let root = Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") };
-        let now_ms = Arc::new(AtomicI64::new(START_S * 1000));
-        let shown = now_ms.clone();
-        let clock: crate::Clock = Arc::new(move || shown.load(Ordering::SeqCst));
-        let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
-        let web = Arc::new(Table::default());
-        let environment = Environment::new(values(variables));
-        let around = Around { iam: iam.clone(), environment, web: web.clone(), clock, authorities };
-        World { iam, web, now_ms, idp: Idp::new(around) }
+    pub fn with<'a>(authorities: Vec<Vec<u8>>, variables: &'a [(&'a str, &'a str)]) -> BoxFuture<'a, World> {
+        Box::pin(async move {
+            let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
+            let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
+            let root = Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") };
+            let now_ms = Arc::new(AtomicI64::new(START_S * 1000));
+            let shown = now_ms.clone();
+            let clock: crate::Clock = Arc::new(move || shown.load(Ordering::SeqCst));
+            let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
+            let web = Arc::new(Table::default());
+            let environment = Environment::new(values(variables));
+            let around = Around { iam: iam.clone(), environment, web: web.clone(), clock, authorities };
+            World { iam, web, now_ms, idp: Idp::new(around) }
+        })
     }
 
-    pub async fn put(&self, subsystem: &str, target: &str, pairs: &[(&str, &str)]) {
-        self.iam.put_setting(subsystem, target, &values(pairs)).await.unwrap();
-        self.idp.reload();
+    pub fn put<'a>(
+        &'a self,
+        subsystem: &'a str,
+        target: &'a str,
+        pairs: &'a [(&'a str, &'a str)],
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.iam.put_setting(subsystem, target, &values(pairs)).await.unwrap();
+            self.idp.reload();
+        })
     }
 
     pub fn pass(&self, seconds: i64) {

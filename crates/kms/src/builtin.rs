@@ -8,6 +8,7 @@
 //! something may be sealed under it; the control store is written before the memory; when the root key was
 //! replaced, all keys are sealed anew in one transaction.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,38 +55,41 @@ impl Builtin {
     ///
     /// # Errors
     /// [`Error::OtherRoot`], [`Error::Corrupt`], [`Error::Unavailable`].
-    pub async fn open_keys(
+    pub fn open_keys(
         control: Control,
         root: Secret,
         old: Option<&Secret>,
         clock: fn() -> i64,
-    ) -> Result<Builtin> {
-        let me = Builtin { control, root, clock, keys: RwLock::default(), turn: tokio::sync::Mutex::new(()) };
-        let mut again = Vec::new();
-        for (key, value) in me.control.list(PREFIX) {
-            let name = key[PREFIX.len()..].to_owned();
-            let bad = |why: &dyn std::fmt::Display| Error::Corrupt(format!("the key {name}: {why}"));
-            let stored: Stored = serde_json::from_slice(&value.bytes).map_err(|e| bad(&e))?;
-            if stored.format != 1 {
-                return Err(bad(&format_args!("format {} is not known here", stored.format)));
-            }
-            let named = match (me.decode(&me.root, &name, &stored), old) {
-                (Err(Error::Sealed), Some(old)) => {
-                    let named = me.decode(old, &name, &stored).map_err(|_| Error::OtherRoot)?;
-                    again.push((key.clone(), me.encode(&name, &named)?));
-                    named
+    ) -> BoxFuture<'_, Result<Builtin>> {
+        Box::pin(async move {
+            let me =
+                Builtin { control, root, clock, keys: RwLock::default(), turn: tokio::sync::Mutex::new(()) };
+            let mut again = Vec::new();
+            for (key, value) in me.control.list(PREFIX) {
+                let name = key[PREFIX.len()..].to_owned();
+                let bad = |why: &dyn std::fmt::Display| Error::Corrupt(format!("the key {name}: {why}"));
+                let stored: Stored = serde_json::from_slice(&value.bytes).map_err(|e| bad(&e))?;
+                if stored.format != 1 {
+                    return Err(bad(&format_args!("format {} is not known here", stored.format)));
                 }
-                (Err(Error::Sealed), None) => return Err(Error::OtherRoot),
-                (other, _) => other?,
-            };
-            me.keys.write().insert(name, Arc::new(named));
-        }
-        if !again.is_empty() {
-            let count = again.len();
-            me.control.txn(Txn { puts: again, ..Txn::default() }).await?;
-            tracing::info!(count, "keys are sealed under the new root key");
-        }
-        Ok(me)
+                let named = match (me.decode(&me.root, &name, &stored), old) {
+                    (Err(Error::Sealed), Some(old)) => {
+                        let named = me.decode(old, &name, &stored).map_err(|_| Error::OtherRoot)?;
+                        again.push((key.clone(), me.encode(&name, &named)?));
+                        named
+                    }
+                    (Err(Error::Sealed), None) => return Err(Error::OtherRoot),
+                    (other, _) => other?,
+                };
+                me.keys.write().insert(name, Arc::new(named));
+            }
+            if !again.is_empty() {
+                let count = again.len();
+                me.control.txn(Txn { puts: again, ..Txn::default() }).await?;
+                tracing::info!(count, "keys are sealed under the new root key");
+            }
+            Ok(me)
+        })
     }
 
     fn context(&self, name: &str, number: usize) -> Vec<u8> {

@@ -43,6 +43,7 @@ pub use secret::{Secret, random};
 pub use vault::{Vault, VaultSettings};
 pub use wrap::{open, open_bytes, seal, seal_bytes};
 
+use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
@@ -121,11 +122,13 @@ impl Kms {
     ///
     /// # Errors
     /// [`Error::Invalid`] (the name), [`Error::Unavailable`] (it cannot be stored).
-    pub async fn builtin(driver: Builtin, default: &str) -> Result<Kms> {
-        check_name(default)?;
-        let kms = Kms::over(Driver::Builtin(driver), default);
-        kms.ensure_default().await?;
-        Ok(kms)
+    pub fn builtin(driver: Builtin, default: &str) -> BoxFuture<'_, Result<Kms>> {
+        Box::pin(async move {
+            check_name(default)?;
+            let kms = Kms::over(Driver::Builtin(driver), default);
+            kms.ensure_default().await?;
+            Ok(kms)
+        })
     }
 
     /// As [`Kms::builtin`], but the default key is made only when something is to be sealed under it.
@@ -185,19 +188,21 @@ impl Kms {
     ///
     /// # Errors
     /// As [`Kms::create_key`], but for [`Error::Exists`].
-    pub async fn ensure_default(&self) -> Result<()> {
-        match self.create_key(&self.default).await {
-            Err(Error::Exists(_)) => Ok(()),
-            other => other,
-        }
+    pub fn ensure_default(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self.create_key(&self.default).await {
+                Err(Error::Exists(_)) => Ok(()),
+                other => other,
+            }
+        })
     }
 
     /// A fresh data key under a named key.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
-    pub async fn generate(&self, key_id: &str, context: &[u8]) -> Result<DataKey> {
-        self.noted(self.try_generate(key_id, context).await)
+    pub fn generate<'a>(&'a self, key_id: &'a str, context: &'a [u8]) -> BoxFuture<'a, Result<DataKey>> {
+        Box::pin(async move { self.noted(self.try_generate(key_id, context).await) })
     }
 
     /// Data keys made and opened since the start: how often that succeeded, was refused, and failed because
@@ -238,8 +243,13 @@ impl Kms {
     /// # Errors
     /// [`Error::Sealed`] (changed, another context, another key), [`Error::Missing`],
     /// [`Error::Unavailable`], [`Error::Refused`].
-    pub async fn open(&self, key_id: &str, sealed: &[u8], context: &[u8]) -> Result<Secret> {
-        self.noted(self.try_open(key_id, sealed, context).await)
+    pub fn open<'a>(
+        &'a self,
+        key_id: &'a str,
+        sealed: &'a [u8],
+        context: &'a [u8],
+    ) -> BoxFuture<'a, Result<Secret>> {
+        Box::pin(async move { self.noted(self.try_open(key_id, sealed, context).await) })
     }
 
     async fn try_open(&self, key_id: &str, sealed: &[u8], context: &[u8]) -> Result<Secret> {
@@ -264,96 +274,114 @@ impl Kms {
     ///
     /// # Errors
     /// As [`Kms::open`].
-    pub async fn rewrap(
-        &self,
-        from: &str,
-        to: &str,
-        sealed: &[u8],
-        context: &[u8],
-    ) -> Result<Option<Vec<u8>>> {
-        check_name(from)?;
-        check_name(to)?;
-        match &self.driver {
-            Driver::Builtin(b) => b.rewrap(from, to, sealed, context),
-            Driver::Vault(v) => v.rewrap(from, to, sealed, context).await,
-            Driver::Kes(k) => k.rewrap(from, to, sealed, context).await,
-        }
+    pub fn rewrap<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        sealed: &'a [u8],
+        context: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>>> {
+        Box::pin(async move {
+            check_name(from)?;
+            check_name(to)?;
+            match &self.driver {
+                Driver::Builtin(b) => b.rewrap(from, to, sealed, context),
+                Driver::Vault(v) => v.rewrap(from, to, sealed, context).await,
+                Driver::Kes(k) => k.rewrap(from, to, sealed, context).await,
+            }
+        })
     }
 
     /// Seals a data key again, for another context.
     ///
     /// # Errors
     /// As [`Kms::open`].
-    pub async fn rebind(&self, key_id: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
-        check_name(key_id)?;
-        match &self.driver {
-            Driver::Builtin(b) => b.rebind(key_id, sealed, from, to),
-            Driver::Vault(v) => v.rebind(key_id, sealed, from, to).await,
-            Driver::Kes(k) => k.rebind(key_id, sealed, from, to).await,
-        }
+    pub fn rebind<'a>(
+        &'a self,
+        key_id: &'a str,
+        sealed: &'a [u8],
+        from: &'a [u8],
+        to: &'a [u8],
+    ) -> BoxFuture<'a, Result<Vec<u8>>> {
+        Box::pin(async move {
+            check_name(key_id)?;
+            match &self.driver {
+                Driver::Builtin(b) => b.rebind(key_id, sealed, from, to),
+                Driver::Vault(v) => v.rebind(key_id, sealed, from, to).await,
+                Driver::Kes(k) => k.rebind(key_id, sealed, from, to).await,
+            }
+        })
     }
 
     /// Makes a named key.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::Invalid`], [`Error::Unavailable`], [`Error::Refused`].
-    pub async fn create_key(&self, name: &str) -> Result<()> {
-        check_name(name)?;
-        match &self.driver {
-            Driver::Builtin(b) => b.create(name).await,
-            Driver::Vault(v) => v.create(name).await,
-            Driver::Kes(k) => k.create(name).await,
-        }
+    pub fn create_key<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(name)?;
+            match &self.driver {
+                Driver::Builtin(b) => b.create(name).await,
+                Driver::Vault(v) => v.create(name).await,
+                Driver::Kes(k) => k.create(name).await,
+            }
+        })
     }
 
     /// All named keys whose names begin with `prefix`, in order.
     ///
     /// # Errors
     /// [`Error::Unavailable`], [`Error::Refused`].
-    pub async fn list_keys(&self, prefix: &str) -> Result<Vec<KeyStatus>> {
-        let mut all = match &self.driver {
-            Driver::Builtin(b) => b.list(),
-            Driver::Vault(v) => v.list().await?,
-            Driver::Kes(k) => k.list(prefix).await?,
-        };
-        all.retain(|k| k.name.starts_with(prefix));
-        all.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(all)
+    pub fn list_keys<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<KeyStatus>>> {
+        Box::pin(async move {
+            let mut all = match &self.driver {
+                Driver::Builtin(b) => b.list(),
+                Driver::Vault(v) => v.list().await?,
+                Driver::Kes(k) => k.list(prefix).await?,
+            };
+            all.retain(|k| k.name.starts_with(prefix));
+            all.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(all)
+        })
     }
 
     /// Whether a named key works: a data key is sealed and opened again.
     ///
     /// # Errors
     /// As [`Kms::open`].
-    pub async fn key_status(&self, name: &str) -> Result<KeyStatus> {
-        check_name(name)?;
-        let key = self.generate(name, b"status").await?;
-        // Not from the cache: the driver is what is asked about.
-        let again = match &self.driver {
-            Driver::Builtin(b) => b.open(name, &key.sealed, b"status")?,
-            Driver::Vault(v) => v.open(name, &key.sealed, b"status").await?,
-            Driver::Kes(k) => k.open(name, &key.sealed, b"status").await?,
-        };
-        if again.expose() != key.plain.expose() {
-            return Err(Error::Sealed);
-        }
-        match &self.driver {
-            Driver::Builtin(b) => b.status(name),
-            Driver::Vault(v) => v.status(name).await,
-            Driver::Kes(k) => k.status(name).await,
-        }
+    pub fn key_status<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<KeyStatus>> {
+        Box::pin(async move {
+            check_name(name)?;
+            let key = self.generate(name, b"status").await?;
+            // Not from the cache: the driver is what is asked about.
+            let again = match &self.driver {
+                Driver::Builtin(b) => b.open(name, &key.sealed, b"status")?,
+                Driver::Vault(v) => v.open(name, &key.sealed, b"status").await?,
+                Driver::Kes(k) => k.open(name, &key.sealed, b"status").await?,
+            };
+            if again.expose() != key.plain.expose() {
+                return Err(Error::Sealed);
+            }
+            match &self.driver {
+                Driver::Builtin(b) => b.status(name),
+                Driver::Vault(v) => v.status(name).await,
+                Driver::Kes(k) => k.status(name).await,
+            }
+        })
     }
 
     /// Gives a named key a new version, which seals from now on; answers its number.
     ///
     /// # Errors
     /// [`Error::Invalid`] (the driver has no versions), [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].
-    pub async fn rotate(&self, name: &str) -> Result<u32> {
-        check_name(name)?;
-        match &self.driver {
-            Driver::Builtin(b) => b.rotate(name).await,
-            Driver::Vault(v) => v.rotate(name).await,
-            Driver::Kes(k) => k.rotate(name),
-        }
+    pub fn rotate<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<u32>> {
+        Box::pin(async move {
+            check_name(name)?;
+            match &self.driver {
+                Driver::Builtin(b) => b.rotate(name).await,
+                Driver::Vault(v) => v.rotate(name).await,
+                Driver::Kes(k) => k.rotate(name),
+            }
+        })
     }
 }

@@ -15,6 +15,7 @@
 
 use ashlar_checksum::{Algorithm, combine_crc, composite};
 use ashlar_format::{Checksum, Part, Version};
+use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
@@ -44,22 +45,26 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`]; `InvalidRequest` in a bucket with versions.
-    pub async fn tail(&self, bucket: &str, key: &str) -> Result<Tail> {
-        if self.bucket(bucket)?.versioning != Versioning::Off {
-            return Err(Error::InvalidRequest("objects of a bucket with versioning cannot be appended to"));
-        }
-        match self.get(bucket, key, None).await {
-            Ok(object) => {
-                let v = object.stored();
-                let checksum = v.checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
-                let sealed = object.sealed().cloned();
-                Ok(Tail { size: v.size, exists: true, checksum, sealed, next: next(v) })
+    pub fn tail<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<Tail>> {
+        Box::pin(async move {
+            if self.bucket(bucket)?.versioning != Versioning::Off {
+                return Err(Error::InvalidRequest(
+                    "objects of a bucket with versioning cannot be appended to",
+                ));
             }
-            Err(Error::NoSuchKey { .. }) => {
-                Ok(Tail { size: 0, exists: false, checksum: None, sealed: None, next: 1 })
+            match self.get(bucket, key, None).await {
+                Ok(object) => {
+                    let v = object.stored();
+                    let checksum = v.checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
+                    let sealed = object.sealed().cloned();
+                    Ok(Tail { size: v.size, exists: true, checksum, sealed, next: next(v) })
+                }
+                Err(Error::NoSuchKey { .. }) => {
+                    Ok(Tail { size: 0, exists: false, checksum: None, sealed: None, next: 1 })
+                }
+                Err(e) => Err(e),
             }
-            Err(e) => Err(e),
-        }
+        })
     }
 
     /// Begins a PUT that will be appended behind `tail`. `seal`: with the content key, cipher and envelope
@@ -67,16 +72,18 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::put_sealed`].
-    pub async fn put_behind(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn put_behind<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         spec: PutSpec,
         seal: Option<Seal>,
-        tail: &Tail,
-    ) -> Result<Put> {
-        let behind = tail.exists.then_some(tail.next);
-        self.begin_put(bucket, key, spec, seal, behind).await
+        tail: &'a Tail,
+    ) -> BoxFuture<'a, Result<Put>> {
+        Box::pin(async move {
+            let behind = tail.exists.then_some(tail.next);
+            self.begin_put(bucket, key, spec, seal, behind).await
+        })
     }
 }
 
@@ -93,49 +100,51 @@ impl Put {
     /// `WrongOffset`, `TooManyParts`, `EntityTooLarge`, `PreconditionFailed`, `Conflict` (the version is
     /// no longer the one for which was sealed, or no longer encrypted as it was), `InvalidRequest` (a
     /// bucket with versions, another checksum than the version has), and as [`Put::commit`].
-    pub async fn append(
+    pub fn append(
         mut self,
         offset: u64,
         spec: VersionSpec,
         conditions: &Conditions,
-    ) -> Result<Committed> {
-        let sums = self.intake.end().await?;
-        let staged = self.intake.finish().await?;
-        let now_ms = self.inner.now_ms();
-        let data = staged.as_ref().ok_or(Error::InvalidRequest("nothing to append"))?.data();
-        let first = self.version(&sums, staged.as_ref(), now_ms, spec)?;
-        let checksum = sums.checksum.map(|d| stored(&d, false));
-        // As clients see it.
-        let number = self.behind.unwrap_or(1);
-        let part = Part {
-            number,
-            size: sums.size,
-            md5: first.md5,
-            checksum: checksum.clone(),
-            modified_ms: now_ms,
-            data,
-        };
-        let decide = |list: &[Version], bucket: &crate::Bucket| {
-            if bucket.versioning != Versioning::Off {
-                return Err(Error::InvalidRequest(
-                    "objects of a bucket with versioning cannot be appended to",
-                ));
-            }
-            versions::check(conditions, list, false)?;
-            let (next, checksum) = match versions::current(list) {
-                None if offset != 0 => return Err(Error::WrongOffset { size: 0 }),
-                // A content key is one version's.
-                None if self.seal.is_some() && self.behind.is_some() => return Err(Error::Conflict),
-                None => (first.clone(), checksum.clone()),
-                Some(v) if v.size != offset => return Err(Error::WrongOffset { size: v.size }),
-                Some(v) => self.longer(v, &part, &sums)?,
+    ) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move {
+            let sums = self.intake.end().await?;
+            let staged = self.intake.finish().await?;
+            let now_ms = self.inner.now_ms();
+            let data = staged.as_ref().ok_or(Error::InvalidRequest("nothing to append"))?.data();
+            let first = self.version(&sums, staged.as_ref(), now_ms, spec)?;
+            let checksum = sums.checksum.map(|d| stored(&d, false));
+            // As clients see it.
+            let number = self.behind.unwrap_or(1);
+            let part = Part {
+                number,
+                size: sums.size,
+                md5: first.md5,
+                checksum: checksum.clone(),
+                modified_ms: now_ms,
+                data,
             };
-            let next = versions::with(list, next)?;
-            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
-            Ok((Some(next), committed))
-        };
-        let by = By::cause(self.cause.as_ref());
-        self.inner.change(&self.live, &self.key, staged.as_ref(), true, by, decide).await
+            let decide = |list: &[Version], bucket: &crate::Bucket| {
+                if bucket.versioning != Versioning::Off {
+                    return Err(Error::InvalidRequest(
+                        "objects of a bucket with versioning cannot be appended to",
+                    ));
+                }
+                versions::check(conditions, list, false)?;
+                let (next, checksum) = match versions::current(list) {
+                    None if offset != 0 => return Err(Error::WrongOffset { size: 0 }),
+                    // A content key is one version's.
+                    None if self.seal.is_some() && self.behind.is_some() => return Err(Error::Conflict),
+                    None => (first.clone(), checksum.clone()),
+                    Some(v) if v.size != offset => return Err(Error::WrongOffset { size: v.size }),
+                    Some(v) => self.longer(v, &part, &sums)?,
+                };
+                let next = versions::with(list, next)?;
+                let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
+                Ok((Some(next), committed))
+            };
+            let by = By::cause(self.cause.as_ref());
+            self.inner.change(&self.live, &self.key, staged.as_ref(), true, by, decide).await
+        })
     }
 
     /// The version with one more part, as it is kept, and its checksum as it is shown.

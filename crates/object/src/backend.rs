@@ -13,6 +13,7 @@ use ashlar_erasure_set::{
 use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::memory::{Memory, MemoryReader, MemoryStaged, MemoryWriter};
 use crate::timing::drives;
@@ -47,6 +48,9 @@ pub(crate) enum Decision<R> {
     /// Leave it, and fail.
     Refuse(Error),
 }
+
+/// Decides, and says with which of its answers; may be called several times.
+pub(crate) type Decide<'a> = dyn FnMut(Option<&Record>) -> Decision<usize> + Send + 'a;
 
 /// Why an update failed.
 pub(crate) enum Failed {
@@ -113,12 +117,39 @@ impl Backend {
         }
     }
 
-    pub(crate) async fn update<R>(
+    pub(crate) async fn update<R: Send>(
         &self,
         key: &RegisterKey,
         staged: Option<&Staged>,
-        mut decide: impl FnMut(Option<&Record>) -> Decision<R>,
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<R, Failed> {
+        // The answers stay here, so that what is below is compiled once and not for every kind of answer.
+        let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
+        let answer = {
+            let mut note = |out| {
+                answers.push(Some(out));
+                answers.len() - 1
+            };
+            let mut choose = |old: Option<&Record>| match decide(old) {
+                Decision::Write { body, summary, moved, out } => {
+                    Decision::Write { body, summary, moved, out: note(out) }
+                }
+                Decision::Keep(out) => Decision::Keep(note(out)),
+                Decision::Refuse(e) => Decision::Refuse(e),
+            };
+            self.update_by(key, staged, &mut choose).await?
+        };
+        let Some(out) = answers[answer].take() else { unreachable!("an update ends once") };
+        Ok(out)
+    }
+
+    /// [`Backend::update`], answering with the number of the answer.
+    async fn update_by(
+        &self,
+        key: &RegisterKey,
+        staged: Option<&Staged>,
+        decide: &mut Decide<'_>,
+    ) -> std::result::Result<usize, Failed> {
         match self {
             Backend::Sets(s) => {
                 let staged: Option<&SetsStaged> = staged.and_then(|s| match s {

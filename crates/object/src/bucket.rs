@@ -13,6 +13,7 @@
 //! were in progress are listed under `gone/` in the same transaction and collected by `sweep`.
 //! Several nodes will need the gate in the control store; one process has it in memory.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -257,40 +258,46 @@ impl Store {
     ///
     /// # Errors
     /// `BucketExists`, `InvalidBucketName`, `Unavailable`.
-    pub async fn create_bucket(&self, name: &str, spec: &CreateBucket) -> Result<Arc<Bucket>> {
-        check_name(name)?;
-        let registry = &self.inner.registry;
-        let _turn = registry.turn.lock().await;
-        if registry.live.read().contains_key(name) {
-            return Err(Error::BucketExists);
-        }
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
-        let bucket = Bucket {
-            id: BucketId(id),
-            name: name.to_owned(),
-            created_ms: self.inner.now_ms(),
-            versioning: if spec.object_lock { Versioning::Enabled } else { Versioning::Off },
-            object_lock: spec.object_lock,
-            region: spec.region.clone(),
-            tags: spec.tags.clone(),
-            documents: spec.documents.clone(),
-        };
-        let key = format!("{PREFIX}{name}");
-        let txn = Txn {
-            compares: vec![Compare::Absent(key.clone())],
-            puts: vec![(key, bucket.encode()?)],
-            ..Txn::default()
-        };
-        registry.control.txn(txn).await.map_err(|e| match e {
-            ashlar_cluster::Error::Conflict(_) => Error::BucketExists,
-            e => control_error(e),
-        })?;
-        let live = Arc::new(Live::new(bucket));
-        let bucket = live.bucket();
-        self.inner.usage.made(bucket.id, self.inner.now_ms());
-        registry.live.write().insert(name.to_owned(), live);
-        Ok(bucket)
+    pub fn create_bucket<'a>(
+        &'a self,
+        name: &'a str,
+        spec: &'a CreateBucket,
+    ) -> BoxFuture<'a, Result<Arc<Bucket>>> {
+        Box::pin(async move {
+            check_name(name)?;
+            let registry = &self.inner.registry;
+            let _turn = registry.turn.lock().await;
+            if registry.live.read().contains_key(name) {
+                return Err(Error::BucketExists);
+            }
+            let mut id = [0; 16];
+            getrandom::fill(&mut id).map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
+            let bucket = Bucket {
+                id: BucketId(id),
+                name: name.to_owned(),
+                created_ms: self.inner.now_ms(),
+                versioning: if spec.object_lock { Versioning::Enabled } else { Versioning::Off },
+                object_lock: spec.object_lock,
+                region: spec.region.clone(),
+                tags: spec.tags.clone(),
+                documents: spec.documents.clone(),
+            };
+            let key = format!("{PREFIX}{name}");
+            let txn = Txn {
+                compares: vec![Compare::Absent(key.clone())],
+                puts: vec![(key, bucket.encode()?)],
+                ..Txn::default()
+            };
+            registry.control.txn(txn).await.map_err(|e| match e {
+                ashlar_cluster::Error::Conflict(_) => Error::BucketExists,
+                e => control_error(e),
+            })?;
+            let live = Arc::new(Live::new(bucket));
+            let bucket = live.bucket();
+            self.inner.usage.made(bucket.id, self.inner.now_ms());
+            registry.live.write().insert(name.to_owned(), live);
+            Ok(bucket)
+        })
     }
 
     /// The bucket, from memory: no I/O.
@@ -311,88 +318,101 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `BucketNotEmpty`, `Conflict` (it is being deleted), `Unavailable`.
-    pub async fn delete_bucket(&self, name: &str) -> Result<()> {
-        let registry = &self.inner.registry;
-        let live = registry.live(name)?;
-        let id = live.bucket().id;
-        let Some(_closed) = live.gate.close().await else {
-            live.gate.enter().await?;
-            return Err(Error::Conflict);
-        };
-        let _turn = registry.turn.lock().await;
-        self.inner.check_empty(id).await?;
-        let txn = Txn {
-            deletes: vec![format!("{PREFIX}{name}")],
-            puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],
-            ..Txn::default()
-        };
-        live.gate.mark(REMOVING);
-        match registry.control.txn(txn).await {
-            Ok(_) => {
-                registry.live.write().remove(name);
-                self.inner.usage.forget(id);
-                live.gate.mark(DEAD);
-                Ok(())
-            }
-            Err(e) => {
-                if !matches!(e, ashlar_cluster::Error::Unavailable(_))
-                    || registry.control.txn(Txn::default()).await.is_ok()
-                {
-                    live.gate.unmark(REMOVING);
+    pub fn delete_bucket<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let registry = &self.inner.registry;
+            let live = registry.live(name)?;
+            let id = live.bucket().id;
+            let Some(_closed) = live.gate.close().await else {
+                live.gate.enter().await?;
+                return Err(Error::Conflict);
+            };
+            let _turn = registry.turn.lock().await;
+            self.inner.check_empty(id).await?;
+            let txn = Txn {
+                deletes: vec![format!("{PREFIX}{name}")],
+                puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],
+                ..Txn::default()
+            };
+            live.gate.mark(REMOVING);
+            match registry.control.txn(txn).await {
+                Ok(_) => {
+                    registry.live.write().remove(name);
+                    self.inner.usage.forget(id);
+                    live.gate.mark(DEAD);
+                    Ok(())
                 }
-                Err(control_error(e))
+                Err(e) => {
+                    if !matches!(e, ashlar_cluster::Error::Unavailable(_))
+                        || registry.control.txn(Txn::default()).await.is_ok()
+                    {
+                        live.gate.unmark(REMOVING);
+                    }
+                    Err(control_error(e))
+                }
             }
-        }
+        })
     }
 
     /// Enables or suspends versioning. `Off` is refused: it cannot be had back.
     ///
     /// # Errors
     /// `NoSuchBucket`, `InvalidBucketState` (suspending with object lock), `InvalidArgument`.
-    pub async fn set_versioning(&self, name: &str, versioning: Versioning) -> Result<()> {
-        let registry = &self.inner.registry;
-        registry
-            .modify(name, |b| {
-                if versioning == Versioning::Off {
-                    return Err(Error::InvalidArgument("versioning can be suspended, not removed"));
-                }
-                if b.object_lock && versioning != Versioning::Enabled {
-                    return Err(Error::InvalidBucketState("object lock needs versioning"));
-                }
-                b.versioning = versioning;
-                Ok(())
-            })
-            .await
+    pub fn set_versioning<'a>(&'a self, name: &'a str, versioning: Versioning) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let registry = &self.inner.registry;
+            registry
+                .modify(name, |b| {
+                    if versioning == Versioning::Off {
+                        return Err(Error::InvalidArgument("versioning can be suspended, not removed"));
+                    }
+                    if b.object_lock && versioning != Versioning::Enabled {
+                        return Err(Error::InvalidBucketState("object lock needs versioning"));
+                    }
+                    b.versioning = versioning;
+                    Ok(())
+                })
+                .await
+        })
     }
 
     /// Replaces (or with `None` removes) the tags of the bucket.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn set_bucket_tags(&self, name: &str, tags: Option<Pairs>) -> Result<()> {
-        let change = |b: &mut Bucket| {
-            b.tags = tags.unwrap_or_default();
-            Ok(())
-        };
-        self.inner.registry.modify(name, change).await
+    pub fn set_bucket_tags<'a>(&'a self, name: &'a str, tags: Option<Pairs>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let change = |b: &mut Bucket| {
+                b.tags = tags.unwrap_or_default();
+                Ok(())
+            };
+            self.inner.registry.modify(name, change).await
+        })
     }
 
     /// Stores (or with `None` removes) a document of the bucket: at most 256 KiB.
     ///
     /// # Errors
     /// `NoSuchBucket`, `EntityTooLarge`, `Unavailable`.
-    pub async fn set_bucket_document(&self, name: &str, kind: &str, text: Option<&str>) -> Result<()> {
-        if text.is_some_and(|t| t.len() > MAX_DOCUMENT) {
-            return Err(Error::EntityTooLarge);
-        }
-        let change = |b: &mut Bucket| {
-            match text {
-                Some(t) => b.documents.insert(kind.to_owned(), Arc::from(t)),
-                None => b.documents.remove(kind),
+    pub fn set_bucket_document<'a>(
+        &'a self,
+        name: &'a str,
+        kind: &'a str,
+        text: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if text.is_some_and(|t| t.len() > MAX_DOCUMENT) {
+                return Err(Error::EntityTooLarge);
+            }
+            let change = |b: &mut Bucket| {
+                match text {
+                    Some(t) => b.documents.insert(kind.to_owned(), Arc::from(t)),
+                    None => b.documents.remove(kind),
+                };
+                Ok(())
             };
-            Ok(())
-        };
-        self.inner.registry.modify(name, change).await
+            self.inner.registry.modify(name, change).await
+        })
     }
 }
 

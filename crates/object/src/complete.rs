@@ -28,6 +28,7 @@
 
 use ashlar_checksum::{Digest, combine_crc, composite};
 use ashlar_format::{Body, Part, Record, RegisterKey, Upload, UploadState, Version};
+use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -74,55 +75,59 @@ impl Store {
     /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `EntityTooLarge`,
     /// `BadDigest`, `InvalidRequest` (no parts), `PreconditionFailed`, `NoSuchKey`, `Conflict`,
     /// `Unavailable`. After a refusal the upload can be completed again.
-    pub async fn complete_upload(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn complete_upload<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         id: UploadId,
-        parts: &[CompletedPart],
+        parts: &'a [CompletedPart],
         checksum: Option<Digest>,
-        conditions: &Conditions,
-    ) -> Result<Completed> {
-        let live = self.inner.registry.live(bucket)?;
-        let names = self.inner.names(&live.bucket(), key, id)?;
-        // Always the gate before the lock: a change of a key waits for the lock inside the gate.
-        let _pass = live.gate.enter().await?;
-        let turn = self.inner.upload_lock(id).lock_owned().await;
-        let record = self.inner.read_upload(&names).await?;
-        let version = match held::clients(upload_of(record.as_deref())).map(|u| &u.state) {
-            None | Some(UploadState::Aborted) => return Err(Error::NoSuchUpload),
-            Some(UploadState::Done(v)) => return Ok(completed(v, &live)),
-            Some(UploadState::Completing(v)) => (**v).clone(),
-            Some(UploadState::Open) => {
-                self.inner
-                    .begin_complete(&live, &names, record.as_deref(), parts, checksum, conditions)
-                    .await?
-            }
-        };
-        // Its parts are counted already.
-        let version =
-            match self.inner.put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref()))).await?
+        conditions: &'a Conditions,
+    ) -> BoxFuture<'a, Result<Completed>> {
+        Box::pin(async move {
+            let live = self.inner.registry.live(bucket)?;
+            let names = self.inner.names(&live.bucket(), key, id)?;
+            // Always the gate before the lock: a change of a key waits for the lock inside the gate.
+            let _pass = live.gate.enter().await?;
+            let turn = self.inner.upload_lock(id).lock_owned().await;
+            let record = self.inner.read_upload(&names).await?;
+            let version = match held::clients(upload_of(record.as_deref())).map(|u| &u.state) {
+                None | Some(UploadState::Aborted) => return Err(Error::NoSuchUpload),
+                Some(UploadState::Done(v)) => return Ok(completed(v, &live)),
+                Some(UploadState::Completing(v)) => (**v).clone(),
+                Some(UploadState::Open) => {
+                    self.inner
+                        .begin_complete(&live, &names, record.as_deref(), parts, checksum, conditions)
+                        .await?
+                }
+            };
+            // Its parts are counted already.
+            let version = match self
+                .inner
+                .put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref())))
+                .await?
             {
                 Outcome::Done(v) => v,
                 Outcome::Refused(e) => return Err(e),
                 Outcome::Gone => return Err(Error::NoSuchUpload),
             };
-        let answer = completed(&version, &live);
-        if version.parts.len() <= CLEAR_NOW {
-            // The version is there: whatever fails now is finished later.
-            if let Err(error) = self.inner.finish(&names, &version).await {
-                tracing::debug!(%error, upload = %id, "completed, to be cleared later");
+            let answer = completed(&version, &live);
+            if version.parts.len() <= CLEAR_NOW {
+                // The version is there: whatever fails now is finished later.
+                if let Err(error) = self.inner.finish(&names, &version).await {
+                    tracing::debug!(%error, upload = %id, "completed, to be cleared later");
+                }
+                return Ok(answer);
             }
-            return Ok(answer);
-        }
-        let inner = self.inner.clone();
-        tokio::spawn(async move {
-            let _turn = turn;
-            if let Err(error) = inner.finish(&names, &version).await {
-                tracing::debug!(%error, "completed, to be cleared later");
-            }
-        });
-        Ok(answer)
+            let inner = self.inner.clone();
+            tokio::spawn(async move {
+                let _turn = turn;
+                if let Err(error) = inner.finish(&names, &version).await {
+                    tracing::debug!(%error, "completed, to be cleared later");
+                }
+            });
+            Ok(answer)
+        })
     }
 }
 

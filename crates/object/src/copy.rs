@@ -5,6 +5,7 @@
 
 use ashlar_checksum::Algorithm;
 use ashlar_format::{Retention, Version, VersionId};
+use futures::future::BoxFuture;
 
 use crate::backend::CopyTurn;
 use crate::bucket::Bucket;
@@ -87,18 +88,20 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`]; `PreconditionFailed`; `InvalidRequest` for a delete marker named by version.
-    pub async fn get_source(&self, from: &CopySource) -> Result<Object> {
-        let object = match self.get(&from.bucket, &from.key, from.version).await {
-            Err(Error::DeleteMarker { .. }) => {
-                return Err(Error::InvalidRequest("the source of a copy may not be a delete marker"));
+    pub fn get_source<'a>(&'a self, from: &'a CopySource) -> BoxFuture<'a, Result<Object>> {
+        Box::pin(async move {
+            let object = match self.get(&from.bucket, &from.key, from.version).await {
+                Err(Error::DeleteMarker { .. }) => {
+                    return Err(Error::InvalidRequest("the source of a copy may not be a delete marker"));
+                }
+                r => r?,
+            };
+            let current = (&object.etag(), object.version().modified_ms);
+            match evaluate(&from.conditions, Some(current), true) {
+                Verdict::Proceed => Ok(object),
+                _ => Err(Error::PreconditionFailed),
             }
-            r => r?,
-        };
-        let current = (&object.etag(), object.version().modified_ms);
-        match evaluate(&from.conditions, Some(current), true) {
-            Verdict::Proceed => Ok(object),
-            _ => Err(Error::PreconditionFailed),
-        }
+        })
     }
 
     /// Copies a version. On one and the same key only the record changes; otherwise the data is read
@@ -107,52 +110,63 @@ impl Store {
     /// # Errors
     /// As [`Store::get`] for the source and [`Store::put`] and commit for the destination;
     /// `InvalidRequest` for a copy onto itself that changes nothing.
-    pub async fn copy(&self, from: &CopySource, bucket: &str, key: &str, spec: CopySpec) -> Result<Copied> {
-        for _ in 0..ATTEMPTS {
-            let source = self.get_source(from).await?;
-            match self.copy_from(&source, None, bucket, key, &spec).await {
-                Err(Error::Changed) => {}
-                done => return done,
+    pub fn copy<'a>(
+        &'a self,
+        from: &'a CopySource,
+        bucket: &'a str,
+        key: &'a str,
+        spec: CopySpec,
+    ) -> BoxFuture<'a, Result<Copied>> {
+        Box::pin(async move {
+            for _ in 0..ATTEMPTS {
+                let source = self.get_source(from).await?;
+                match self.copy_from(&source, None, bucket, key, &spec).await {
+                    Err(Error::Changed) => {}
+                    done => return done,
+                }
             }
-        }
-        Err(Error::Busy)
+            Err(Error::Busy)
+        })
     }
 
     /// As [`Store::copy`], of a version that was found, with its key if it is encrypted.
     ///
     /// # Errors
     /// As [`Store::copy`]; `Changed`: it was replaced meanwhile, find it again; `KeyNeeded`.
-    pub async fn copy_from(
-        &self,
-        source: &Object,
-        content: Option<&ContentKey>,
-        bucket: &str,
-        key: &str,
-        spec: &CopySpec,
-    ) -> Result<Copied> {
-        let target = self.inner.object_key(&*self.bucket(bucket)?, key)?;
-        let same = source.key == target;
-        let checksum = spec.checksum;
-        if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
-            return Err(Error::InvalidRequest(
-                "a copy of an object onto itself must change its metadata or storage class",
-            ));
-        }
-        let kept = source.stored().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
-        let shares = match spec.seal {
-            CopySeal::Plain => source.sealed().is_none(),
-            CopySeal::Fresh(_) => false,
-            CopySeal::Kept | CopySeal::Envelope(_) => source.sealed().is_some(),
-        };
-        // Another class is another redundancy.
-        let class = storage_class(&source.stored().meta);
-        let shares = shares && class == if spec.class == Class::Standard { "" } else { spec.class.name() };
-        let committed = if same && shares && (checksum.is_none() || checksum == kept) {
-            self.copy_record(source, bucket, key, spec).await?
-        } else {
-            self.copy_data(source, content, bucket, key, spec, checksum.or(kept)).await?
-        };
-        Ok(Copied { committed, source_version_id: source.version_id() })
+    pub fn copy_from<'a>(
+        &'a self,
+        source: &'a Object,
+        content: Option<&'a ContentKey>,
+        bucket: &'a str,
+        key: &'a str,
+        spec: &'a CopySpec,
+    ) -> BoxFuture<'a, Result<Copied>> {
+        Box::pin(async move {
+            let target = self.inner.object_key(&*self.bucket(bucket)?, key)?;
+            let same = source.key == target;
+            let checksum = spec.checksum;
+            if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
+                return Err(Error::InvalidRequest(
+                    "a copy of an object onto itself must change its metadata or storage class",
+                ));
+            }
+            let kept = source.stored().checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
+            let shares = match spec.seal {
+                CopySeal::Plain => source.sealed().is_none(),
+                CopySeal::Fresh(_) => false,
+                CopySeal::Kept | CopySeal::Envelope(_) => source.sealed().is_some(),
+            };
+            // Another class is another redundancy.
+            let class = storage_class(&source.stored().meta);
+            let shares =
+                shares && class == if spec.class == Class::Standard { "" } else { spec.class.name() };
+            let committed = if same && shares && (checksum.is_none() || checksum == kept) {
+                self.copy_record(source, bucket, key, spec).await?
+            } else {
+                self.copy_data(source, content, bucket, key, spec, checksum.or(kept)).await?
+            };
+            Ok(Copied { committed, source_version_id: source.version_id() })
+        })
     }
 
     /// A new version of the same key over the same data.
@@ -204,8 +218,8 @@ impl Store {
     }
 
     /// To be taken before one body is read to write another ([`CopyTurn`]).
-    pub async fn copy_turn(&self) -> CopyTurn {
-        self.inner.backend.copy_turn().await
+    pub fn copy_turn(&self) -> BoxFuture<'_, CopyTurn> {
+        Box::pin(async move { self.inner.backend.copy_turn().await })
     }
 
     async fn copy_data(

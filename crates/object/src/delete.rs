@@ -2,6 +2,7 @@
 
 use ashlar_format::{Version, VersionId};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
@@ -42,55 +43,63 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `PreconditionFailed`, `Conflict`, `KeyTooLong`, `Locked`, `Unavailable`.
-    pub async fn delete(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn delete<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
-        conditions: &Conditions,
-    ) -> Result<Deleted> {
-        self.delete_bypassing(bucket, key, version, conditions, false).await
+        conditions: &'a Conditions,
+    ) -> BoxFuture<'a, Result<Deleted>> {
+        Box::pin(async move { self.delete_bypassing(bucket, key, version, conditions, false).await })
     }
 
     /// As [`Store::delete`]; `bypass`: a lock in GOVERNANCE mode gives way.
     ///
     /// # Errors
     /// As [`Store::delete`].
-    pub async fn delete_bypassing(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn delete_bypassing<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
-        conditions: &Conditions,
+        conditions: &'a Conditions,
         bypass: bool,
-    ) -> Result<Deleted> {
-        let live = self.inner.registry.live(bucket)?;
-        let key = self.inner.object_key(&live.bucket(), key)?;
-        let now_ms = self.inner.now_ms();
-        let decide = |list: &[Version], bucket: &crate::Bucket| {
-            versions::check(conditions, list, true)?;
-            if let Some(id) = version {
-                return Ok(versions::delete_version(list, id));
-            }
-            let marker = match bucket.versioning {
-                Versioning::Off => VersionId::ZERO,
-                v => versions::new_id(v, now_ms)?,
+    ) -> BoxFuture<'a, Result<Deleted>> {
+        Box::pin(async move {
+            let live = self.inner.registry.live(bucket)?;
+            let key = self.inner.object_key(&live.bucket(), key)?;
+            let now_ms = self.inner.now_ms();
+            let decide = |list: &[Version], bucket: &crate::Bucket| {
+                versions::check(conditions, list, true)?;
+                if let Some(id) = version {
+                    return Ok(versions::delete_version(list, id));
+                }
+                let marker = match bucket.versioning {
+                    Versioning::Off => VersionId::ZERO,
+                    v => versions::new_id(v, now_ms)?,
+                };
+                versions::delete_current(list, bucket.versioning, marker, now_ms)
             };
-            versions::delete_current(list, bucket.versioning, marker, now_ms)
-        };
-        let by = By { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
-        self.inner.change(&live, &key, None, !conditions.is_empty(), by, decide).await
+            let by = By { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
+            self.inner.change(&live, &key, None, !conditions.is_empty(), by, decide).await
+        })
     }
 
     /// Deletes several, a bounded number at a time; answers in the order of `what`.
     ///
     /// # Errors
     /// `NoSuchBucket`; everything else is per key.
-    pub async fn delete_many(&self, bucket: &str, what: Vec<ToDelete>) -> Result<Vec<Result<Deleted>>> {
-        self.bucket(bucket)?;
-        let one = |d: ToDelete| async move {
-            self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await
-        };
-        Ok(futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await)
+    pub fn delete_many<'a>(
+        &'a self,
+        bucket: &'a str,
+        what: Vec<ToDelete>,
+    ) -> BoxFuture<'a, Result<Vec<Result<Deleted>>>> {
+        Box::pin(async move {
+            self.bucket(bucket)?;
+            let one = |d: ToDelete| async move {
+                self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await
+            };
+            Ok(futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await)
+        })
     }
 }

@@ -7,6 +7,7 @@
 
 use ashlar_format::{RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
 use crate::held;
@@ -72,30 +73,33 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn glance(
-        &self,
-        bucket: &str,
-        prefix: &str,
-        after: &str,
+    pub fn glance<'a>(
+        &'a self,
+        bucket: &'a str,
+        prefix: &'a str,
+        after: &'a str,
         limit: usize,
-    ) -> Result<(Vec<Glanced>, Option<String>)> {
-        let bucket = self.bucket(bucket)?;
-        let mut from = after.as_bytes().to_vec();
-        if !after.is_empty() {
-            from.push(0);
-        }
-        let from = from.max(prefix.as_bytes().to_vec());
-        let limit = limit.clamp(1, MAX_LOOK);
-        let page = held::list(&self.inner.backend, Space::Object, bucket.id, prefix.as_bytes(), &from, limit)
-            .await?;
-        let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
-        let next = page.entries.last().filter(|_| page.truncated).map(|(key, _)| text(key));
-        let keys = page.entries.iter().filter_map(|(key, summary)| {
-            let (s, alone) = summary::glance(summary)?;
-            let (size, modified_ms, delete_marker) = (s.size, s.modified_ms, s.delete_marker);
-            Some(Glanced { key: text(key), size, modified_ms, delete_marker, alone })
-        });
-        Ok((keys.collect(), next))
+    ) -> BoxFuture<'a, Result<(Vec<Glanced>, Option<String>)>> {
+        Box::pin(async move {
+            let bucket = self.bucket(bucket)?;
+            let mut from = after.as_bytes().to_vec();
+            if !after.is_empty() {
+                from.push(0);
+            }
+            let from = from.max(prefix.as_bytes().to_vec());
+            let limit = limit.clamp(1, MAX_LOOK);
+            let page =
+                held::list(&self.inner.backend, Space::Object, bucket.id, prefix.as_bytes(), &from, limit)
+                    .await?;
+            let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
+            let next = page.entries.last().filter(|_| page.truncated).map(|(key, _)| text(key));
+            let keys = page.entries.iter().filter_map(|(key, summary)| {
+                let (s, alone) = summary::glance(summary)?;
+                let (size, modified_ms, delete_marker) = (s.size, s.modified_ms, s.delete_marker);
+                Some(Glanced { key: text(key), size, modified_ms, delete_marker, alone })
+            });
+            Ok((keys.collect(), next))
+        })
     }
 
     /// Shows the versions of a key. An absent key has none.
@@ -132,7 +136,7 @@ impl Store {
         &self,
         bucket: &str,
         key: &str,
-        mut decide: impl FnMut(&Found<'_>) -> Chosen,
+        mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,
     ) -> Result<Expired> {
         let live = self.inner.registry.live(bucket)?;
         let register = self.inner.object_key(&live.bucket(), key)?;
@@ -171,7 +175,7 @@ impl Store {
         live: &crate::bucket::Live,
         register: &RegisterKey,
         only: Option<Option<VersionId>>,
-        mut decide: impl FnMut(&Found<'_>) -> Chosen,
+        mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,
     ) -> Result<Expired> {
         let now_ms = self.inner.now_ms();
         let choose = |list: &[Version], bucket: &Bucket| {

@@ -1,5 +1,6 @@
 //! Reading a version.
 
+use futures::future::BoxFuture;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -58,23 +59,32 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`, `DeleteMarker`, `Unavailable`, `KeyTooLong`.
-    pub async fn get(&self, bucket: &str, key: &str, version: Option<VersionId>) -> Result<Object> {
-        let bucket = self.bucket(bucket)?;
-        let key = self.inner.object_key(&bucket, key)?;
-        let record = held::read(&self.inner.backend, &key).await?;
-        let list = versions::of(record.as_ref().map(|r| &r.body));
-        let index = find(list, version)?;
-        let sealed = Sealed::of(&list[index].meta)?;
-        let cleaned = match &sealed {
-            Some(sealed) => Some(Box::new(seal::shown(&list[index], sealed, None))),
-            None if versions::mark(&list[index]).is_some() => Some(Box::new(versions::clean(&list[index]))),
-            None => None,
-        };
-        let sealed = sealed.map(Box::new);
-        // `find` succeeded, so there is a record.
-        let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
-        let versioning = bucket.versioning;
-        Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, sealed, versioning, bucket })
+    pub fn get<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        version: Option<VersionId>,
+    ) -> BoxFuture<'a, Result<Object>> {
+        Box::pin(async move {
+            let bucket = self.bucket(bucket)?;
+            let key = self.inner.object_key(&bucket, key)?;
+            let record = held::read(&self.inner.backend, &key).await?;
+            let list = versions::of(record.as_ref().map(|r| &r.body));
+            let index = find(list, version)?;
+            let sealed = Sealed::of(&list[index].meta)?;
+            let cleaned = match &sealed {
+                Some(sealed) => Some(Box::new(seal::shown(&list[index], sealed, None))),
+                None if versions::mark(&list[index]).is_some() => {
+                    Some(Box::new(versions::clean(&list[index])))
+                }
+                None => None,
+            };
+            let sealed = sealed.map(Box::new);
+            // `find` succeeded, so there is a record.
+            let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
+            let versioning = bucket.versioning;
+            Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, sealed, versioning, bucket })
+        })
     }
 }
 
@@ -181,8 +191,8 @@ impl Object {
     ///
     /// # Panics
     /// If the range does not lie within the object.
-    pub async fn read(&self, range: Range<u64>) -> Result<ObjectBody> {
-        self.read_with(range, None).await
+    pub fn read(&self, range: Range<u64>) -> BoxFuture<'_, Result<ObjectBody>> {
+        Box::pin(async move { self.read_with(range, None).await })
     }
 
     /// As [`Object::read`], with the key of an encrypted version.
@@ -193,38 +203,44 @@ impl Object {
     ///
     /// # Panics
     /// As [`Object::read`].
-    pub async fn read_with(&self, range: Range<u64>, key: Option<&ContentKey>) -> Result<ObjectBody> {
-        let unseal = match (self.sealed.as_deref(), key) {
-            (None, _) => None,
-            (Some(_), None) => return Err(Error::KeyNeeded),
-            (Some(sealed), Some(key)) => Some(Box::new(Unseal {
-                key: key.clone(),
-                sealed: sealed.clone(),
-                part: None,
-                checked: false,
-            })),
-        };
-        let v = self.version();
-        assert!(range.start <= range.end && range.end <= v.size, "{range:?} of {} bytes", v.size);
-        let mut body = ObjectBody {
-            inner: self.inner.clone(),
-            key: self.key.clone(),
-            record: self.record.clone(),
-            index: self.index,
-            part: 0,
-            reader: None,
-            remaining: range.end - range.start,
-            unseal,
-        };
-        let mut skip = range.start;
-        while let Some(p) = v.parts.get(body.part).filter(|p| skip >= p.size) {
-            skip -= p.size;
-            body.part += 1;
-        }
-        if body.remaining > 0 {
-            body.open(skip).await?;
-        }
-        Ok(body)
+    pub fn read_with<'a>(
+        &'a self,
+        range: Range<u64>,
+        key: Option<&'a ContentKey>,
+    ) -> BoxFuture<'a, Result<ObjectBody>> {
+        Box::pin(async move {
+            let unseal = match (self.sealed.as_deref(), key) {
+                (None, _) => None,
+                (Some(_), None) => return Err(Error::KeyNeeded),
+                (Some(sealed), Some(key)) => Some(Box::new(Unseal {
+                    key: key.clone(),
+                    sealed: sealed.clone(),
+                    part: None,
+                    checked: false,
+                })),
+            };
+            let v = self.version();
+            assert!(range.start <= range.end && range.end <= v.size, "{range:?} of {} bytes", v.size);
+            let mut body = ObjectBody {
+                inner: self.inner.clone(),
+                key: self.key.clone(),
+                record: self.record.clone(),
+                index: self.index,
+                part: 0,
+                reader: None,
+                remaining: range.end - range.start,
+                unseal,
+            };
+            let mut skip = range.start;
+            while let Some(p) = v.parts.get(body.part).filter(|p| skip >= p.size) {
+                skip -= p.size;
+                body.part += 1;
+            }
+            if body.remaining > 0 {
+                body.open(skip).await?;
+            }
+            Ok(body)
+        })
     }
 }
 
@@ -277,44 +293,46 @@ impl ObjectBody {
     }
 
     /// The next piece; `None` after the last. After an error there are no more.
-    pub async fn next(&mut self) -> Option<Result<Bytes>> {
-        while self.remaining > 0 {
-            if let Some(reader) = &mut self.reader {
-                let next = match self.unseal.as_deref_mut().and_then(|u| u.part.as_mut()) {
-                    None => reader.next().await,
-                    Some(part) => {
-                        let backend = &self.inner.backend;
-                        part.next(reader, backend.pool(), backend.is_crowded()).await
-                    }
-                };
-                match next {
-                    Some(Ok(piece)) => {
-                        // More than was asked for would be another object's bytes.
-                        self.remaining = match self.remaining.checked_sub(piece.len() as u64) {
-                            Some(rest) => rest,
-                            None => return Some(self.fail(Error::Internal("too many bytes".to_owned()))),
-                        };
-                        return Some(Ok(piece));
-                    }
-                    Some(Err(Error::Corrupt(what))) => match self.again().await {
-                        Some(Ok(reader)) => {
-                            self.reader = Some(reader);
-                            continue;
+    pub fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes>>> {
+        Box::pin(async move {
+            while self.remaining > 0 {
+                if let Some(reader) = &mut self.reader {
+                    let next = match self.unseal.as_deref_mut().and_then(|u| u.part.as_mut()) {
+                        None => reader.next().await,
+                        Some(part) => {
+                            let backend = &self.inner.backend;
+                            part.next(reader, backend.pool(), backend.is_crowded()).await
                         }
+                    };
+                    match next {
+                        Some(Ok(piece)) => {
+                            // More than was asked for would be another object's bytes.
+                            self.remaining = match self.remaining.checked_sub(piece.len() as u64) {
+                                Some(rest) => rest,
+                                None => return Some(self.fail(Error::Internal("too many bytes".to_owned()))),
+                            };
+                            return Some(Ok(piece));
+                        }
+                        Some(Err(Error::Corrupt(what))) => match self.again().await {
+                            Some(Ok(reader)) => {
+                                self.reader = Some(reader);
+                                continue;
+                            }
+                            Some(Err(e)) => return Some(self.fail(e)),
+                            None => return Some(self.fail(Error::Corrupt(what))),
+                        },
                         Some(Err(e)) => return Some(self.fail(e)),
-                        None => return Some(self.fail(Error::Corrupt(what))),
-                    },
-                    Some(Err(e)) => return Some(self.fail(e)),
-                    None => self.reader = None,
+                        None => self.reader = None,
+                    }
+                }
+                if self.remaining > 0
+                    && let Err(e) = self.open(0).await
+                {
+                    return Some(self.fail(e));
                 }
             }
-            if self.remaining > 0
-                && let Err(e) = self.open(0).await
-            {
-                return Some(self.fail(e));
-            }
-        }
-        None
+            None
+        })
     }
 
     fn fail(&mut self, e: Error) -> Result<Bytes> {

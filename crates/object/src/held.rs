@@ -202,7 +202,7 @@ impl Inner {
         &self,
         key: &RegisterKey,
         attempt: [u8; 16],
-        next: impl Fn(&[Version]) -> Vec<Version>,
+        next: impl Fn(&[Version]) -> Vec<Version> + Sync,
     ) -> Result<()> {
         let mut changing = self.usage.begin(key.bucket(), key.key());
         let done = self.backend.update(key, None, |old| {

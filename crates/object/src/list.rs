@@ -1,5 +1,6 @@
 //! Lists of keys, versions and uploads.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_checksum::Algorithm;
@@ -158,100 +159,108 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn list(&self, bucket: &str, spec: &ListSpec<'_>) -> Result<Listing> {
-        let bucket = self.bucket(bucket)?;
-        let max = spec.max_keys.min(MAX_PAGE);
-        if max == 0 {
-            return Ok(Listing::default());
-        }
-        let pages = Walk {
-            space: Space::Object,
-            bucket: bucket.id,
-            prefix: spec.prefix,
-            delimiter: spec.delimiter,
-            from: start(spec.prefix, spec.delimiter, spec.start_after),
-            max,
-        };
-        let visible = |key: &Bytes, s: &Bytes| {
-            let s = summary::version(s).filter(|s| !s.delete_marker)?;
-            Some((key.len(), s))
-        };
-        let (items, truncated) = walk(&self.inner.backend, pages, visible).await?;
-        let next = items.last().filter(|_| truncated).map(|i| match i {
-            Item::Key(key, _) => text(key),
-            Item::Prefix(p) => p.clone(),
-        });
-        let mut listing = Listing { truncated, next, ..Listing::default() };
-        for item in items {
-            match item {
-                Item::Prefix(p) => listing.common_prefixes.push(p),
-                Item::Key(key, s) => listing.entries.push(Entry {
-                    key: text(&key),
-                    size: s.size,
-                    etag: s.etag,
-                    modified_ms: s.modified_ms,
-                    checksum: s.checksum,
-                    storage_class: s.class,
-                    owner: s.owner,
-                }),
+    pub fn list<'a>(&'a self, bucket: &'a str, spec: &'a ListSpec<'a>) -> BoxFuture<'a, Result<Listing>> {
+        Box::pin(async move {
+            let bucket = self.bucket(bucket)?;
+            let max = spec.max_keys.min(MAX_PAGE);
+            if max == 0 {
+                return Ok(Listing::default());
             }
-        }
-        Ok(listing)
+            let pages = Walk {
+                space: Space::Object,
+                bucket: bucket.id,
+                prefix: spec.prefix,
+                delimiter: spec.delimiter,
+                from: start(spec.prefix, spec.delimiter, spec.start_after),
+                max,
+            };
+            let visible = |key: &Bytes, s: &Bytes| {
+                let s = summary::version(s).filter(|s| !s.delete_marker)?;
+                Some((key.len(), s))
+            };
+            let (items, truncated) = walk(&self.inner.backend, pages, visible).await?;
+            let next = items.last().filter(|_| truncated).map(|i| match i {
+                Item::Key(key, _) => text(key),
+                Item::Prefix(p) => p.clone(),
+            });
+            let mut listing = Listing { truncated, next, ..Listing::default() };
+            for item in items {
+                match item {
+                    Item::Prefix(p) => listing.common_prefixes.push(p),
+                    Item::Key(key, s) => listing.entries.push(Entry {
+                        key: text(&key),
+                        size: s.size,
+                        etag: s.etag,
+                        modified_ms: s.modified_ms,
+                        checksum: s.checksum,
+                        storage_class: s.class,
+                        owner: s.owner,
+                    }),
+                }
+            }
+            Ok(listing)
+        })
     }
 
     /// Lists versions and delete markers.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn list_versions(&self, bucket: &str, spec: &VersionListSpec<'_>) -> Result<VersionListing> {
-        let id = self.bucket(bucket)?.id;
-        let mut page = VersionPage::new(spec.max_keys.min(MAX_PAGE));
-        if page.max == 0 {
-            return Ok(page.listing);
-        }
-        self.rest_of_key(id, spec, &mut page).await?;
-        let mut from = start(spec.prefix, spec.delimiter, spec.key_marker);
-        while !page.listing.truncated {
-            let pages = Walk {
-                space: Space::Object,
-                bucket: id,
-                prefix: spec.prefix,
-                delimiter: spec.delimiter,
-                from,
-                max: page.max - page.shown + 1,
-            };
-            let every = |key: &Bytes, _: &Bytes| Some((key.len(), ()));
-            let (items, truncated) = walk(&self.inner.backend, pages, every).await?;
-            from = match items.last() {
-                Some(Item::Key(key, ())) => start(spec.prefix, spec.delimiter, &text(key)),
-                Some(Item::Prefix(p)) => start(spec.prefix, spec.delimiter, p),
-                None => break,
-            };
-            // Reads run ahead of the page by no more than `AT_ONCE`.
-            let read = items.into_iter().map(|item| async {
-                match item {
-                    Item::Prefix(p) => crate::Result::Ok((p, None)),
-                    Item::Key(key, ()) => {
-                        let record = self.inner.read_object(id, &key).await?;
-                        Ok((text(&key), Some(record)))
+    pub fn list_versions<'a>(
+        &'a self,
+        bucket: &'a str,
+        spec: &'a VersionListSpec<'a>,
+    ) -> BoxFuture<'a, Result<VersionListing>> {
+        Box::pin(async move {
+            let id = self.bucket(bucket)?.id;
+            let mut page = VersionPage::new(spec.max_keys.min(MAX_PAGE));
+            if page.max == 0 {
+                return Ok(page.listing);
+            }
+            self.rest_of_key(id, spec, &mut page).await?;
+            let mut from = start(spec.prefix, spec.delimiter, spec.key_marker);
+            while !page.listing.truncated {
+                let pages = Walk {
+                    space: Space::Object,
+                    bucket: id,
+                    prefix: spec.prefix,
+                    delimiter: spec.delimiter,
+                    from,
+                    max: page.max - page.shown + 1,
+                };
+                let every = |key: &Bytes, _: &Bytes| Some((key.len(), ()));
+                let (items, truncated) = walk(&self.inner.backend, pages, every).await?;
+                from = match items.last() {
+                    Some(Item::Key(key, ())) => start(spec.prefix, spec.delimiter, &text(key)),
+                    Some(Item::Prefix(p)) => start(spec.prefix, spec.delimiter, p),
+                    None => break,
+                };
+                // Reads run ahead of the page by no more than `AT_ONCE`.
+                let read = items.into_iter().map(|item| async {
+                    match item {
+                        Item::Prefix(p) => crate::Result::Ok((p, None)),
+                        Item::Key(key, ()) => {
+                            let record = self.inner.read_object(id, &key).await?;
+                            Ok((text(&key), Some(record)))
+                        }
+                    }
+                });
+                let mut read = futures::stream::iter(read).buffered(AT_ONCE);
+                while let Some((name, record)) = read.try_next().await? {
+                    let full = match record {
+                        None => page.push_prefix(name),
+                        Some(record) => page.push_versions(&name, record.as_deref(), 0),
+                    };
+                    if full {
+                        break;
                     }
                 }
-            });
-            let mut read = futures::stream::iter(read).buffered(AT_ONCE);
-            while let Some((name, record)) = read.try_next().await? {
-                let full = match record {
-                    None => page.push_prefix(name),
-                    Some(record) => page.push_versions(&name, record.as_deref(), 0),
-                };
-                if full {
+                if !truncated {
                     break;
                 }
             }
-            if !truncated {
-                break;
-            }
-        }
-        Ok(page.listing)
+            Ok(page.listing)
+        })
     }
 
     /// The versions of `key_marker` that come after `version_marker`.
@@ -282,53 +291,59 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn list_uploads(&self, bucket: &str, spec: &UploadListSpec<'_>) -> Result<UploadListing> {
-        let bucket = self.bucket(bucket)?;
-        let max = spec.max_uploads.min(MAX_PAGE);
-        if max == 0 {
-            return Ok(UploadListing::default());
-        }
-        let pages = Walk {
-            space: Space::Upload,
-            bucket: bucket.id,
-            prefix: spec.prefix,
-            delimiter: spec.delimiter,
-            from: upload_start(spec),
-            max,
-        };
-        let visible = |stem: &Bytes, s: &Bytes| {
-            let (key, id) = split(stem)?;
-            let s = summary::upload(s).filter(|s| s.state <= 1)?;
-            Some((key.len(), (id, s)))
-        };
-        let (items, truncated) = walk(&self.inner.backend, pages, visible).await?;
-        let mut listing = UploadListing { truncated, ..UploadListing::default() };
-        for item in items {
-            match item {
-                Item::Prefix(p) => {
-                    listing.next_key = Some(p.clone());
-                    listing.next_upload = None;
-                    listing.common_prefixes.push(p);
-                }
-                Item::Key(stem, (id, s)) => {
-                    let key = text(&stem[..stem.len() - 17]);
-                    listing.next_key = Some(key.clone());
-                    listing.next_upload = Some(id);
-                    listing.uploads.push(UploadEntry {
-                        key,
-                        id,
-                        created_ms: s.created_ms,
-                        checksum: s.checksum,
-                        storage_class: s.class,
-                    });
+    pub fn list_uploads<'a>(
+        &'a self,
+        bucket: &'a str,
+        spec: &'a UploadListSpec<'a>,
+    ) -> BoxFuture<'a, Result<UploadListing>> {
+        Box::pin(async move {
+            let bucket = self.bucket(bucket)?;
+            let max = spec.max_uploads.min(MAX_PAGE);
+            if max == 0 {
+                return Ok(UploadListing::default());
+            }
+            let pages = Walk {
+                space: Space::Upload,
+                bucket: bucket.id,
+                prefix: spec.prefix,
+                delimiter: spec.delimiter,
+                from: upload_start(spec),
+                max,
+            };
+            let visible = |stem: &Bytes, s: &Bytes| {
+                let (key, id) = split(stem)?;
+                let s = summary::upload(s).filter(|s| s.state <= 1)?;
+                Some((key.len(), (id, s)))
+            };
+            let (items, truncated) = walk(&self.inner.backend, pages, visible).await?;
+            let mut listing = UploadListing { truncated, ..UploadListing::default() };
+            for item in items {
+                match item {
+                    Item::Prefix(p) => {
+                        listing.next_key = Some(p.clone());
+                        listing.next_upload = None;
+                        listing.common_prefixes.push(p);
+                    }
+                    Item::Key(stem, (id, s)) => {
+                        let key = text(&stem[..stem.len() - 17]);
+                        listing.next_key = Some(key.clone());
+                        listing.next_upload = Some(id);
+                        listing.uploads.push(UploadEntry {
+                            key,
+                            id,
+                            created_ms: s.created_ms,
+                            checksum: s.checksum,
+                            storage_class: s.class,
+                        });
+                    }
                 }
             }
-        }
-        if !truncated {
-            listing.next_key = None;
-            listing.next_upload = None;
-        }
-        Ok(listing)
+            if !truncated {
+                listing.next_key = None;
+                listing.next_upload = None;
+            }
+            Ok(listing)
+        })
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Must never know: who may bypass, what a bucket's default is.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,36 +147,40 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable`.
-    pub async fn keep_lock_time(&self) -> Result<()> {
-        let control = &self.inner.registry.control;
-        let ms = self.lock_now();
-        let json =
-            serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
-        let compare = match control.get(KEY) {
-            None => Compare::Absent(KEY.to_owned()),
-            Some(value) => Compare::Revision(KEY.to_owned(), value.revision),
-        };
-        let txn = Txn {
-            compares: vec![compare],
-            puts: vec![(KEY.to_owned(), Bytes::from(json))],
-            ..Txn::default()
-        };
-        control.txn(txn).await.map(|_| ()).map_err(control_error)
+    pub fn keep_lock_time(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let control = &self.inner.registry.control;
+            let ms = self.lock_now();
+            let json =
+                serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
+            let compare = match control.get(KEY) {
+                None => Compare::Absent(KEY.to_owned()),
+                Some(value) => Compare::Revision(KEY.to_owned(), value.revision),
+            };
+            let txn = Txn {
+                compares: vec![compare],
+                puts: vec![(KEY.to_owned(), Bytes::from(json))],
+                ..Txn::default()
+            };
+            control.txn(txn).await.map(|_| ()).map_err(control_error)
+        })
     }
 
     /// Allows locks in a bucket that keeps versions, for good.
     ///
     /// # Errors
     /// `NoSuchBucket`, `InvalidBucketState` without versioning, `Unavailable`.
-    pub async fn enable_object_lock(&self, bucket: &str) -> Result<()> {
-        let change = |b: &mut crate::Bucket| {
-            if b.versioning != Versioning::Enabled {
-                return Err(Error::InvalidBucketState("object lock needs versioning"));
-            }
-            b.object_lock = true;
-            Ok(())
-        };
-        self.inner.registry.modify(bucket, change).await
+    pub fn enable_object_lock<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let change = |b: &mut crate::Bucket| {
+                if b.versioning != Versioning::Enabled {
+                    return Err(Error::InvalidBucketState("object lock needs versioning"));
+                }
+                b.object_lock = true;
+                Ok(())
+            };
+            self.inner.registry.modify(bucket, change).await
+        })
     }
 
     /// Sets (or with `None` removes) the retention of a version; `bypass`: GOVERNANCE gives way. Answers
@@ -184,32 +189,36 @@ impl Store {
     /// # Errors
     /// As [`Store::set_tags`]; `Locked` when that would shorten a retention; `InvalidRequest` in a bucket
     /// without object lock, and for a delete marker.
-    pub async fn set_retention(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn set_retention<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
         retention: Option<Retention>,
         bypass: bool,
-    ) -> Result<Option<VersionId>> {
-        self.needs_lock(bucket)?;
-        let permit = Permit { bypass, hold: false };
-        self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
+    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
+        Box::pin(async move {
+            self.needs_lock(bucket)?;
+            let permit = Permit { bypass, hold: false };
+            self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
+        })
     }
 
     /// Sets or lifts the legal hold of a version. Answers the version id to show.
     ///
     /// # Errors
     /// As [`Store::set_tags`]; `InvalidRequest` in a bucket without object lock.
-    pub async fn set_legal_hold(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn set_legal_hold<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
         on: bool,
-    ) -> Result<Option<VersionId>> {
-        self.needs_lock(bucket)?;
-        self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
+    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
+        Box::pin(async move {
+            self.needs_lock(bucket)?;
+            self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
+        })
     }
 
     fn needs_lock(&self, bucket: &str) -> Result<()> {

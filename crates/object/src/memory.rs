@@ -19,7 +19,7 @@ use ashlar_format::{BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
-use crate::backend::{Decision, Failed, Page};
+use crate::backend::{Decide, Decision, Failed, Page};
 use crate::bucket::control_error;
 use crate::{Error, Result};
 
@@ -113,12 +113,12 @@ impl Memory {
         Ok(self.state.lock().registers.get(key.as_bytes()).map(|(r, _)| r.clone()))
     }
 
-    pub(crate) async fn update<R>(
+    pub(crate) async fn update(
         &self,
         key: &RegisterKey,
         staged: Option<&MemoryStaged>,
-        mut decide: impl FnMut(Option<&Record>) -> Decision<R>,
-    ) -> std::result::Result<R, Failed> {
+        decide: &mut Decide<'_>,
+    ) -> std::result::Result<usize, Failed> {
         self.step().await.map_err(Failed::Set)?;
         let mut s = self.state.lock();
         let old = s.registers.get(key.as_bytes()).map(|(r, _)| r.clone());

@@ -6,6 +6,7 @@
 //! goes. (A completion fixes its parts first and reads them again afterwards; one of the two sees the
 //! other.)
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_checksum::{Algorithm, Digest};
@@ -159,14 +160,14 @@ impl Store {
     /// # Errors
     /// As [`Store::put`], and `NoSuchUpload`, `InvalidArgument` (part number), `InvalidRequest`
     /// (another checksum algorithm than the upload's).
-    pub async fn upload_part(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn upload_part<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         id: UploadId,
         spec: PartSpec,
-    ) -> Result<PartPut> {
-        self.find_upload(bucket, key, id).await?.part(spec, None).await
+    ) -> BoxFuture<'a, Result<PartPut>> {
+        Box::pin(async move { self.find_upload(bucket, key, id).await?.part(spec, None).await })
     }
 }
 
@@ -175,31 +176,33 @@ impl OpenUpload {
     ///
     /// # Errors
     /// As [`Store::upload_part`], and `KeyNeeded`.
-    pub async fn part(self, spec: PartSpec, key: Option<&ContentKey>) -> Result<PartPut> {
-        if spec.number == 0 || spec.number > MAX_PARTS {
-            return Err(Error::InvalidArgument("part numbers are 1 to 10,000"));
-        }
-        let OpenUpload { inner, live, names, sealed, algorithm: own, hide_md5 } = self;
-        let seal = match (sealed, key) {
-            (None, _) => None,
-            (Some(_), None) => return Err(Error::KeyNeeded),
-            (Some(Sealed { cipher, envelope, .. }), Some(key)) => {
-                Some(Seal { key: key.clone(), cipher, envelope, md5: !hide_md5 })
+    pub fn part(self, spec: PartSpec, key: Option<&ContentKey>) -> BoxFuture<'_, Result<PartPut>> {
+        Box::pin(async move {
+            if spec.number == 0 || spec.number > MAX_PARTS {
+                return Err(Error::InvalidArgument("part numbers are 1 to 10,000"));
             }
-        };
-        if own.is_some() && spec.checksum.is_some() && own != spec.checksum {
-            return Err(Error::InvalidRequest("the upload was created with another checksum algorithm"));
-        }
-        let put = PutSpec {
-            size: spec.size,
-            checksum: spec.checksum.or(own),
-            want_md5: spec.want_md5,
-            class: Class::Standard,
-        };
-        let intake =
-            Intake::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
-        let shown_md5 = seal.is_none_or(|s| s.md5);
-        Ok(PartPut { inner, live, names, number: spec.number, intake, shown_md5 })
+            let OpenUpload { inner, live, names, sealed, algorithm: own, hide_md5 } = self;
+            let seal = match (sealed, key) {
+                (None, _) => None,
+                (Some(_), None) => return Err(Error::KeyNeeded),
+                (Some(Sealed { cipher, envelope, .. }), Some(key)) => {
+                    Some(Seal { key: key.clone(), cipher, envelope, md5: !hide_md5 })
+                }
+            };
+            if own.is_some() && spec.checksum.is_some() && own != spec.checksum {
+                return Err(Error::InvalidRequest("the upload was created with another checksum algorithm"));
+            }
+            let put = PutSpec {
+                size: spec.size,
+                checksum: spec.checksum.or(own),
+                want_md5: spec.want_md5,
+                class: Class::Standard,
+            };
+            let intake =
+                Intake::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
+            let shown_md5 = seal.is_none_or(|s| s.md5);
+            Ok(PartPut { inner, live, names, number: spec.number, intake, shown_md5 })
+        })
     }
 }
 
@@ -208,53 +211,57 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `NoSuchUpload`, `Unavailable`.
-    pub async fn list_parts(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn list_parts<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         id: UploadId,
         marker: u16,
         max_parts: usize,
-    ) -> Result<PartListing> {
-        let bucket = self.bucket(bucket)?;
-        let names = self.inner.names(&bucket, key, id)?;
-        let record = self.inner.read_upload(&names).await?;
-        let open =
-            |u: &&ashlar_format::Upload| matches!(u.state, UploadState::Open | UploadState::Completing(_));
-        let upload = held::clients(upload_of(record.as_deref())).filter(open).ok_or(Error::NoSuchUpload)?;
-        let max = max_parts.min(MAX_PAGE);
-        let mut listing = PartListing {
-            parts: Vec::new(),
-            truncated: false,
-            next: None,
-            checksum: number_algorithm(upload.checksum_algorithm).map(|a| (a, upload.checksum_composite)),
-            storage_class: storage_class(&upload.template.meta).to_owned(),
-        };
-        let mut from = names.stem.clone();
-        from.extend_from_slice(&marker.saturating_add(1).to_be_bytes());
-        let page = self.inner.backend.list(Space::Part, bucket.id, &names.stem, &from, max + 1).await?;
-        for (key, summary) in &page.entries {
-            let Some(s) = summary::part(summary).filter(|_| key.len() == names.stem.len() + 2) else {
-                continue;
+    ) -> BoxFuture<'a, Result<PartListing>> {
+        Box::pin(async move {
+            let bucket = self.bucket(bucket)?;
+            let names = self.inner.names(&bucket, key, id)?;
+            let record = self.inner.read_upload(&names).await?;
+            let open = |u: &&ashlar_format::Upload| {
+                matches!(u.state, UploadState::Open | UploadState::Completing(_))
             };
-            if listing.parts.len() == max {
-                listing.truncated = max > 0;
-                break;
+            let upload =
+                held::clients(upload_of(record.as_deref())).filter(open).ok_or(Error::NoSuchUpload)?;
+            let max = max_parts.min(MAX_PAGE);
+            let mut listing = PartListing {
+                parts: Vec::new(),
+                truncated: false,
+                next: None,
+                checksum: number_algorithm(upload.checksum_algorithm).map(|a| (a, upload.checksum_composite)),
+                storage_class: storage_class(&upload.template.meta).to_owned(),
+            };
+            let mut from = names.stem.clone();
+            from.extend_from_slice(&marker.saturating_add(1).to_be_bytes());
+            let page = self.inner.backend.list(Space::Part, bucket.id, &names.stem, &from, max + 1).await?;
+            for (key, summary) in &page.entries {
+                let Some(s) = summary::part(summary).filter(|_| key.len() == names.stem.len() + 2) else {
+                    continue;
+                };
+                if listing.parts.len() == max {
+                    listing.truncated = max > 0;
+                    break;
+                }
+                listing.parts.push(PartEntry {
+                    number: s.number,
+                    size: if seal::split(s.checksum.as_ref()).0.is_some() {
+                        seal::plain_len(s.size)
+                    } else {
+                        s.size
+                    },
+                    etag: ETag { md5: s.md5, parts: 0 },
+                    modified_ms: s.modified_ms,
+                    checksum: seal::split(s.checksum.as_ref()).1.as_ref().and_then(digest_of),
+                });
             }
-            listing.parts.push(PartEntry {
-                number: s.number,
-                size: if seal::split(s.checksum.as_ref()).0.is_some() {
-                    seal::plain_len(s.size)
-                } else {
-                    s.size
-                },
-                etag: ETag { md5: s.md5, parts: 0 },
-                modified_ms: s.modified_ms,
-                checksum: seal::split(s.checksum.as_ref()).1.as_ref().and_then(digest_of),
-            });
-        }
-        listing.next = listing.parts.last().map(|p| p.number).filter(|_| listing.truncated);
-        Ok(listing)
+            listing.next = listing.parts.last().map(|p| p.number).filter(|_| listing.truncated);
+            Ok(listing)
+        })
     }
 }
 
@@ -263,82 +270,84 @@ impl PartPut {
     ///
     /// # Errors
     /// As [`crate::Put::write`].
-    pub async fn write(&mut self, data: Bytes) -> Result<()> {
-        self.intake.write(&self.inner, data).await
+    pub fn write(&mut self, data: Bytes) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.intake.write(&self.inner, data).await })
     }
 
     /// As [`crate::Put::end`].
     ///
     /// # Errors
     /// As [`crate::Put::end`].
-    pub async fn end(&mut self) -> Result<Sums> {
-        self.intake.end().await
+    pub fn end(&mut self) -> BoxFuture<'_, Result<Sums>> {
+        Box::pin(async move { self.intake.end().await })
     }
 
     /// Makes the part count, durably; it replaces an earlier one of the same number.
     ///
     /// # Errors
     /// `NoSuchUpload` (completed or aborted meanwhile), `IncompleteBody`, `Unavailable`.
-    pub async fn commit(mut self) -> Result<PartEntry> {
-        let sums = self.intake.end().await?;
-        let staged = self.intake.finish().await?;
-        let _pass = self.live.gate.enter().await?;
-        let now_ms = self.inner.now_ms();
-        let kept = Kept {
-            size: self.intake.stored_size(),
-            md5: match sums.md5.filter(|_| self.shown_md5) {
-                Some(md5) => md5,
-                None => fresh_id(now_ms)?,
-            },
-            checksum: sums.checksum.map(|d| stored(&d, false)),
-            nonce: self.intake.nonce().filter(|_| staged.is_some()),
-            modified_ms: now_ms,
-            data: staged.as_ref().map(|s| s.data()),
-        };
-        let (body, summary) = part_body(self.number, &kept);
-        let key = self.names.part(self.number);
-        let (replaced, before): (Vec<Data>, u64) = self
-            .inner
-            .backend
-            .update(&key, staged.as_ref(), |old| Decision::Write {
-                body: body.clone(),
-                summary: summary.clone(),
-                moved: true,
-                out: (
-                    old.iter().flat_map(|r| r.data().map(|p| p.data)).collect(),
-                    old.and_then(|r| kept_size(&r.body, self.number)).unwrap_or(0),
-                ),
+    pub fn commit(mut self) -> BoxFuture<'static, Result<PartEntry>> {
+        Box::pin(async move {
+            let sums = self.intake.end().await?;
+            let staged = self.intake.finish().await?;
+            let _pass = self.live.gate.enter().await?;
+            let now_ms = self.inner.now_ms();
+            let kept = Kept {
+                size: self.intake.stored_size(),
+                md5: match sums.md5.filter(|_| self.shown_md5) {
+                    Some(md5) => md5,
+                    None => fresh_id(now_ms)?,
+                },
+                checksum: sums.checksum.map(|d| stored(&d, false)),
+                nonce: self.intake.nonce().filter(|_| staged.is_some()),
+                modified_ms: now_ms,
+                data: staged.as_ref().map(|s| s.data()),
+            };
+            let (body, summary) = part_body(self.number, &kept);
+            let key = self.names.part(self.number);
+            let (replaced, before): (Vec<Data>, u64) = self
+                .inner
+                .backend
+                .update(&key, staged.as_ref(), |old| Decision::Write {
+                    body: body.clone(),
+                    summary: summary.clone(),
+                    moved: true,
+                    out: (
+                        old.iter().flat_map(|r| r.data().map(|p| p.data)).collect(),
+                        old.and_then(|r| kept_size(&r.body, self.number)).unwrap_or(0),
+                    ),
+                })
+                .await?;
+            let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
+            self.inner.usage.parts.note(key.bucket(), key.key(), grown);
+            let record = self.inner.read_upload(&self.names).await?;
+            let counts = match upload_of(record.as_deref()).map(|u| &u.state) {
+                Some(UploadState::Open) => {
+                    self.inner.backend.discard(key.group(), &replaced);
+                    true
+                }
+                // The completion has this very part: it came in time.
+                Some(UploadState::Completing(v)) => {
+                    kept.data.is_none_or(|d| v.parts.iter().any(|p| p.data.write_id == d.write_id))
+                }
+                Some(UploadState::Aborted) => {
+                    self.inner.backend.discard(key.group(), &replaced);
+                    false
+                }
+                // The data replaced may be the object's now; if nothing names it, it is an orphan that
+                // `erasure-set` collects.
+                Some(UploadState::Done(_)) | None => false,
+            };
+            if !counts && self.withdraw(&kept).await? {
+                return Err(Error::NoSuchUpload);
+            }
+            Ok(PartEntry {
+                number: self.number,
+                size: sums.size,
+                etag: ETag { md5: kept.md5, parts: 0 },
+                modified_ms: now_ms,
+                checksum: sums.checksum,
             })
-            .await?;
-        let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
-        self.inner.usage.parts.note(key.bucket(), key.key(), grown);
-        let record = self.inner.read_upload(&self.names).await?;
-        let counts = match upload_of(record.as_deref()).map(|u| &u.state) {
-            Some(UploadState::Open) => {
-                self.inner.backend.discard(key.group(), &replaced);
-                true
-            }
-            // The completion has this very part: it came in time.
-            Some(UploadState::Completing(v)) => {
-                kept.data.is_none_or(|d| v.parts.iter().any(|p| p.data.write_id == d.write_id))
-            }
-            Some(UploadState::Aborted) => {
-                self.inner.backend.discard(key.group(), &replaced);
-                false
-            }
-            // The data replaced may be the object's now; if nothing names it, it is an orphan that
-            // `erasure-set` collects.
-            Some(UploadState::Done(_)) | None => false,
-        };
-        if !counts && self.withdraw(&kept).await? {
-            return Err(Error::NoSuchUpload);
-        }
-        Ok(PartEntry {
-            number: self.number,
-            size: sums.size,
-            etag: ETag { md5: kept.md5, parts: 0 },
-            modified_ms: now_ms,
-            checksum: sums.checksum,
         })
     }
 

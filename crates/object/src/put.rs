@@ -3,6 +3,7 @@
 //! The body goes to the drives while it comes; what makes it an object is one change of the key's
 //! register at the end, where the conditions are judged.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_checksum::{Algorithm, Digest};
@@ -123,30 +124,30 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `EntityTooLarge`, `Full`, `Unavailable`, `Busy`.
-    pub async fn put(&self, bucket: &str, key: &str, spec: PutSpec) -> Result<Put> {
-        self.put_sealed(bucket, key, spec, None).await
+    pub fn put<'a>(&'a self, bucket: &'a str, key: &'a str, spec: PutSpec) -> BoxFuture<'a, Result<Put>> {
+        Box::pin(async move { self.put_sealed(bucket, key, spec, None).await })
     }
 
     /// As [`Store::put`]; with a seal, the body is encrypted.
     ///
     /// # Errors
     /// As [`Store::put`], and `InvalidArgument` (the envelope is too long).
-    pub async fn put_sealed(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn put_sealed<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         spec: PutSpec,
         seal: Option<Seal>,
-    ) -> Result<Put> {
-        self.begin_put(bucket, key, spec, seal, None).await
+    ) -> BoxFuture<'a, Result<Put>> {
+        Box::pin(async move { self.begin_put(bucket, key, spec, seal, None).await })
     }
 
     /// Room for `bytes` that a decoder of bodies keeps, out of the memory that all bodies share.
     ///
     /// # Errors
     /// `Busy`: none came in time.
-    pub async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
-        self.inner.backend.decoder_room(bytes).await
+    pub fn decoder_room(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderRoom>> {
+        Box::pin(async move { self.inner.backend.decoder_room(bytes).await })
     }
 
     /// `behind`: as which part of a version that is there.
@@ -174,8 +175,8 @@ impl Put {
     ///
     /// # Errors
     /// `IncompleteBody` at the first byte too many, `Unavailable`, `Full`.
-    pub async fn write(&mut self, data: Bytes) -> Result<()> {
-        self.intake.write(&self.inner, data).await
+    pub fn write(&mut self, data: Bytes) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.intake.write(&self.inner, data).await })
     }
 
     /// After the last piece: what was computed, to be compared with what the client stated. May be
@@ -183,8 +184,8 @@ impl Put {
     ///
     /// # Errors
     /// `IncompleteBody` when bytes are missing.
-    pub async fn end(&mut self) -> Result<Sums> {
-        self.intake.end().await
+    pub fn end(&mut self) -> BoxFuture<'_, Result<Sums>> {
+        Box::pin(async move { self.intake.end().await })
     }
 
     /// Makes the version current, durably, if the conditions hold.
@@ -192,23 +193,25 @@ impl Put {
     /// # Errors
     /// `PreconditionFailed`, `NoSuchKey` (If-Match without a current version), `Conflict`,
     /// `NoSuchBucket` (deleted meanwhile), `IncompleteBody`, `TooManyVersions`, `Unavailable`.
-    pub async fn commit(mut self, spec: VersionSpec, conditions: &Conditions) -> Result<Committed> {
-        let sums = self.intake.end().await?;
-        let staged = self.intake.finish().await?;
-        let now_ms = self.inner.now_ms();
-        let shown = sums.checksum.map(|d| stored(&d, false));
-        let version = self.version(&sums, staged.as_ref(), now_ms, spec)?;
-        let decide = |list: &[Version], bucket: &crate::Bucket| {
-            versions::check(conditions, list, false)?;
-            let id = versions::new_id(bucket.versioning, now_ms)?;
-            let next = versions::with(list, Version { id, ..version.clone() })?;
-            let checksum = shown.clone();
-            let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
-            Ok((Some(next), committed))
-        };
-        let conditional = !conditions.is_empty();
-        let by = By::cause(self.cause.as_ref());
-        self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
+    pub fn commit(mut self, spec: VersionSpec, conditions: &Conditions) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move {
+            let sums = self.intake.end().await?;
+            let staged = self.intake.finish().await?;
+            let now_ms = self.inner.now_ms();
+            let shown = sums.checksum.map(|d| stored(&d, false));
+            let version = self.version(&sums, staged.as_ref(), now_ms, spec)?;
+            let decide = |list: &[Version], bucket: &crate::Bucket| {
+                versions::check(conditions, list, false)?;
+                let id = versions::new_id(bucket.versioning, now_ms)?;
+                let next = versions::with(list, Version { id, ..version.clone() })?;
+                let checksum = shown.clone();
+                let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
+                Ok((Some(next), committed))
+            };
+            let conditional = !conditions.is_empty();
+            let by = By::cause(self.cause.as_ref());
+            self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
+        })
     }
 
     /// A version that consists of what was put, without its id.

@@ -10,6 +10,7 @@
 //!
 //! Must never know: HTTP.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_format::{
@@ -74,15 +75,23 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `TokenReused` (from another key), `Unavailable`.
-    pub async fn renamed(&self, bucket: &str, from: &str, key: &str, token: [u8; 16]) -> Result<bool> {
-        let names = self.inner.names(&*self.bucket(bucket)?, key, UploadId(token))?;
-        let record = self.inner.read_upload(&names).await?;
-        let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
-        match (held::noted(&upload.template), &upload.state) {
-            (Some((source, _)), _) if source != from => Err(Error::TokenReused),
-            (Some(_), UploadState::Completing(_) | UploadState::Done(_)) => Ok(true),
-            _ => Ok(false),
-        }
+    pub fn renamed<'a>(
+        &'a self,
+        bucket: &'a str,
+        from: &'a str,
+        key: &'a str,
+        token: [u8; 16],
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let names = self.inner.names(&*self.bucket(bucket)?, key, UploadId(token))?;
+            let record = self.inner.read_upload(&names).await?;
+            let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
+            match (held::noted(&upload.template), &upload.state) {
+                (Some((source, _)), _) if source != from => Err(Error::TokenReused),
+                (Some(_), UploadState::Completing(_) | UploadState::Done(_)) => Ok(true),
+                _ => Ok(false),
+            }
+        })
     }
 
     /// Gives the current version of a key, as it was found, another key of its bucket.
@@ -92,46 +101,53 @@ impl Store {
     /// `PreconditionFailed`, `NoSuchKey` (If-Match without destination), `InvalidRequest` (a bucket with
     /// versions, the same key), `KeyNeeded` (encrypted, no envelope), `TokenReused`, `Conflict` (lost
     /// against others: try again), and as [`Store::put`] and [`Store::get`].
-    pub async fn rename(&self, source: &Object, key: &str, spec: &RenameSpec) -> Result<()> {
-        let name = &source.bucket().name;
-        let live = self.inner.registry.live(name)?;
-        whether_off(&live.bucket())?;
-        let id = match spec.token {
-            Some(token) => token,
-            None => fresh_id(self.inner.now_ms())?,
-        };
-        let names = self.inner.names(&live.bucket(), key, UploadId(id))?;
-        if names.object == source.key {
-            return Err(Error::InvalidRequest("the object has this key"));
-        }
-        judge_source(&spec.source, source.stored())?;
-        let there = held::read(&self.inner.backend, &names.object).await?;
-        versions::check(&spec.conditions, versions::of(there.as_ref().map(|r| &r.body)), false)?;
-        let lock = self.inner.upload_lock(UploadId(id));
-        let _turn = lock.lock().await;
-        if spec.token.is_some() {
-            let from = String::from_utf8_lossy(source.key.key());
-            if self.renamed(name, &from, key, id).await? {
-                return Ok(());
+    pub fn rename<'a>(
+        &'a self,
+        source: &'a Object,
+        key: &'a str,
+        spec: &'a RenameSpec,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let name = &source.bucket().name;
+            let live = self.inner.registry.live(name)?;
+            whether_off(&live.bucket())?;
+            let id = match spec.token {
+                Some(token) => token,
+                None => fresh_id(self.inner.now_ms())?,
+            };
+            let names = self.inner.names(&live.bucket(), key, UploadId(id))?;
+            if names.object == source.key {
+                return Err(Error::InvalidRequest("the object has this key"));
             }
-            // What an attempt left that did not come to its end.
-            self.inner.discard(&names).await?;
-        }
-        let attempt = Attempt {
-            id: fresh_id(self.inner.now_ms())?,
-            from: &source.key,
-            names: &names,
-            source: source.stored(),
-            version: named_anew(source, spec)?,
-            spec,
-        };
-        let done = self.attempt(&live, attempt).await;
-        if done.is_err()
-            && let Err(error) = self.inner.discard(&names).await
-        {
-            tracing::debug!(%error, "a rename that failed is to be cleared later");
-        }
-        done
+            judge_source(&spec.source, source.stored())?;
+            let there = held::read(&self.inner.backend, &names.object).await?;
+            versions::check(&spec.conditions, versions::of(there.as_ref().map(|r| &r.body)), false)?;
+            let lock = self.inner.upload_lock(UploadId(id));
+            let _turn = lock.lock().await;
+            if spec.token.is_some() {
+                let from = String::from_utf8_lossy(source.key.key());
+                if self.renamed(name, &from, key, id).await? {
+                    return Ok(());
+                }
+                // What an attempt left that did not come to its end.
+                self.inner.discard(&names).await?;
+            }
+            let attempt = Attempt {
+                id: fresh_id(self.inner.now_ms())?,
+                from: &source.key,
+                names: &names,
+                source: source.stored(),
+                version: named_anew(source, spec)?,
+                spec,
+            };
+            let done = self.attempt(&live, attempt).await;
+            if done.is_err()
+                && let Err(error) = self.inner.discard(&names).await
+            {
+                tracing::debug!(%error, "a rename that failed is to be cleared later");
+            }
+            done
+        })
     }
 
     async fn attempt(&self, live: &Arc<Live>, mut a: Attempt<'_>) -> Result<()> {
@@ -306,7 +322,7 @@ impl Inner {
         &self,
         a: &Attempt<'_>,
         source: bool,
-        judge: impl Fn(&[Version]) -> Result<()>,
+        judge: impl Fn(&[Version]) -> Result<()> + Sync,
     ) -> Result<()> {
         enum Met {
             Mine,

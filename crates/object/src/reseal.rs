@@ -1,6 +1,7 @@
 //! Envelopes sealed anew: a change of the record alone, that moves no data.
 
 use ashlar_format::{Version, VersionId};
+use futures::future::BoxFuture;
 
 use crate::get::find;
 use crate::seal::{self, Sealed};
@@ -14,35 +15,37 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`], and `InvalidArgument` (the envelope is too long), `Conflict`.
-    pub async fn replace_envelope(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn replace_envelope<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
-        from: &str,
-        to: &str,
-    ) -> Result<bool> {
-        seal::check_envelope(to)?;
-        let live = self.inner.registry.live(bucket)?;
-        let key = self.inner.object_key(&live.bucket(), key)?;
-        let decide = |list: &[Version], _: &crate::Bucket| {
-            let index = find(list, version)?;
-            let same = |v: &Version| Sealed::of(&v.meta).map(|s| s.filter(|s| s.envelope == from));
-            if same(&list[index])?.is_none() {
-                return Ok((None, false));
-            }
-            let mut next = list.to_vec();
-            for v in &mut next {
-                if let Ok(Some(sealed)) = same(v) {
-                    let envelope = to.to_owned();
-                    seal::set(&mut v.meta, &Sealed { envelope, ..sealed });
+        from: &'a str,
+        to: &'a str,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            seal::check_envelope(to)?;
+            let live = self.inner.registry.live(bucket)?;
+            let key = self.inner.object_key(&live.bucket(), key)?;
+            let decide = |list: &[Version], _: &crate::Bucket| {
+                let index = find(list, version)?;
+                let same = |v: &Version| Sealed::of(&v.meta).map(|s| s.filter(|s| s.envelope == from));
+                if same(&list[index])?.is_none() {
+                    return Ok((None, false));
                 }
+                let mut next = list.to_vec();
+                for v in &mut next {
+                    if let Ok(Some(sealed)) = same(v) {
+                        let envelope = to.to_owned();
+                        seal::set(&mut v.meta, &Sealed { envelope, ..sealed });
+                    }
+                }
+                Ok((Some(next), true))
+            };
+            match self.inner.change(&live, &key, None, false, By { version, ..By::default() }, decide).await {
+                Err(Error::Busy) => Err(Error::Conflict),
+                other => other,
             }
-            Ok((Some(next), true))
-        };
-        match self.inner.change(&live, &key, None, false, By { version, ..By::default() }, decide).await {
-            Err(Error::Busy) => Err(Error::Conflict),
-            other => other,
-        }
+        })
     }
 }

@@ -1,5 +1,6 @@
 //! The store: what all operations share, and the one way in which a key changes.
 
+use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -84,11 +85,13 @@ impl Store {
     ///
     /// # Errors
     /// None in practice.
-    pub async fn in_memory(options: Options) -> Result<Store> {
-        let control = crate::memory::control(DeploymentId([1; 16]), DriveId([1; 16])).await?;
-        let store = Store::over(Backend::Memory(Arc::new(Memory::new(false))), control, options)?;
-        store.open_feed().await?;
-        Ok(store)
+    pub fn in_memory(options: Options) -> BoxFuture<'static, Result<Store>> {
+        Box::pin(async move {
+            let control = crate::memory::control(DeploymentId([1; 16]), DriveId([1; 16])).await?;
+            let store = Store::over(Backend::Memory(Arc::new(Memory::new(false))), control, options)?;
+            store.open_feed().await?;
+            Ok(store)
+        })
     }
 
     pub(crate) fn over(backend: Backend, control: Control, options: Options) -> Result<Store> {
@@ -189,14 +192,14 @@ impl Inner {
     /// A version that a multipart upload made and that was not seen done yet may only be removed
     /// after the upload is done, or else the roll-forward after a crash would bring it back; that is
     /// seen to here.
-    pub(crate) async fn change<R>(
+    pub(crate) async fn change<R: Send>(
         &self,
         live: &Live,
         key: &RegisterKey,
         staged: Option<&Staged>,
         conditional: bool,
         by: By<'_>,
-        mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)>,
+        mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)> + Send,
     ) -> Result<R> {
         let _pass = live.gate.enter().await?;
         let bucket = live.bucket();

@@ -4,6 +4,7 @@
 //! Everything it does is what a retry of the client's call would do, under the same locks. Data that
 //! no register names at all is `erasure-set`'s to collect.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_cluster::Txn;
@@ -41,24 +42,26 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable`; what was done until then is done.
-    pub async fn sweep(&self, now_ms: i64) -> Result<Swept> {
-        let inner = &self.inner;
-        inner.registry.resolve().await;
-        let mut swept = Swept::default();
-        for live in inner.registry.all() {
-            let id = live.bucket().id;
-            inner.sweep_uploads(id, Some(&live), now_ms, &mut swept).await?;
-            inner.sweep_parts(id, &mut swept).await?;
-        }
-        for (key, _) in inner.registry.control.list(GONE) {
-            if let Some(id) = BucketId::from_hex(&key[GONE.len()..]) {
-                inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
+    pub fn sweep(&self, now_ms: i64) -> BoxFuture<'_, Result<Swept>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            inner.registry.resolve().await;
+            let mut swept = Swept::default();
+            for live in inner.registry.all() {
+                let id = live.bucket().id;
+                inner.sweep_uploads(id, Some(&live), now_ms, &mut swept).await?;
                 inner.sweep_parts(id, &mut swept).await?;
             }
-            let txn = Txn { deletes: vec![key], ..Txn::default() };
-            inner.registry.control.txn(txn).await.map_err(control_error)?;
-        }
-        Ok(swept)
+            for (key, _) in inner.registry.control.list(GONE) {
+                if let Some(id) = BucketId::from_hex(&key[GONE.len()..]) {
+                    inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
+                    inner.sweep_parts(id, &mut swept).await?;
+                }
+                let txn = Txn { deletes: vec![key], ..Txn::default() };
+                inner.registry.control.txn(txn).await.map_err(control_error)?;
+            }
+            Ok(swept)
+        })
     }
 }
 

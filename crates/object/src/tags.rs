@@ -2,6 +2,7 @@
 //! version nor touches `Last-Modified`.
 
 use ashlar_format::{Version, VersionId};
+use futures::future::BoxFuture;
 
 use crate::get::find;
 use crate::lock::Permit;
@@ -15,42 +16,48 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`].
-    pub async fn get_tags(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn get_tags<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
-    ) -> Result<(Pairs, Option<VersionId>)> {
-        let object = self.get(bucket, key, version).await?;
-        Ok((object.version().tags.clone(), object.version_id()))
+    ) -> BoxFuture<'a, Result<(Pairs, Option<VersionId>)>> {
+        Box::pin(async move {
+            let object = self.get(bucket, key, version).await?;
+            Ok((object.version().tags.clone(), object.version_id()))
+        })
     }
 
     /// Replaces the tags of a version; answers the version id to show.
     ///
     /// # Errors
     /// As [`Store::get`], and `Conflict`.
-    pub async fn set_tags(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn set_tags<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
         tags: Pairs,
-    ) -> Result<Option<VersionId>> {
-        self.edit(bucket, key, version, Permit::default(), |v| v.tags.clone_from(&tags)).await
+    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
+        Box::pin(async move {
+            self.edit(bucket, key, version, Permit::default(), |v| v.tags.clone_from(&tags)).await
+        })
     }
 
     /// Replaces the access control list of a version; answers the version id to show.
     ///
     /// # Errors
     /// As [`Store::set_tags`].
-    pub async fn set_acl(
-        &self,
-        bucket: &str,
-        key: &str,
+    pub fn set_acl<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
         version: Option<VersionId>,
         acl: String,
-    ) -> Result<Option<VersionId>> {
-        self.edit(bucket, key, version, Permit::default(), |v| v.acl.clone_from(&acl)).await
+    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
+        Box::pin(async move {
+            self.edit(bucket, key, version, Permit::default(), |v| v.acl.clone_from(&acl)).await
+        })
     }
 
     /// Changes a version's record.
@@ -60,7 +67,7 @@ impl Store {
         key: &str,
         version: Option<VersionId>,
         permit: Permit,
-        edit: impl Fn(&mut Version),
+        edit: impl Fn(&mut Version) + Sync,
     ) -> Result<Option<VersionId>> {
         let live = self.inner.registry.live(bucket)?;
         let key = self.inner.object_key(&live.bucket(), key)?;

@@ -4,6 +4,7 @@
 //! `key 0x00 id number` in the space of parts, all in the placement group of the key. How an upload
 //! becomes a version is in `complete`.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_checksum::{Algorithm, Digest};
@@ -151,7 +152,7 @@ impl Inner {
         &self,
         names: &Names,
         moved: bool,
-        mut to: impl FnMut(&Upload) -> Option<UploadState>,
+        mut to: impl FnMut(&Upload) -> Option<UploadState> + Send,
     ) -> Result<bool> {
         let done = self.backend.update(&names.upload, None, |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
@@ -167,7 +168,7 @@ impl Inner {
     pub(crate) async fn forget_upload(
         &self,
         names: &Names,
-        forget: impl Fn(&Upload) -> bool,
+        forget: impl Fn(&Upload) -> bool + Sync,
     ) -> Result<bool> {
         let done = self.backend.update(&names.upload, None, |old| match upload_of(old) {
             Some(upload) if forget(upload) => Decision::Write {
@@ -251,92 +252,113 @@ impl Store {
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `InvalidRequest` (a checksum type that the algorithm cannot
     /// have), `InvalidArgument` (a key with a zero byte), `Unavailable`.
-    pub async fn create_upload(&self, bucket: &str, key: &str, spec: UploadSpec) -> Result<UploadId> {
-        let live = self.inner.registry.live(bucket)?;
-        let _pass = live.gate.enter().await?;
-        // Registers of uploads are told apart by the zero byte.
-        if key.len() <= MAX_KEY && key.contains('\0') {
-            return Err(Error::InvalidArgument("keys of multipart uploads may not contain a zero byte"));
-        }
-        match spec.checksum {
-            Some((a, false)) if !a.is_crc() => {
-                return Err(Error::InvalidRequest("only CRCs can be of the full object"));
+    pub fn create_upload<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        spec: UploadSpec,
+    ) -> BoxFuture<'a, Result<UploadId>> {
+        Box::pin(async move {
+            let live = self.inner.registry.live(bucket)?;
+            let _pass = live.gate.enter().await?;
+            // Registers of uploads are told apart by the zero byte.
+            if key.len() <= MAX_KEY && key.contains('\0') {
+                return Err(Error::InvalidArgument("keys of multipart uploads may not contain a zero byte"));
             }
-            Some((Algorithm::Crc64Nvme, true)) => {
-                return Err(Error::InvalidRequest("CRC64NVME is always of the full object"));
+            match spec.checksum {
+                Some((a, false)) if !a.is_crc() => {
+                    return Err(Error::InvalidRequest("only CRCs can be of the full object"));
+                }
+                Some((Algorithm::Crc64Nvme, true)) => {
+                    return Err(Error::InvalidRequest("CRC64NVME is always of the full object"));
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        let now_ms = self.inner.now_ms();
-        let id = UploadId(fresh_id(now_ms)?);
-        let names = self.inner.names(&live.bucket(), key, id)?;
-        let mut meta = VersionSpec::stored_meta(spec.version.meta);
-        if let Some((cipher, envelope)) = spec.seal {
-            seal::check_envelope(&envelope)?;
-            seal::set(&mut meta, &Sealed { cipher, envelope, hiding: Hiding::Nothing });
-        }
-        let template = Version {
-            meta,
-            tags: spec.version.tags,
-            acl: spec.version.acl,
-            retention: spec.version.retention,
-            legal_hold: spec.version.legal_hold,
-            ..Version::default()
-        };
-        let upload = Upload {
-            created_ms: now_ms,
-            state: UploadState::Open,
-            template,
-            checksum_algorithm: spec.checksum.map_or(0, |(a, _)| algorithm_number(a)),
-            checksum_composite: spec.checksum.is_some_and(|(_, composite)| composite),
-        };
-        let summary = summary::of_upload(&upload);
-        self.inner
-            .backend
-            .update(&names.upload, None, |old| match old {
-                None => Decision::Write {
-                    body: Body::Upload(Box::new(upload.clone())),
-                    summary: summary.clone(),
-                    moved: false,
-                    out: (),
-                },
-                Some(_) => Decision::Refuse(Error::Internal("an upload id came twice".to_owned())),
-            })
-            .await?;
-        Ok(id)
+            let now_ms = self.inner.now_ms();
+            let id = UploadId(fresh_id(now_ms)?);
+            let names = self.inner.names(&live.bucket(), key, id)?;
+            let mut meta = VersionSpec::stored_meta(spec.version.meta);
+            if let Some((cipher, envelope)) = spec.seal {
+                seal::check_envelope(&envelope)?;
+                seal::set(&mut meta, &Sealed { cipher, envelope, hiding: Hiding::Nothing });
+            }
+            let template = Version {
+                meta,
+                tags: spec.version.tags,
+                acl: spec.version.acl,
+                retention: spec.version.retention,
+                legal_hold: spec.version.legal_hold,
+                ..Version::default()
+            };
+            let upload = Upload {
+                created_ms: now_ms,
+                state: UploadState::Open,
+                template,
+                checksum_algorithm: spec.checksum.map_or(0, |(a, _)| algorithm_number(a)),
+                checksum_composite: spec.checksum.is_some_and(|(_, composite)| composite),
+            };
+            let summary = summary::of_upload(&upload);
+            self.inner
+                .backend
+                .update(&names.upload, None, |old| match old {
+                    None => Decision::Write {
+                        body: Body::Upload(Box::new(upload.clone())),
+                        summary: summary.clone(),
+                        moved: false,
+                        out: (),
+                    },
+                    Some(_) => Decision::Refuse(Error::Internal("an upload id came twice".to_owned())),
+                })
+                .await?;
+            Ok(id)
+        })
     }
 
     /// Finds an upload that takes parts.
     ///
     /// # Errors
     /// `NoSuchBucket`, `NoSuchUpload`, `Unavailable`.
-    pub async fn find_upload(&self, bucket: &str, key: &str, id: UploadId) -> Result<OpenUpload> {
-        let live = self.inner.registry.live(bucket)?;
-        let names = self.inner.names(&live.bucket(), key, id)?;
-        let record = self.inner.read_upload(&names).await?;
-        let upload = held::clients(upload_of(record.as_deref()));
-        let Some(upload) = upload.filter(|u| u.state == UploadState::Open) else {
-            return Err(Error::NoSuchUpload);
-        };
-        let sealed = Sealed::of(&upload.template.meta)?;
-        let algorithm = number_algorithm(upload.checksum_algorithm);
-        let inner = self.inner.clone();
-        Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
+    pub fn find_upload<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        id: UploadId,
+    ) -> BoxFuture<'a, Result<OpenUpload>> {
+        Box::pin(async move {
+            let live = self.inner.registry.live(bucket)?;
+            let names = self.inner.names(&live.bucket(), key, id)?;
+            let record = self.inner.read_upload(&names).await?;
+            let upload = held::clients(upload_of(record.as_deref()));
+            let Some(upload) = upload.filter(|u| u.state == UploadState::Open) else {
+                return Err(Error::NoSuchUpload);
+            };
+            let sealed = Sealed::of(&upload.template.meta)?;
+            let algorithm = number_algorithm(upload.checksum_algorithm);
+            let inner = self.inner.clone();
+            Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
+        })
     }
 
     /// Gives an upload up and drops its parts.
     ///
     /// # Errors
     /// `NoSuchUpload` (also when it was completed), `Unavailable`.
-    pub async fn abort_upload(&self, bucket: &str, key: &str, id: UploadId) -> Result<()> {
-        let live = self.inner.registry.live(bucket)?;
-        let names = self.inner.names(&live.bucket(), key, id)?;
-        let _pass = live.gate.enter().await?;
-        let lock = self.inner.upload_lock(id);
-        let _turn = lock.lock().await;
-        let record = self.inner.read_upload(&names).await?;
-        held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
-        self.inner.abort(&names).await
+    pub fn abort_upload<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        id: UploadId,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let live = self.inner.registry.live(bucket)?;
+            let names = self.inner.names(&live.bucket(), key, id)?;
+            let _pass = live.gate.enter().await?;
+            let lock = self.inner.upload_lock(id);
+            let _turn = lock.lock().await;
+            let record = self.inner.read_upload(&names).await?;
+            held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
+            self.inner.abort(&names).await
+        })
     }
 }
 

@@ -14,6 +14,7 @@
 //!
 //! Must never know: who sets limits.
 
+use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -311,17 +312,19 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn set_quota(&self, name: &str, limit: Option<u64>) -> Result<()> {
-        self.set_bucket_document(name, QUOTA, limit.map(|l| l.to_string()).as_deref()).await?;
-        let bucket = self.bucket(name)?;
-        self.inner.usage.limit(bucket.id, limit_of(&bucket));
-        if limit.is_some() {
-            self.inner.count_parts(bucket.id).await?;
-        }
-        if limit.is_some() && !self.inner.counted(bucket.id).complete {
-            self.inner.scan(bucket.id, false).await?;
-        }
-        Ok(())
+    pub fn set_quota<'a>(&'a self, name: &'a str, limit: Option<u64>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.set_bucket_document(name, QUOTA, limit.map(|l| l.to_string()).as_deref()).await?;
+            let bucket = self.bucket(name)?;
+            self.inner.usage.limit(bucket.id, limit_of(&bucket));
+            if limit.is_some() {
+                self.inner.count_parts(bucket.id).await?;
+            }
+            if limit.is_some() && !self.inner.counted(bucket.id).complete {
+                self.inner.scan(bucket.id, false).await?;
+            }
+            Ok(())
+        })
     }
 
     /// The limit of a bucket in bytes.
@@ -350,11 +353,13 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn count_usage(&self, name: &str) -> Result<Usage> {
-        let id = self.bucket(name)?.id;
-        self.inner.scan(id, false).await?;
-        self.inner.settle_counts(id).await;
-        Ok(self.inner.counted(id).usage)
+    pub fn count_usage<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Usage>> {
+        Box::pin(async move {
+            let id = self.bucket(name)?.id;
+            self.inner.scan(id, false).await?;
+            self.inner.settle_counts(id).await;
+            Ok(self.inner.counted(id).usage)
+        })
     }
 
     /// Counts every bucket that has not been counted since the start, or whose count cannot be trusted,
@@ -363,20 +368,22 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable`; the other buckets are counted all the same.
-    pub async fn count_uncounted(&self, all: bool) -> Result<()> {
-        let mut buckets = self.buckets();
-        buckets.sort_by_key(|b| !b.documents.contains_key(QUOTA));
-        let mut failed = None;
-        for bucket in buckets {
-            let wants = self.inner.usage.of(bucket.id).tally.lock().wants_scan();
-            if wants || all {
-                match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
-                    Ok(()) | Err(Error::NoSuchBucket) => {}
-                    Err(e) => failed = Some(e),
+    pub fn count_uncounted(&self, all: bool) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let mut buckets = self.buckets();
+            buckets.sort_by_key(|b| !b.documents.contains_key(QUOTA));
+            let mut failed = None;
+            for bucket in buckets {
+                let wants = self.inner.usage.of(bucket.id).tally.lock().wants_scan();
+                if wants || all {
+                    match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
+                        Ok(()) | Err(Error::NoSuchBucket) => {}
+                        Err(e) => failed = Some(e),
+                    }
                 }
+                self.inner.settle_counts(bucket.id).await;
             }
-            self.inner.settle_counts(bucket.id).await;
-        }
-        failed.map_or(Ok(()), Err)
+            failed.map_or(Ok(()), Err)
+        })
     }
 }

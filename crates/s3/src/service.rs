@@ -5,6 +5,7 @@
 //! the same identifying headers; a body that was not read to its end never leaves the connection in
 //! an unknown place. Must never know drives.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -209,144 +210,149 @@ impl Service {
     }
 
     /// Answers a request.
-    pub async fn handle(
-        &self,
+    pub fn handle<'a>(
+        &'a self,
         request: http::Request<Incoming>,
-        arrival: Arrival<'_>,
-    ) -> http::Response<Body> {
-        let (parts, incoming) = request.into_parts();
-        self.answer(parts, Source::Hyper(incoming), arrival).await
+        arrival: Arrival<'a>,
+    ) -> BoxFuture<'a, http::Response<Body>> {
+        Box::pin(async move {
+            let (parts, incoming) = request.into_parts();
+            self.answer(parts, Source::Hyper(incoming), arrival).await
+        })
     }
 
     /// As [`Service::handle`], with the body from anywhere.
-    pub async fn answer(
-        &self,
+    pub fn answer<'a>(
+        &'a self,
         mut parts: Parts,
         source: Source,
-        arrival: Arrival<'_>,
-    ) -> http::Response<Body> {
-        let began = Instant::now();
-        let running = self.metrics.begin();
-        let framing = arrival.watch.map_or(Framing::Unknown, Watch::take);
-        let origin = parts.headers.get(header::ORIGIN).cloned();
-        let mut seen = Seen {
-            op: Operation::Unknown,
-            verified: false,
-            received: 0,
-            error: "",
-            witness: Witness::default(),
-            left: None,
-            traced: self.tracer.is_on(),
-            waited: Duration::ZERO,
-            in_bucket: None,
-        };
-        seen.witness.head(&parts.headers, self.audit.is_on());
-        let rules = origin.as_ref().and_then(|_| self.cors_of(&parts));
-        let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
-        let mut drives = Duration::ZERO;
-        let logged = self.gate.logs.any().then(|| {
-            [header::REFERER, header::USER_AGENT, header::HOST].map(|name| parts.headers.get(name).cloned())
-        });
-        // The headers go to the operation; this is what is needed of them afterwards.
-        let expects = parts.headers.contains_key(header::EXPECT);
-        let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
-        let id = self.request_id();
-        let (ticket, outcome) = match self.audit.ticket().await {
-            Ok(ticket) => {
-                let work = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id);
-                let outcome = if traced.is_some() {
-                    let (outcome, spent) = Box::pin(ashlar_object::timing::measured(work)).await;
-                    drives = spent;
-                    outcome
-                } else {
-                    work.await
-                };
-                (ticket, outcome)
-            }
-            // What cannot be recorded is not done.
-            Err(error) => {
-                seen.left = Some(source);
-                (Ticket::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
-            }
-        };
-        let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
-        let (mut response, cause) = match outcome {
-            Ok(answer) => (into_response(answer), None),
-            Err(fault) => {
-                close |= fault.closes();
-                if !seen.verified {
-                    self.metrics.rejected(fault.code().name);
-                }
-                let cause = fault.cause().map(str::to_owned);
-                seen.error = fault.code().name;
-                (self.refusal(&fault, &parts, &id), cause)
-            }
-        };
-        if let Some(mut left) = seen.left.take()
-            && !left.is_ended()
-        {
-            // Reading would tell a waiting client to send a body that nobody wants.
-            close |= expects || !left.drain(DRAIN, DRAIN_TIME).await;
-        }
-        if let (Some(watch), false) = (arrival.watch, close) {
-            watch.arm();
-        }
-        if let (Some(rules), Some(origin)) = (&rules, &origin) {
-            rules.decorate(origin, parts.method.as_str(), response.headers_mut());
-        }
-        let origin = origin.filter(|_| rules.is_none());
-        self.finish(&mut response, &id, origin.as_ref(), close);
-        let status = response.status();
-        let sent = if parts.method == Method::HEAD { 0 } else { response.body().len() };
-        let first_byte = began.elapsed();
-        self.metrics.end(seen.op, status.as_u16(), first_byte, seen.received, sent);
-        if let Some(counted) = seen.in_bucket.take() {
-            counted.end(status.as_u16(), first_byte, seen.received, sent);
-        }
-        drop(running);
-        log(&parts, &seen, status, &id, began, cause.as_deref(), &arrival);
-        if let Some(head) = logged {
-            self.note(&parts, &seen, &response, &head, (&id, began), &arrival);
-        }
-        let mut note = Note::new(began);
-        let mut wanted = false;
-        if let Some(mut event) = traced {
-            event.request_id.clone_from(&id);
-            (event.operation, event.kind) = (seen.op.name(), witness::door(seen.op).name());
-            (event.status, event.error) = (status.as_u16(), seen.error);
-            (event.bytes_in, event.first_byte) = (seen.received, first_byte);
-            (event.waited_for_client, event.waited_for_drives) = (seen.waited, drives);
-            if let Some(verified) = &seen.witness.verified {
-                event.access_key = verified.access_key().to_owned();
-            }
-            note.trace(Sending { tracer: self.tracer.clone(), event: *event });
-            wanted = true;
-        }
-        let limit = Duration::from_millis(self.slow_ms.load(Ordering::Relaxed));
-        if response.body().is_stream() || first_byte >= limit {
-            note.slow(Slow {
-                limit,
-                id: id.clone(),
-                method: parts.method.clone(),
-                uri: parts.uri.clone(),
-                op: seen.op.name(),
-                peer: arrival.peer,
-                status: status.as_u16(),
-                received: seen.received,
-                first_byte,
+        arrival: Arrival<'a>,
+    ) -> BoxFuture<'a, http::Response<Body>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let running = self.metrics.begin();
+            let framing = arrival.watch.map_or(Framing::Unknown, Watch::take);
+            let origin = parts.headers.get(header::ORIGIN).cloned();
+            let mut seen = Seen {
+                op: Operation::Unknown,
+                verified: false,
+                received: 0,
+                error: "",
+                witness: Witness::default(),
+                left: None,
+                traced: self.tracer.is_on(),
+                waited: Duration::ZERO,
+                in_bucket: None,
+            };
+            seen.witness.head(&parts.headers, self.audit.is_on());
+            let rules = origin.as_ref().and_then(|_| self.cors_of(&parts));
+            let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
+            let mut drives = Duration::ZERO;
+            let logged = self.gate.logs.any().then(|| {
+                [header::REFERER, header::USER_AGENT, header::HOST]
+                    .map(|name| parts.headers.get(name).cloned())
             });
-            wanted = true;
-        }
-        let refused = matches!(status.as_u16(), 401 | 403);
-        if refused || ticket.is_real() {
-            wanted |= ticket.is_real();
-            self.record(&parts, seen, (status, &id, began), &arrival, ticket, &mut note);
-        }
-        if wanted {
-            let body = response.body_mut();
-            if parts.method == Method::HEAD { Body::empty().note(note) } else { body.note(note) }
-        }
-        response
+            // The headers go to the operation; this is what is needed of them afterwards.
+            let expects = parts.headers.contains_key(header::EXPECT);
+            let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
+            let id = self.request_id();
+            let (ticket, outcome) = match self.audit.ticket().await {
+                Ok(ticket) => {
+                    let work = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id);
+                    let outcome = if traced.is_some() {
+                        let (outcome, spent) = Box::pin(ashlar_object::timing::measured(work)).await;
+                        drives = spent;
+                        outcome
+                    } else {
+                        work.await
+                    };
+                    (ticket, outcome)
+                }
+                // What cannot be recorded is not done.
+                Err(error) => {
+                    seen.left = Some(source);
+                    (Ticket::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
+                }
+            };
+            let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
+            let (mut response, cause) = match outcome {
+                Ok(answer) => (into_response(answer), None),
+                Err(fault) => {
+                    close |= fault.closes();
+                    if !seen.verified {
+                        self.metrics.rejected(fault.code().name);
+                    }
+                    let cause = fault.cause().map(str::to_owned);
+                    seen.error = fault.code().name;
+                    (self.refusal(&fault, &parts, &id), cause)
+                }
+            };
+            if let Some(mut left) = seen.left.take()
+                && !left.is_ended()
+            {
+                // Reading would tell a waiting client to send a body that nobody wants.
+                close |= expects || !left.drain(DRAIN, DRAIN_TIME).await;
+            }
+            if let (Some(watch), false) = (arrival.watch, close) {
+                watch.arm();
+            }
+            if let (Some(rules), Some(origin)) = (&rules, &origin) {
+                rules.decorate(origin, parts.method.as_str(), response.headers_mut());
+            }
+            let origin = origin.filter(|_| rules.is_none());
+            self.finish(&mut response, &id, origin.as_ref(), close);
+            let status = response.status();
+            let sent = if parts.method == Method::HEAD { 0 } else { response.body().len() };
+            let first_byte = began.elapsed();
+            self.metrics.end(seen.op, status.as_u16(), first_byte, seen.received, sent);
+            if let Some(counted) = seen.in_bucket.take() {
+                counted.end(status.as_u16(), first_byte, seen.received, sent);
+            }
+            drop(running);
+            log(&parts, &seen, status, &id, began, cause.as_deref(), &arrival);
+            if let Some(head) = logged {
+                self.note(&parts, &seen, &response, &head, (&id, began), &arrival);
+            }
+            let mut note = Note::new(began);
+            let mut wanted = false;
+            if let Some(mut event) = traced {
+                event.request_id.clone_from(&id);
+                (event.operation, event.kind) = (seen.op.name(), witness::door(seen.op).name());
+                (event.status, event.error) = (status.as_u16(), seen.error);
+                (event.bytes_in, event.first_byte) = (seen.received, first_byte);
+                (event.waited_for_client, event.waited_for_drives) = (seen.waited, drives);
+                if let Some(verified) = &seen.witness.verified {
+                    event.access_key = verified.access_key().to_owned();
+                }
+                note.trace(Sending { tracer: self.tracer.clone(), event: *event });
+                wanted = true;
+            }
+            let limit = Duration::from_millis(self.slow_ms.load(Ordering::Relaxed));
+            if response.body().is_stream() || first_byte >= limit {
+                note.slow(Slow {
+                    limit,
+                    id: id.clone(),
+                    method: parts.method.clone(),
+                    uri: parts.uri.clone(),
+                    op: seen.op.name(),
+                    peer: arrival.peer,
+                    status: status.as_u16(),
+                    received: seen.received,
+                    first_byte,
+                });
+                wanted = true;
+            }
+            let refused = matches!(status.as_u16(), 401 | 403);
+            if refused || ticket.is_real() {
+                wanted |= ticket.is_real();
+                self.record(&parts, seen, (status, &id, began), &arrival, ticket, &mut note);
+            }
+            if wanted {
+                let body = response.body_mut();
+                if parts.method == Method::HEAD { Body::empty().note(note) } else { body.note(note) }
+            }
+            response
+        })
     }
 
     /// What is told of a request's head to who listens.

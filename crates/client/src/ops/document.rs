@@ -3,6 +3,7 @@
 //! The text goes through as it is; nothing here knows what is in it.
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderName, Method, header};
 
 use crate::{
@@ -17,48 +18,62 @@ impl Client {
     ///
     /// # Errors
     /// What the server answers, except that there is no such document.
-    pub async fn document(&self, bucket: &str, name: &str) -> Result<Option<String>> {
-        let call = Call::new(Method::GET, Target::Bucket(bucket)).query(name, "");
-        match self.execute(call).await {
-            Ok(mut answer) => {
-                let body = answer.collect(limits::ANSWER).await?;
-                Ok(Some(String::from_utf8_lossy(&body).into_owned()))
+    pub fn document<'a>(&'a self, bucket: &'a str, name: &'a str) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async move {
+            let call = Call::new(Method::GET, Target::Bucket(bucket)).query(name, "");
+            match self.execute(call).await {
+                Ok(mut answer) => {
+                    let body = answer.collect(limits::ANSWER).await?;
+                    Ok(Some(String::from_utf8_lossy(&body).into_owned()))
+                }
+                Err(error) if error.is_not_found() && error.code() != Some("NoSuchBucket") => Ok(None),
+                Err(error) => Err(error),
             }
-            Err(error) if error.is_not_found() && error.code() != Some("NoSuchBucket") => Ok(None),
-            Err(error) => Err(error),
-        }
+        })
     }
 
     /// Replaces the document of a bucket's sub-resource.
     ///
     /// # Errors
     /// What the server answers.
-    pub async fn set_document(&self, bucket: &str, name: &str, text: &str) -> Result<()> {
-        let kind = if text.trim_start().starts_with('{') { "application/json" } else { "application/xml" };
-        let call = Call::new(Method::PUT, Target::Bucket(bucket))
-            .query(name, "")
-            .header(HeaderName::from_static("content-md5"), &content_md5(text.as_bytes()))?
-            .header(header::CONTENT_TYPE, kind)?
-            .body(Bytes::from(text.to_owned()));
-        self.execute(call).await?.drain().await.map(drop)
+    pub fn set_document<'a>(
+        &'a self,
+        bucket: &'a str,
+        name: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let kind =
+                if text.trim_start().starts_with('{') { "application/json" } else { "application/xml" };
+            let call = Call::new(Method::PUT, Target::Bucket(bucket))
+                .query(name, "")
+                .header(HeaderName::from_static("content-md5"), &content_md5(text.as_bytes()))?
+                .header(header::CONTENT_TYPE, kind)?
+                .body(Bytes::from(text.to_owned()));
+            self.execute(call).await?.drain().await.map(drop)
+        })
     }
 
     /// Removes the document of a bucket's sub-resource.
     ///
     /// # Errors
     /// What the server answers.
-    pub async fn delete_document(&self, bucket: &str, name: &str) -> Result<()> {
-        let call = Call::new(Method::DELETE, Target::Bucket(bucket)).query(name, "");
-        self.execute(call).await?.drain().await.map(drop)
+    pub fn delete_document<'a>(&'a self, bucket: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let call = Call::new(Method::DELETE, Target::Bucket(bucket)).query(name, "");
+            self.execute(call).await?.drain().await.map(drop)
+        })
     }
 
     /// Asks a path of the endpoint that needs no permission, such as `/minio/health/ready`, once.
     ///
     /// # Errors
     /// The server cannot be reached, or answers with another status than 2xx.
-    pub async fn probe(&self, path: &str) -> Result<()> {
-        let mut call = Call::new(Method::GET, Target::Path(path));
-        call.patience = Some(std::time::Duration::from_secs(5));
-        self.execute(call).await?.drain().await.map(drop)
+    pub fn probe<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let mut call = Call::new(Method::GET, Target::Path(path));
+            call.patience = Some(std::time::Duration::from_secs(5));
+            self.execute(call).await?.drain().await.map(drop)
+        })
     }
 }

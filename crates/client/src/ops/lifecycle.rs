@@ -1,5 +1,6 @@
 //! Lifecycle rules of buckets, as XML on the wire and as JSON in files (the names are mc's).
 
+use futures::future::BoxFuture;
 use http::{HeaderName, Method};
 use serde::{Deserialize, Serialize};
 
@@ -299,31 +300,37 @@ impl Client {
     ///
     /// # Errors
     /// What the server answers.
-    pub async fn lifecycle(&self, bucket: &str) -> Result<Lifecycle> {
-        let call = Call::new(Method::GET, Target::Bucket(bucket)).query("lifecycle", "");
-        match self.xml(call).await {
-            Ok((root, _)) => Ok(Lifecycle { rules: root.all("Rule").map(rule).collect() }),
-            Err(error) if error.code() == Some("NoSuchLifecycleConfiguration") => Ok(Lifecycle::default()),
-            Err(error) => Err(error),
-        }
+    pub fn lifecycle<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<Lifecycle>> {
+        Box::pin(async move {
+            let call = Call::new(Method::GET, Target::Bucket(bucket)).query("lifecycle", "");
+            match self.xml(call).await {
+                Ok((root, _)) => Ok(Lifecycle { rules: root.all("Rule").map(rule).collect() }),
+                Err(error) if error.code() == Some("NoSuchLifecycleConfiguration") => {
+                    Ok(Lifecycle::default())
+                }
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// Replaces all lifecycle rules of a bucket; an empty list removes them.
     ///
     /// # Errors
     /// What the server answers.
-    pub async fn set_lifecycle(&self, bucket: &str, rules: &Lifecycle) -> Result<()> {
-        if rules.rules.is_empty() {
-            let call = Call::new(Method::DELETE, Target::Bucket(bucket)).query("lifecycle", "");
-            return self.done(call).await.map(drop);
-        }
-        let body = write(rules);
-        let md5 = content_md5(body.as_bytes());
-        let call = Call::new(Method::PUT, Target::Bucket(bucket))
-            .query("lifecycle", "")
-            .header(HeaderName::from_static("content-md5"), &md5)?
-            .body(body);
-        self.done(call).await.map(drop)
+    pub fn set_lifecycle<'a>(&'a self, bucket: &'a str, rules: &'a Lifecycle) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if rules.rules.is_empty() {
+                let call = Call::new(Method::DELETE, Target::Bucket(bucket)).query("lifecycle", "");
+                return self.done(call).await.map(drop);
+            }
+            let body = write(rules);
+            let md5 = content_md5(body.as_bytes());
+            let call = Call::new(Method::PUT, Target::Bucket(bucket))
+                .query("lifecycle", "")
+                .header(HeaderName::from_static("content-md5"), &md5)?
+                .body(body);
+            self.done(call).await.map(drop)
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Listings: keys, versions, page by page.
 
+use futures::future::BoxFuture;
 use futures::{Stream, stream};
 use http::Method;
 
@@ -39,33 +40,41 @@ pub struct ListVersionsOptions {
 
 impl Client {
     /// One page of keys (version 2 of the operation).
-    pub async fn list(&self, bucket: &str, options: &ListOptions) -> Result<ListPage> {
-        let call = Call::new(Method::GET, Target::Bucket(bucket))
-            .query("list-type", "2")
-            .query("encoding-type", "url")
-            .query("prefix", options.prefix.as_str())
-            .maybe_query("delimiter", options.delimiter.as_deref())
-            .maybe_query("start-after", options.start_after.as_deref())
-            .maybe_query("continuation-token", options.token.as_deref())
-            .maybe_query("max-keys", options.max_keys.map(|n| n.to_string()));
-        ListPage::parse(&self.xml(call).await?.0)
+    pub fn list<'a>(&'a self, bucket: &'a str, options: &'a ListOptions) -> BoxFuture<'a, Result<ListPage>> {
+        Box::pin(async move {
+            let call = Call::new(Method::GET, Target::Bucket(bucket))
+                .query("list-type", "2")
+                .query("encoding-type", "url")
+                .query("prefix", options.prefix.as_str())
+                .maybe_query("delimiter", options.delimiter.as_deref())
+                .maybe_query("start-after", options.start_after.as_deref())
+                .maybe_query("continuation-token", options.token.as_deref())
+                .maybe_query("max-keys", options.max_keys.map(|n| n.to_string()));
+            ListPage::parse(&self.xml(call).await?.0)
+        })
     }
 
     /// One page of versions and delete markers.
-    pub async fn list_versions(&self, bucket: &str, options: &ListVersionsOptions) -> Result<ListPage> {
-        let (key, version) = match &options.marker {
-            Some((key, version)) => (Some(key.as_str()), version.as_deref()),
-            None => (None, None),
-        };
-        let call = Call::new(Method::GET, Target::Bucket(bucket))
-            .query("versions", "")
-            .query("encoding-type", "url")
-            .query("prefix", options.prefix.as_str())
-            .maybe_query("delimiter", options.delimiter.as_deref())
-            .maybe_query("key-marker", key)
-            .maybe_query("version-id-marker", version)
-            .maybe_query("max-keys", options.max_keys.map(|n| n.to_string()));
-        ListPage::parse(&self.xml(call).await?.0)
+    pub fn list_versions<'a>(
+        &'a self,
+        bucket: &'a str,
+        options: &'a ListVersionsOptions,
+    ) -> BoxFuture<'a, Result<ListPage>> {
+        Box::pin(async move {
+            let (key, version) = match &options.marker {
+                Some((key, version)) => (Some(key.as_str()), version.as_deref()),
+                None => (None, None),
+            };
+            let call = Call::new(Method::GET, Target::Bucket(bucket))
+                .query("versions", "")
+                .query("encoding-type", "url")
+                .query("prefix", options.prefix.as_str())
+                .maybe_query("delimiter", options.delimiter.as_deref())
+                .maybe_query("key-marker", key)
+                .maybe_query("version-id-marker", version)
+                .maybe_query("max-keys", options.max_keys.map(|n| n.to_string()));
+            ListPage::parse(&self.xml(call).await?.0)
+        })
     }
 
     /// All pages of keys; each is asked for when the one before has been taken.

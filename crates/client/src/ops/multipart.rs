@@ -1,6 +1,7 @@
 //! Multipart uploads: create, parts, complete, abort, list.
 
 use ashlar_checksum::Algorithm;
+use futures::future::BoxFuture;
 use http::{HeaderName, Method};
 
 use crate::{
@@ -17,19 +18,26 @@ use crate::{
 impl Client {
     /// Begins an upload; returns its id. If parts will carry a trailing checksum, the upload is
     /// told so.
-    pub async fn create_multipart(&self, bucket: &str, key: &str, options: &PutOptions) -> Result<String> {
-        let mut call = Call::new(Method::POST, Target::Object(bucket, key)).query("uploads", "");
-        call.headers = options.to_headers()?;
-        if let Payload::Trailer(algorithm) | Payload::SignedTrailer(algorithm) =
-            data_payload(self.config().payload, options)
-        {
-            let name = HeaderName::from_static("x-amz-checksum-algorithm");
-            call = call.header(name, algorithm.name())?;
-            let kind = if algorithm == Algorithm::Crc64Nvme { "FULL_OBJECT" } else { "COMPOSITE" };
-            call = call.header(HeaderName::from_static("x-amz-checksum-type"), kind)?;
-        }
-        let (root, _) = self.xml(call).await?;
-        root.some_text("UploadId").ok_or_else(|| Error::Unexpected("an upload without id".into()))
+    pub fn create_multipart<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        options: &'a PutOptions,
+    ) -> BoxFuture<'a, Result<String>> {
+        Box::pin(async move {
+            let mut call = Call::new(Method::POST, Target::Object(bucket, key)).query("uploads", "");
+            call.headers = options.to_headers()?;
+            if let Payload::Trailer(algorithm) | Payload::SignedTrailer(algorithm) =
+                data_payload(self.config().payload, options)
+            {
+                let name = HeaderName::from_static("x-amz-checksum-algorithm");
+                call = call.header(name, algorithm.name())?;
+                let kind = if algorithm == Algorithm::Crc64Nvme { "FULL_OBJECT" } else { "COMPOSITE" };
+                call = call.header(HeaderName::from_static("x-amz-checksum-type"), kind)?;
+            }
+            let (root, _) = self.xml(call).await?;
+            root.some_text("UploadId").ok_or_else(|| Error::Unexpected("an upload without id".into()))
+        })
     }
 
     /// Uploads a part (1 to 10,000), 5 MiB to 5 GiB unless it is the last.
@@ -60,27 +68,29 @@ impl Client {
 
     /// Makes a part from (a range of) an object of the endpoint: first and last byte, inclusive.
     #[allow(clippy::too_many_arguments)] // where, which, from what
-    pub async fn upload_part_copy(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
+    pub fn upload_part_copy<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        upload_id: &'a str,
         number: u32,
-        source: (&str, &str),
+        source: (&'a str, &'a str),
         range: (u64, u64),
-        options: &CopyOptions,
-    ) -> Result<Part> {
-        let call = Call::new(Method::PUT, Target::Object(bucket, key))
-            .query("partNumber", number.to_string())
-            .query("uploadId", upload_id);
-        let mut call = copy_headers(call, source, options)?.header(
-            HeaderName::from_static("x-amz-copy-source-range"),
-            &format!("bytes={}-{}", range.0, range.1),
-        )?;
-        call.patience = Some(PATIENCE);
-        let (root, _) = self.xml(call).await?;
-        let size = range.1.saturating_sub(range.0) + 1;
-        Ok(Part { number, etag: unquote(root.text_of("ETag")), size, checksum: checksum_of(&root) })
+        options: &'a CopyOptions,
+    ) -> BoxFuture<'a, Result<Part>> {
+        Box::pin(async move {
+            let call = Call::new(Method::PUT, Target::Object(bucket, key))
+                .query("partNumber", number.to_string())
+                .query("uploadId", upload_id);
+            let mut call = copy_headers(call, source, options)?.header(
+                HeaderName::from_static("x-amz-copy-source-range"),
+                &format!("bytes={}-{}", range.0, range.1),
+            )?;
+            call.patience = Some(PATIENCE);
+            let (root, _) = self.xml(call).await?;
+            let size = range.1.saturating_sub(range.0) + 1;
+            Ok(Part { number, etag: unquote(root.text_of("ETag")), size, checksum: checksum_of(&root) })
+        })
     }
 
     /// Makes the object from its parts, which must be in ascending order. `options.headers` may
@@ -88,96 +98,114 @@ impl Client {
     ///
     /// It is repeated if the connection breaks. If the repetition then finds the upload gone and
     /// the object is there with the ETag these parts make, the first one had succeeded.
-    pub async fn complete_multipart(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        parts: &[Part],
-        options: &PutOptions,
-    ) -> Result<PutOutcome> {
-        let mut body = Writer::new("CompleteMultipartUpload");
-        for part in parts {
-            body.open("Part").leaf("PartNumber", &part.number.to_string());
-            body.leaf("ETag", &format!("\"{}\"", part.etag));
-            if let Some((algorithm, value)) = &part.checksum {
-                body.leaf(&format!("Checksum{}", algorithm.name()), value);
-            }
-            body.close("Part");
-        }
-        let mut call = Call::new(Method::POST, Target::Object(bucket, key))
-            .query("uploadId", upload_id)
-            .body(body.finish("CompleteMultipartUpload"));
-        call.headers = options.headers.clone();
-        call.repeat = Some(Repeat::Harmless);
-        call.patience = Some(PATIENCE);
-        match self.xml(call).await {
-            Ok((root, answer)) => Ok(PutOutcome {
-                etag: unquote(root.text_of("ETag")),
-                version_id: answer.header(X_AMZ_VERSION_ID).map(str::to_owned),
-            }),
-            Err(error) if error.code() == Some("NoSuchUpload") => {
-                let head = self.head_object(bucket, key, &Default::default()).await;
-                match (head, multipart_etag(parts)) {
-                    (Ok(head), Some(etag)) if head.etag == etag => {
-                        Ok(PutOutcome { etag, version_id: head.version_id })
-                    }
-                    _ => Err(error),
+    pub fn complete_multipart<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        upload_id: &'a str,
+        parts: &'a [Part],
+        options: &'a PutOptions,
+    ) -> BoxFuture<'a, Result<PutOutcome>> {
+        Box::pin(async move {
+            let mut body = Writer::new("CompleteMultipartUpload");
+            for part in parts {
+                body.open("Part").leaf("PartNumber", &part.number.to_string());
+                body.leaf("ETag", &format!("\"{}\"", part.etag));
+                if let Some((algorithm, value)) = &part.checksum {
+                    body.leaf(&format!("Checksum{}", algorithm.name()), value);
                 }
+                body.close("Part");
             }
-            Err(error) => Err(error),
-        }
+            let mut call = Call::new(Method::POST, Target::Object(bucket, key))
+                .query("uploadId", upload_id)
+                .body(body.finish("CompleteMultipartUpload"));
+            call.headers = options.headers.clone();
+            call.repeat = Some(Repeat::Harmless);
+            call.patience = Some(PATIENCE);
+            match self.xml(call).await {
+                Ok((root, answer)) => Ok(PutOutcome {
+                    etag: unquote(root.text_of("ETag")),
+                    version_id: answer.header(X_AMZ_VERSION_ID).map(str::to_owned),
+                }),
+                Err(error) if error.code() == Some("NoSuchUpload") => {
+                    let head = self.head_object(bucket, key, &Default::default()).await;
+                    match (head, multipart_etag(parts)) {
+                        (Ok(head), Some(etag)) if head.etag == etag => {
+                            Ok(PutOutcome { etag, version_id: head.version_id })
+                        }
+                        _ => Err(error),
+                    }
+                }
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// Gives an upload up; the server frees its parts.
-    pub async fn abort_multipart(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
-        let call = Call::new(Method::DELETE, Target::Object(bucket, key));
-        self.done(call.query("uploadId", upload_id)).await.map(drop)
+    pub fn abort_multipart<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        upload_id: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let call = Call::new(Method::DELETE, Target::Object(bucket, key));
+            self.done(call.query("uploadId", upload_id)).await.map(drop)
+        })
     }
 
     /// All parts uploaded so far, in order; asks for as many pages as there are.
-    pub async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str) -> Result<Vec<Part>> {
-        let mut parts: Vec<Part> = Vec::new();
-        loop {
-            let after = parts.last().map(|p| p.number.to_string());
-            let call = Call::new(Method::GET, Target::Object(bucket, key))
-                .query("uploadId", upload_id)
-                .maybe_query("part-number-marker", after);
-            let (root, _) = self.xml(call).await?;
-            let before = parts.len();
-            for part in root.all("Part") {
-                let Some(number) = part.number("PartNumber").and_then(|n| u32::try_from(n).ok()) else {
-                    return Err(Error::Unexpected("a part without number".into()));
-                };
-                parts.push(Part {
-                    number,
-                    etag: unquote(part.text_of("ETag")),
-                    size: part.number("Size").unwrap_or(0),
-                    checksum: checksum_of(part),
-                });
+    pub fn list_parts<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        upload_id: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Part>>> {
+        Box::pin(async move {
+            let mut parts: Vec<Part> = Vec::new();
+            loop {
+                let after = parts.last().map(|p| p.number.to_string());
+                let call = Call::new(Method::GET, Target::Object(bucket, key))
+                    .query("uploadId", upload_id)
+                    .maybe_query("part-number-marker", after);
+                let (root, _) = self.xml(call).await?;
+                let before = parts.len();
+                for part in root.all("Part") {
+                    let Some(number) = part.number("PartNumber").and_then(|n| u32::try_from(n).ok()) else {
+                        return Err(Error::Unexpected("a part without number".into()));
+                    };
+                    parts.push(Part {
+                        number,
+                        etag: unquote(part.text_of("ETag")),
+                        size: part.number("Size").unwrap_or(0),
+                        checksum: checksum_of(part),
+                    });
+                }
+                if !root.is_true("IsTruncated") || parts.len() == before {
+                    return Ok(parts);
+                }
             }
-            if !root.is_true("IsTruncated") || parts.len() == before {
-                return Ok(parts);
-            }
-        }
+        })
     }
 
     /// One page of unfinished uploads; `marker` is what the page before returned.
-    pub async fn list_uploads(
-        &self,
-        bucket: &str,
-        prefix: &str,
-        delimiter: Option<&str>,
-        marker: Option<&(String, String)>,
-    ) -> Result<UploadPage> {
-        let call = Call::new(Method::GET, Target::Bucket(bucket))
-            .query("uploads", "")
-            .query("encoding-type", "url")
-            .query("prefix", prefix)
-            .maybe_query("delimiter", delimiter)
-            .maybe_query("key-marker", marker.map(|m| m.0.as_str()))
-            .maybe_query("upload-id-marker", marker.map(|m| m.1.as_str()).filter(|m| !m.is_empty()));
-        Ok(UploadPage::parse(&self.xml(call).await?.0))
+    pub fn list_uploads<'a>(
+        &'a self,
+        bucket: &'a str,
+        prefix: &'a str,
+        delimiter: Option<&'a str>,
+        marker: Option<&'a (String, String)>,
+    ) -> BoxFuture<'a, Result<UploadPage>> {
+        Box::pin(async move {
+            let call = Call::new(Method::GET, Target::Bucket(bucket))
+                .query("uploads", "")
+                .query("encoding-type", "url")
+                .query("prefix", prefix)
+                .maybe_query("delimiter", delimiter)
+                .maybe_query("key-marker", marker.map(|m| m.0.as_str()))
+                .maybe_query("upload-id-marker", marker.map(|m| m.1.as_str()).filter(|m| !m.is_empty()));
+            Ok(UploadPage::parse(&self.xml(call).await?.0))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rules for the notifications of a bucket.
 
+use futures::future::BoxFuture;
 use http::{HeaderName, Method};
 
 use crate::{
@@ -36,45 +37,49 @@ fn notice(rule: &Element, target: &str) -> Notice {
 
 impl Client {
     /// Who is told what of a bucket.
-    pub async fn notices(&self, bucket: &str) -> Result<Vec<Notice>> {
-        let call = Call::new(Method::GET, Target::Bucket(bucket)).query("notification", "");
-        let (root, _) = self.xml(call).await?;
-        let known = |e: &Element| {
-            SHAPES.iter().find(|(shape, _)| *shape == e.name).map(|(_, target)| notice(e, target))
-        };
-        Ok(root.children.iter().filter_map(known).collect())
+    pub fn notices<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<Vec<Notice>>> {
+        Box::pin(async move {
+            let call = Call::new(Method::GET, Target::Bucket(bucket)).query("notification", "");
+            let (root, _) = self.xml(call).await?;
+            let known = |e: &Element| {
+                SHAPES.iter().find(|(shape, _)| *shape == e.name).map(|(_, target)| notice(e, target))
+            };
+            Ok(root.children.iter().filter_map(known).collect())
+        })
     }
 
     /// Replaces all of a bucket's rules.
-    pub async fn set_notices(&self, bucket: &str, all: &[Notice]) -> Result<()> {
-        let mut body = Writer::new("NotificationConfiguration");
-        for (shape, target) in SHAPES {
-            for n in all.iter().filter(|n| n.shape == shape) {
-                body.open(shape).leaf("Id", &n.id).leaf(target, &n.arn);
-                for event in &n.events {
-                    body.leaf("Event", event);
-                }
-                if !n.prefix.is_empty() || !n.suffix.is_empty() {
-                    body.open("Filter").open("S3Key");
-                    for (name, value) in [("prefix", &n.prefix), ("suffix", &n.suffix)] {
-                        if !value.is_empty() {
-                            body.open("FilterRule")
-                                .leaf("Name", name)
-                                .leaf("Value", value)
-                                .close("FilterRule");
-                        }
+    pub fn set_notices<'a>(&'a self, bucket: &'a str, all: &'a [Notice]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let mut body = Writer::new("NotificationConfiguration");
+            for (shape, target) in SHAPES {
+                for n in all.iter().filter(|n| n.shape == shape) {
+                    body.open(shape).leaf("Id", &n.id).leaf(target, &n.arn);
+                    for event in &n.events {
+                        body.leaf("Event", event);
                     }
-                    body.close("S3Key").close("Filter");
+                    if !n.prefix.is_empty() || !n.suffix.is_empty() {
+                        body.open("Filter").open("S3Key");
+                        for (name, value) in [("prefix", &n.prefix), ("suffix", &n.suffix)] {
+                            if !value.is_empty() {
+                                body.open("FilterRule")
+                                    .leaf("Name", name)
+                                    .leaf("Value", value)
+                                    .close("FilterRule");
+                            }
+                        }
+                        body.close("S3Key").close("Filter");
+                    }
+                    body.close(shape);
                 }
-                body.close(shape);
             }
-        }
-        let body = body.finish("NotificationConfiguration");
-        let md5 = content_md5(body.as_bytes());
-        let call = Call::new(Method::PUT, Target::Bucket(bucket))
-            .query("notification", "")
-            .header(HeaderName::from_static("content-md5"), &md5)?
-            .body(body);
-        self.done(call).await.map(drop)
+            let body = body.finish("NotificationConfiguration");
+            let md5 = content_md5(body.as_bytes());
+            let call = Call::new(Method::PUT, Target::Bucket(bucket))
+                .query("notification", "")
+                .header(HeaderName::from_static("content-md5"), &md5)?
+                .body(body);
+            self.done(call).await.map(drop)
+        })
     }
 }

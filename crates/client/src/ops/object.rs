@@ -1,5 +1,6 @@
 //! Objects: put, get, head, delete, multi-delete, copy.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 
 use ashlar_checksum::Algorithm;
@@ -113,102 +114,133 @@ impl Client {
     }
 
     /// Starts reading an object.
-    pub async fn get_object(&self, bucket: &str, key: &str, options: &GetOptions) -> Result<ObjectData> {
-        let body = self.execute(read(Method::GET, bucket, key, options)?).await?;
-        let head = Head::parse(body.headers());
-        let length = body.header("content-length").and_then(|v| v.parse().ok()).unwrap_or(head.size);
-        Ok(ObjectData { head, length, body })
+    pub fn get_object<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        options: &'a GetOptions,
+    ) -> BoxFuture<'a, Result<ObjectData>> {
+        Box::pin(async move {
+            let body = self.execute(read(Method::GET, bucket, key, options)?).await?;
+            let head = Head::parse(body.headers());
+            let length = body.header("content-length").and_then(|v| v.parse().ok()).unwrap_or(head.size);
+            Ok(ObjectData { head, length, body })
+        })
     }
 
     /// Reads a whole object of at most `limit` bytes.
-    pub async fn get_bytes(&self, bucket: &str, key: &str, limit: usize) -> Result<bytes::Bytes> {
-        let mut object = self.get_object(bucket, key, &GetOptions::default()).await?;
-        object.body.collect(limit).await
+    pub fn get_bytes<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<bytes::Bytes>> {
+        Box::pin(async move {
+            let mut object = self.get_object(bucket, key, &GetOptions::default()).await?;
+            object.body.collect(limit).await
+        })
     }
 
     /// What is known of an object without its bytes.
-    pub async fn head_object(&self, bucket: &str, key: &str, options: &GetOptions) -> Result<Head> {
-        let answer = self.done(read(Method::HEAD, bucket, key, options)?).await?;
-        Ok(Head::parse(answer.headers()))
+    pub fn head_object<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        options: &'a GetOptions,
+    ) -> BoxFuture<'a, Result<Head>> {
+        Box::pin(async move {
+            let answer = self.done(read(Method::HEAD, bucket, key, options)?).await?;
+            Ok(Head::parse(answer.headers()))
+        })
     }
 
     /// Deletes a key (in a bucket with versions: writes a delete marker) or one version.
-    pub async fn delete_object(
-        &self,
-        bucket: &str,
-        key: &str,
-        version: Option<&str>,
-    ) -> Result<DeleteOutcome> {
-        let call = Call::new(Method::DELETE, Target::Object(bucket, key));
-        let answer = self.done(call.maybe_query("versionId", version)).await?;
-        Ok(DeleteOutcome {
-            version_id: answer.header(X_AMZ_VERSION_ID).map(str::to_owned),
-            delete_marker: answer.header("x-amz-delete-marker") == Some("true"),
+    pub fn delete_object<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        version: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<DeleteOutcome>> {
+        Box::pin(async move {
+            let call = Call::new(Method::DELETE, Target::Object(bucket, key));
+            let answer = self.done(call.maybe_query("versionId", version)).await?;
+            Ok(DeleteOutcome {
+                version_id: answer.header(X_AMZ_VERSION_ID).map(str::to_owned),
+                delete_marker: answer.header("x-amz-delete-marker") == Some("true"),
+            })
         })
     }
 
     /// Deletes up to 1,000 keys or versions in one request. Refusals of single keys are in the
     /// result, not an error.
-    pub async fn delete_objects(&self, bucket: &str, objects: &[Identifier]) -> Result<Deleted> {
-        if objects.len() > limits::DELETE_KEYS {
-            return Err(Error::Invalid("at most 1,000 keys can be deleted at once".into()));
-        }
-        if objects.is_empty() {
-            return Ok(Deleted::default());
-        }
-        let mut body = Writer::new("Delete");
-        for object in objects {
-            body.open("Object").leaf("Key", &object.key);
-            if let Some(version) = &object.version_id {
-                body.leaf("VersionId", version);
+    pub fn delete_objects<'a>(
+        &'a self,
+        bucket: &'a str,
+        objects: &'a [Identifier],
+    ) -> BoxFuture<'a, Result<Deleted>> {
+        Box::pin(async move {
+            if objects.len() > limits::DELETE_KEYS {
+                return Err(Error::Invalid("at most 1,000 keys can be deleted at once".into()));
             }
-            body.close("Object");
-        }
-        let body = body.finish("Delete");
-        let md5 = content_md5(body.as_bytes());
-        let mut call = Call::new(Method::POST, Target::Bucket(bucket))
-            .query("delete", "")
-            .header(HeaderName::from_static("content-md5"), &md5)?
-            .header(header::CONTENT_TYPE, "application/xml")?
-            .body(body);
-        // Deleting what is gone already is no error.
-        call.repeat = Some(crate::call::Repeat::Harmless);
-        let (root, _) = self.xml(call).await?;
-        let identifier = |e: &Element| Identifier {
-            key: e.text_of("Key").to_owned(),
-            version_id: e.some_text("VersionId"),
-        };
-        Ok(Deleted {
-            deleted: root.all("Deleted").map(identifier).collect(),
-            errors: root
-                .all("Error")
-                .map(|e| DeleteError {
-                    object: identifier(e),
-                    code: e.text_of("Code").to_owned(),
-                    message: e.text_of("Message").to_owned(),
-                })
-                .collect(),
+            if objects.is_empty() {
+                return Ok(Deleted::default());
+            }
+            let mut body = Writer::new("Delete");
+            for object in objects {
+                body.open("Object").leaf("Key", &object.key);
+                if let Some(version) = &object.version_id {
+                    body.leaf("VersionId", version);
+                }
+                body.close("Object");
+            }
+            let body = body.finish("Delete");
+            let md5 = content_md5(body.as_bytes());
+            let mut call = Call::new(Method::POST, Target::Bucket(bucket))
+                .query("delete", "")
+                .header(HeaderName::from_static("content-md5"), &md5)?
+                .header(header::CONTENT_TYPE, "application/xml")?
+                .body(body);
+            // Deleting what is gone already is no error.
+            call.repeat = Some(crate::call::Repeat::Harmless);
+            let (root, _) = self.xml(call).await?;
+            let identifier = |e: &Element| Identifier {
+                key: e.text_of("Key").to_owned(),
+                version_id: e.some_text("VersionId"),
+            };
+            Ok(Deleted {
+                deleted: root.all("Deleted").map(identifier).collect(),
+                errors: root
+                    .all("Error")
+                    .map(|e| DeleteError {
+                        object: identifier(e),
+                        code: e.text_of("Code").to_owned(),
+                        message: e.text_of("Message").to_owned(),
+                    })
+                    .collect(),
+            })
         })
     }
 
     /// Copies an object of at most 5 GiB within the endpoint.
-    pub async fn copy_object(
-        &self,
-        source: (&str, &str),
-        target: (&str, &str),
-        options: &CopyOptions,
-    ) -> Result<PutOutcome> {
-        let mut call = Call::new(Method::PUT, Target::Object(target.0, target.1));
-        if let Some(replace) = &options.replace {
-            call.headers = replace.to_headers()?;
-            call = call.header(HeaderName::from_static("x-amz-metadata-directive"), "REPLACE")?;
-        }
-        call = copy_headers(call, source, options)?;
-        call.patience = Some(PATIENCE);
-        let (root, answer) = self.xml(call).await?;
-        Ok(PutOutcome {
-            etag: unquote(root.text_of("ETag")),
-            version_id: answer.header(X_AMZ_VERSION_ID).map(str::to_owned),
+    pub fn copy_object<'a>(
+        &'a self,
+        source: (&'a str, &'a str),
+        target: (&'a str, &'a str),
+        options: &'a CopyOptions,
+    ) -> BoxFuture<'a, Result<PutOutcome>> {
+        Box::pin(async move {
+            let mut call = Call::new(Method::PUT, Target::Object(target.0, target.1));
+            if let Some(replace) = &options.replace {
+                call.headers = replace.to_headers()?;
+                call = call.header(HeaderName::from_static("x-amz-metadata-directive"), "REPLACE")?;
+            }
+            call = copy_headers(call, source, options)?;
+            call.patience = Some(PATIENCE);
+            let (root, answer) = self.xml(call).await?;
+            Ok(PutOutcome {
+                etag: unquote(root.text_of("ETag")),
+                version_id: answer.header(X_AMZ_VERSION_ID).map(str::to_owned),
+            })
         })
     }
 }

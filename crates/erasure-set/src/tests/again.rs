@@ -1,6 +1,6 @@
 //! Updates that try again after records of theirs were sent: what they may answer, and when.
 
-use super::{Decision, Error, Result, Trail, Updated};
+use super::{Choice, Done, Error, Result, Trail};
 use crate::tests::{Rig, body, drive_id, key, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, Record};
@@ -23,7 +23,7 @@ fn size_of(r: Option<&Register>) -> Option<u64> {
 }
 
 /// One attempt that writes a version of `size` bytes more than what is there.
-async fn add(sets: &Sets, sent: &mut Trail<u64>, size: u64) -> Result<Option<Updated<u64>>> {
+async fn add(sets: &Sets, sent: &mut Trail, size: u64) -> Result<Option<Done>> {
     let key = key(sets, "x");
     let hash = ashlar_checksum::key_hash(key.as_bytes());
     let _turn = sets.inner.locks.lock(hash).await;
@@ -34,7 +34,7 @@ async fn add(sets: &Sets, sent: &mut Trail<u64>, size: u64) -> Result<Option<Upd
         };
         let size = had + size;
         let (body, summary) = (body(size, None), summary(size));
-        Decision::<u64, ()>::Write { body, summary, moved: false, out: size }
+        Choice::Write { body, summary, moved: false, answer: size as usize }
     };
     let mut unsure = super::Unsure { inner: &sets.inner, key: &key, hash, sent: false };
     let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut unsure).await;
@@ -85,7 +85,7 @@ async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
             break;
         }
     }
-    assert_eq!(done.expect("nobody is in the way").out, 10);
+    assert_eq!(done.expect("nobody is in the way").answer, 10);
     // The two drives that showed it go: what was acknowledged is still there.
     for slot in [0, 1] {
         rig.sets.detach(drive_id(slot, 0));
@@ -124,7 +124,7 @@ async fn an_earlier_attempt_that_came_through_is_not_repeated() {
         }
     }
     let done = done.expect("nobody is in the way");
-    assert_eq!(done.out, 10, "the answer of the attempt that came through");
+    assert_eq!(done.answer, 10, "the answer of the attempt that came through");
     assert_eq!(size_of(done.register.as_ref()), Some(10), "applied once");
     let now = rig.sets.read_register(&rig.key("x")).await.unwrap();
     assert_eq!(size_of(now.as_ref()), Some(10));
@@ -147,7 +147,7 @@ async fn a_refusal_buries_what_was_sent_before() {
     let hash = ashlar_checksum::key_hash(key.as_bytes());
     let mut refused = false;
     for _ in 0..8 {
-        let mut refuse = |_: Option<&Record>| Decision::<u64, ()>::Refuse(());
+        let mut refuse = |_: Option<&Record>| Choice::Refuse;
         let mut unsure = super::Unsure { inner: &rig.sets.inner, key: &key, hash, sent: false };
         match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent, &mut unsure).await {
             Ok(None) => {}

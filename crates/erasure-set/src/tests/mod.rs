@@ -237,7 +237,7 @@ pub(crate) async fn put_if(
     sets: &Sets,
     name: &str,
     bytes: &[u8],
-    mut check: impl FnMut(Option<&Record>) -> bool,
+    mut check: impl FnMut(Option<&Record>) -> bool + Send,
 ) -> Result<Option<Updated<()>>> {
     let key = key(sets, name);
     let size = bytes.len() as u64;

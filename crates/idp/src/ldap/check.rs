@@ -7,6 +7,7 @@
 //!
 //! Must never know: requests.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,17 +42,19 @@ impl Provider {
     ///
     /// # Errors
     /// `Unreachable`: the directory, or the store; what was not looked at yet is looked at next time.
-    pub async fn check(&self, iam: &Iam) -> Result<Checked, Error> {
-        let mut held = self.held(iam);
-        let mut done = Checked::default();
-        if held.is_empty() {
-            return Ok(done);
-        }
-        let checked = self.check_all(iam, &mut held, &mut done).await;
-        for sessions in held.into_values().map(|h| h.sessions) {
-            sessions.iter().for_each(|(key, who)| iam.see(key, who));
-        }
-        checked.map(|()| done)
+    pub fn check<'a>(&'a self, iam: &'a Iam) -> BoxFuture<'a, Result<Checked, Error>> {
+        Box::pin(async move {
+            let mut held = self.held(iam);
+            let mut done = Checked::default();
+            if held.is_empty() {
+                return Ok(done);
+            }
+            let checked = self.check_all(iam, &mut held, &mut done).await;
+            for sessions in held.into_values().map(|h| h.sessions) {
+                sessions.iter().for_each(|(key, who)| iam.see(key, who));
+            }
+            checked.map(|()| done)
+        })
     }
 
     fn held(&self, iam: &Iam) -> BTreeMap<String, Held> {

@@ -6,6 +6,7 @@
 //!
 //! Must never know: what is asked for, or why.
 
+use futures::future::BoxFuture;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,17 +93,19 @@ impl Server {
     ///
     /// # Errors
     /// `Away`, `Refused` (StartTLS).
-    pub async fn connect(&self) -> Result<Connection, Failure> {
-        let tcp = within("connecting", self.tcp()).await?;
-        let _ = tcp.set_nodelay(true);
-        match &self.privacy {
-            Privacy::None => Ok(Connection::over(Box::new(tcp))),
-            Privacy::Tls(config) => within("TLS", self.tls(config, tcp)).await,
-            Privacy::StartTls(config) => {
-                let tcp = within("StartTLS", start_tls(tcp)).await?;
-                within("TLS", self.tls(config, tcp)).await
+    pub fn connect(&self) -> BoxFuture<'_, Result<Connection, Failure>> {
+        Box::pin(async move {
+            let tcp = within("connecting", self.tcp()).await?;
+            let _ = tcp.set_nodelay(true);
+            match &self.privacy {
+                Privacy::None => Ok(Connection::over(Box::new(tcp))),
+                Privacy::Tls(config) => within("TLS", self.tls(config, tcp)).await,
+                Privacy::StartTls(config) => {
+                    let tcp = within("StartTLS", start_tls(tcp)).await?;
+                    within("TLS", self.tls(config, tcp)).await
+                }
             }
-        }
+        })
     }
 
     async fn tcp(&self) -> Result<TcpStream, Failure> {
@@ -237,78 +240,84 @@ impl Connection {
     ///
     /// # Errors
     /// `Away`: no outcome.
-    pub async fn bind(&mut self, dn: &str, password: &str) -> Result<Outcome, Failure> {
-        within("binding", async {
-            self.id += 1;
-            let bytes = message::bind(self.id, dn, password);
-            self.send(&bytes).await?;
-            match self.answer().await? {
-                Answer::Bound(outcome) => Ok(outcome),
-                _ => Err(broken()),
-            }
+    pub fn bind<'a>(&'a mut self, dn: &'a str, password: &'a str) -> BoxFuture<'a, Result<Outcome, Failure>> {
+        Box::pin(async move {
+            within("binding", async {
+                self.id += 1;
+                let bytes = message::bind(self.id, dn, password);
+                self.send(&bytes).await?;
+                match self.answer().await? {
+                    Answer::Bound(outcome) => Ok(outcome),
+                    _ => Err(broken()),
+                }
+            })
+            .await
         })
-        .await
     }
 
     /// Finds entries, at most `limit`; none if there is no entry `base`. `attributes`: those to answer.
     ///
     /// # Errors
     /// `TooMuch` when there are more; `Away`, `Refused`.
-    pub async fn search(
-        &mut self,
-        (base, scope): (&str, Scope),
-        filter: (&Filter, &str, &str),
-        attributes: &[&str],
+    pub fn search<'a>(
+        &'a mut self,
+        (base, scope): (&'a str, Scope),
+        filter: (&'a Filter, &'a str, &'a str),
+        attributes: &'a [&'a str],
         limit: usize,
-    ) -> Result<Vec<Entry>, Failure> {
-        let (filter, user, dn) = filter;
-        let mut encoded = Writer::default();
-        filter.encode(user, dn, &mut encoded);
-        let question = Search {
-            base,
-            scope,
-            // One more, to see whether there are more; those who ask get the error.
-            limit: u32::try_from(limit + 1).unwrap_or(u32::MAX),
-            filter: &encoded.done(),
-            attributes,
-            seconds: u32::try_from(STEP.as_secs()).unwrap_or(10),
-        };
-        within("searching", async {
-            self.id += 1;
-            let bytes = message::search(self.id, &question);
-            self.send(&bytes).await?;
-            let mut found = Vec::new();
-            let more = || Failure::TooMuch(format!("more than {limit} entries"));
-            loop {
-                match self.answer().await? {
-                    Answer::Entry(_) if found.len() == limit => return Err(more()),
-                    Answer::Entry(entry) => found.push(entry),
-                    Answer::Elsewhere => {
-                        tracing::debug!("the directory names another one, which is not asked");
+    ) -> BoxFuture<'a, Result<Vec<Entry>, Failure>> {
+        Box::pin(async move {
+            let (filter, user, dn) = filter;
+            let mut encoded = Writer::default();
+            filter.encode(user, dn, &mut encoded);
+            let question = Search {
+                base,
+                scope,
+                // One more, to see whether there are more; those who ask get the error.
+                limit: u32::try_from(limit + 1).unwrap_or(u32::MAX),
+                filter: &encoded.done(),
+                attributes,
+                seconds: u32::try_from(STEP.as_secs()).unwrap_or(10),
+            };
+            within("searching", async {
+                self.id += 1;
+                let bytes = message::search(self.id, &question);
+                self.send(&bytes).await?;
+                let mut found = Vec::new();
+                let more = || Failure::TooMuch(format!("more than {limit} entries"));
+                loop {
+                    match self.answer().await? {
+                        Answer::Entry(_) if found.len() == limit => return Err(more()),
+                        Answer::Entry(entry) => found.push(entry),
+                        Answer::Elsewhere => {
+                            tracing::debug!("the directory names another one, which is not asked");
+                        }
+                        Answer::Done(o) => {
+                            return match o.code {
+                                Outcome::SUCCESS | Outcome::NO_SUCH_OBJECT => Ok(found),
+                                Outcome::SIZE_LIMIT => Err(more()),
+                                _ if o.is_passing() => Err(Failure::Away(format!("cannot search: {o}"))),
+                                _ => Err(Failure::Refused("a search", o)),
+                            };
+                        }
+                        _ => return Err(broken()),
                     }
-                    Answer::Done(o) => {
-                        return match o.code {
-                            Outcome::SUCCESS | Outcome::NO_SUCH_OBJECT => Ok(found),
-                            Outcome::SIZE_LIMIT => Err(more()),
-                            _ if o.is_passing() => Err(Failure::Away(format!("cannot search: {o}"))),
-                            _ => Err(Failure::Refused("a search", o)),
-                        };
-                    }
-                    _ => return Err(broken()),
                 }
-            }
+            })
+            .await
         })
-        .await
     }
 
     /// Takes leave.
-    pub async fn close(mut self) {
-        let bytes = message::unbind(self.id + 1);
-        let leave = async {
-            let _ = self.send(&bytes).await;
-            let _ = self.stream.shutdown().await;
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(1), leave).await;
+    pub fn close(mut self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let bytes = message::unbind(self.id + 1);
+            let leave = async {
+                let _ = self.send(&bytes).await;
+                let _ = self.stream.shutdown().await;
+            };
+            let _ = tokio::time::timeout(Duration::from_secs(1), leave).await;
+        })
     }
 }
 

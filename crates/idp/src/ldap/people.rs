@@ -5,6 +5,7 @@
 //!
 //! Must never know: passwords.
 
+use futures::future::BoxFuture;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 
@@ -38,38 +39,51 @@ pub struct Person {
 
 impl Settings {
     /// Whom a login name means. `None`: nobody, or more than one.
-    pub async fn find(&self, c: &mut Connection, name: &str) -> Result<Option<Person>, Failure> {
-        let mut found: Vec<Person> = Vec::new();
-        for base in &self.user_bases {
-            let entries = match self.at(c, (&base.text, Scope::Tree), name, 2).await {
-                Err(Failure::TooMuch(_)) => {
-                    tracing::warn!(base = base.text, "more than one entry fits a login name");
-                    return Ok(None);
-                }
-                entries => entries?,
-            };
-            for person in entries.into_iter().filter_map(|e| self.person(e, name)) {
-                // Bases may overlap.
-                if !found.iter().any(|f| f.id == person.id) {
-                    found.push(person);
+    pub fn find<'a>(
+        &'a self,
+        c: &'a mut Connection,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Person>, Failure>> {
+        Box::pin(async move {
+            let mut found: Vec<Person> = Vec::new();
+            for base in &self.user_bases {
+                let entries = match self.at(c, (&base.text, Scope::Tree), name, 2).await {
+                    Err(Failure::TooMuch(_)) => {
+                        tracing::warn!(base = base.text, "more than one entry fits a login name");
+                        return Ok(None);
+                    }
+                    entries => entries?,
+                };
+                for person in entries.into_iter().filter_map(|e| self.person(e, name)) {
+                    // Bases may overlap.
+                    if !found.iter().any(|f| f.id == person.id) {
+                        found.push(person);
+                    }
                 }
             }
-        }
-        if found.len() > 1 {
-            let names: Vec<&str> = found.iter().map(|p| p.dn.as_str()).collect();
-            tracing::warn!(?names, "more than one entry fits a login name");
-            return Ok(None);
-        }
-        Ok(found.pop())
+            if found.len() > 1 {
+                let names: Vec<&str> = found.iter().map(|p| p.dn.as_str()).collect();
+                tracing::warn!(?names, "more than one entry fits a login name");
+                return Ok(None);
+            }
+            Ok(found.pop())
+        })
     }
 
     /// The person of this normal form, if the login name still means them.
-    pub async fn again(&self, c: &mut Connection, id: &str, name: &str) -> Result<Option<Person>, Failure> {
-        if !Dn::parse(id).is_ok_and(|dn| within(&dn, &self.user_bases)) {
-            return Ok(None);
-        }
-        let entries = self.at(c, (id, Scope::Base), name, 1).await?;
-        Ok(entries.into_iter().find_map(|e| self.person(e, name)).filter(|p| p.id == id))
+    pub fn again<'a>(
+        &'a self,
+        c: &'a mut Connection,
+        id: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Person>, Failure>> {
+        Box::pin(async move {
+            if !Dn::parse(id).is_ok_and(|dn| within(&dn, &self.user_bases)) {
+                return Ok(None);
+            }
+            let entries = self.at(c, (id, Scope::Base), name, 1).await?;
+            Ok(entries.into_iter().find_map(|e| self.person(e, name)).filter(|p| p.id == id))
+        })
     }
 
     async fn at(
@@ -118,17 +132,29 @@ impl Settings {
     }
 
     /// The groups of somebody, by their normal forms, in order.
-    pub async fn groups(&self, c: &mut Connection, person: &Person) -> Result<Vec<String>, Failure> {
-        if self.group_bases.is_empty() {
-            return Ok(Vec::new());
-        }
-        walk(&mut InDirectory { settings: self, c }, self.nested, &person.username, &person.dn).await
+    pub fn groups<'a>(
+        &'a self,
+        c: &'a mut Connection,
+        person: &'a Person,
+    ) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
+        Box::pin(async move {
+            if self.group_bases.is_empty() {
+                return Ok(Vec::new());
+            }
+            walk(&mut InDirectory { settings: self, c }, self.nested, &person.username, &person.dn).await
+        })
     }
 
     /// Whether there is an entry of that name in one of the bases: its normal form.
-    pub async fn entry(&self, c: &mut Connection, dn: &Dn) -> Result<Option<String>, Failure> {
-        let found = c.search((&dn.spelled(), Scope::Base), (&Filter::any(), "", ""), &[], 1).await?;
-        Ok(found.first().and_then(|e| Dn::parse(&e.dn).ok()).map(|dn| dn.normal()))
+    pub fn entry<'a>(
+        &'a self,
+        c: &'a mut Connection,
+        dn: &'a Dn,
+    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+        Box::pin(async move {
+            let found = c.search((&dn.spelled(), Scope::Base), (&Filter::any(), "", ""), &[], 1).await?;
+            Ok(found.first().and_then(|e| Dn::parse(&e.dn).ok()).map(|dn| dn.normal()))
+        })
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Must never know: cookies, pages.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_iam::{Refused, Sealer, Vouched};
@@ -160,17 +161,24 @@ impl Desk {
     }
 
     /// See [`crate::Idp::choices`]. A provider that is away is left out.
-    pub async fn choices(&self, providers: &[Arc<Provider>], origin: &str, now_ms: i64) -> Vec<Choice> {
-        let mut all = Vec::new();
-        for provider in providers {
-            let Some(redirect) = provider.redirect(origin) else { continue };
-            let Ok(document) = provider.document(now_ms).await else { continue };
-            let Some(url) = self.url(provider, &document, redirect, now_ms) else { continue };
-            let shown = provider.settings.display_name.clone();
-            let display_name = shown.unwrap_or_else(|| provider.name.clone());
-            all.push(Choice { name: provider.name.clone(), display_name, url });
-        }
-        all
+    pub fn choices<'a>(
+        &'a self,
+        providers: &'a [Arc<Provider>],
+        origin: &'a str,
+        now_ms: i64,
+    ) -> BoxFuture<'a, Vec<Choice>> {
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for provider in providers {
+                let Some(redirect) = provider.redirect(origin) else { continue };
+                let Ok(document) = provider.document(now_ms).await else { continue };
+                let Some(url) = self.url(provider, &document, redirect, now_ms) else { continue };
+                let shown = provider.settings.display_name.clone();
+                let display_name = shown.unwrap_or_else(|| provider.name.clone());
+                all.push(Choice { name: provider.name.clone(), display_name, url });
+            }
+            all
+        })
     }
 
     fn url(&self, provider: &Provider, document: &Document, redirect: String, now_ms: i64) -> Option<String> {
@@ -202,35 +210,37 @@ impl Desk {
     }
 
     /// See [`crate::Idp::sign_in`].
-    pub async fn sign_in(
-        &self,
-        providers: &[Arc<Provider>],
-        back: &SignIn,
+    pub fn sign_in<'a>(
+        &'a self,
+        providers: &'a [Arc<Provider>],
+        back: &'a SignIn,
         now_ms: i64,
-    ) -> Result<Vouched, Refused> {
-        if providers.is_empty() {
-            return Err(Refused::Unconfigured);
-        }
-        let denied = |why: &str| Refused::Denied(why.to_owned());
-        if back.code.is_empty() || back.code.len() > LIMIT || back.state.len() > LIMIT {
-            return Err(denied("there is no code, or what came back is too long"));
-        }
-        let state =
-            self.open(&back.state, now_ms).ok_or_else(|| denied("the state is not ours, or too old"))?;
-        let provider = providers.iter().find(|p| p.name == state.provider);
-        let provider = provider.ok_or_else(|| denied("the provider is configured no longer"))?;
-        let _room = self.room.try_acquire().map_err(|_| Refused::Busy)?;
-        let document = provider.document(now_ms).await.map_err(Refused::Unavailable)?;
-        let tokens = provider.exchange(&document, &back.code, &state).await?;
-        let id = tokens.id_token.ok_or_else(|| denied("no ID token came for the code"))?;
-        let outside = token::outside(&id)?;
-        let mut claims = provider.open(&id, &outside).await?;
-        if claims.get("nonce").and_then(Value::as_str) != Some(&state.nonce) {
-            return Err(denied("the token was made for another sign-in (nonce)"));
-        }
-        if provider.settings.userinfo {
-            provider.add_userinfo(&mut claims, tokens.access_token.as_deref()).await?;
-        }
-        provider.whom(&claims, outside.issuer)
+    ) -> BoxFuture<'a, Result<Vouched, Refused>> {
+        Box::pin(async move {
+            if providers.is_empty() {
+                return Err(Refused::Unconfigured);
+            }
+            let denied = |why: &str| Refused::Denied(why.to_owned());
+            if back.code.is_empty() || back.code.len() > LIMIT || back.state.len() > LIMIT {
+                return Err(denied("there is no code, or what came back is too long"));
+            }
+            let state =
+                self.open(&back.state, now_ms).ok_or_else(|| denied("the state is not ours, or too old"))?;
+            let provider = providers.iter().find(|p| p.name == state.provider);
+            let provider = provider.ok_or_else(|| denied("the provider is configured no longer"))?;
+            let _room = self.room.try_acquire().map_err(|_| Refused::Busy)?;
+            let document = provider.document(now_ms).await.map_err(Refused::Unavailable)?;
+            let tokens = provider.exchange(&document, &back.code, &state).await?;
+            let id = tokens.id_token.ok_or_else(|| denied("no ID token came for the code"))?;
+            let outside = token::outside(&id)?;
+            let mut claims = provider.open(&id, &outside).await?;
+            if claims.get("nonce").and_then(Value::as_str) != Some(&state.nonce) {
+                return Err(denied("the token was made for another sign-in (nonce)"));
+            }
+            if provider.settings.userinfo {
+                provider.add_userinfo(&mut claims, tokens.access_token.as_deref()).await?;
+            }
+            provider.whom(&claims, outside.issuer)
+        })
     }
 }

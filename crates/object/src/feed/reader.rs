@@ -5,6 +5,7 @@
 //!
 //! Must never know: what readers do with changes.
 
+use futures::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,33 +51,35 @@ impl Feed {
     ///
     /// # Errors
     /// `Unavailable`: a new place cannot be stored, or the feed is not open.
-    pub async fn reader(&self, name: &str) -> Result<Reader> {
-        let found = {
-            let mut s = self.shared.state.lock();
-            if !s.opened {
-                return Err(Error::Unavailable("the change feed is not open yet".to_owned()));
-            }
-            s.gone.retain(|n| n != name);
-            s.readers.get(name).map(|c| c.done)
-        };
-        let done = match found {
-            Some(done) => done,
-            None => {
-                // What is told from now on is kept; the place may be stored a little behind the end.
-                let at = {
-                    let mut s = self.shared.state.lock();
-                    let at = s.durable;
-                    s.readers.insert(name.to_owned(), Cursor { done: at, saved: at });
-                    at
-                };
-                if let Err(e) = log::keep(&self.shared.control, &[(name.to_owned(), at)], &[]).await {
-                    self.shared.state.lock().readers.remove(name);
-                    return Err(e);
+    pub fn reader<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Reader>> {
+        Box::pin(async move {
+            let found = {
+                let mut s = self.shared.state.lock();
+                if !s.opened {
+                    return Err(Error::Unavailable("the change feed is not open yet".to_owned()));
                 }
-                at
-            }
-        };
-        Ok(Reader { feed: self.clone(), name: name.to_owned(), next: done + 1, read: VecDeque::new() })
+                s.gone.retain(|n| n != name);
+                s.readers.get(name).map(|c| c.done)
+            };
+            let done = match found {
+                Some(done) => done,
+                None => {
+                    // What is told from now on is kept; the place may be stored a little behind the end.
+                    let at = {
+                        let mut s = self.shared.state.lock();
+                        let at = s.durable;
+                        s.readers.insert(name.to_owned(), Cursor { done: at, saved: at });
+                        at
+                    };
+                    if let Err(e) = log::keep(&self.shared.control, &[(name.to_owned(), at)], &[]).await {
+                        self.shared.state.lock().readers.remove(name);
+                        return Err(e);
+                    }
+                    at
+                }
+            };
+            Ok(Reader { feed: self.clone(), name: name.to_owned(), next: done + 1, read: VecDeque::new() })
+        })
     }
 
     /// Forgets a reader: nothing is kept for it any more.
@@ -108,47 +111,49 @@ impl Reader {
     ///
     /// # Errors
     /// `Unavailable`, `Corrupt`: what is on drives cannot be read now; call again later.
-    pub async fn next(&mut self, max: usize) -> Result<Batch> {
-        let mut newest = self.feed.shared.newest.subscribe();
-        let mut lost = 0;
-        loop {
-            newest.borrow_and_update();
-            if !self.read.is_empty() {
-                let take = self.read.len().min(max.max(1));
-                let changes: Vec<Arc<Change>> = self.read.drain(..take).collect();
-                self.next = changes.last().map_or(self.next, |c| c.position + 1);
-                return Ok(Batch { changes, lost });
-            }
-            match self.look(max.max(1), &mut lost) {
-                Found::Some(batch) => {
-                    self.next = batch.changes.last().map_or(self.next, |c| c.position + 1);
-                    return Ok(Batch { lost, ..batch });
+    pub fn next(&mut self, max: usize) -> BoxFuture<'_, Result<Batch>> {
+        Box::pin(async move {
+            let mut newest = self.feed.shared.newest.subscribe();
+            let mut lost = 0;
+            loop {
+                newest.borrow_and_update();
+                if !self.read.is_empty() {
+                    let take = self.read.len().min(max.max(1));
+                    let changes: Vec<Arc<Change>> = self.read.drain(..take).collect();
+                    self.next = changes.last().map_or(self.next, |c| c.position + 1);
+                    return Ok(Batch { changes, lost });
                 }
-                Found::Cold(place) => match work::segment(&self.feed.shared, place).await {
-                    Ok(segment) => {
-                        let wanted = |e: Entry| match e {
-                            Entry::Change(_, c) if c.position >= self.next => Some(c),
-                            _ => None,
-                        };
-                        self.read = segment.entries.into_iter().filter_map(wanted).collect();
-                        if self.read.is_empty() {
-                            return Err(Error::Internal(format!(
-                                "segment {} of the change feed lacks position {}",
-                                place.number, self.next
-                            )));
+                match self.look(max.max(1), &mut lost) {
+                    Found::Some(batch) => {
+                        self.next = batch.changes.last().map_or(self.next, |c| c.position + 1);
+                        return Ok(Batch { lost, ..batch });
+                    }
+                    Found::Cold(place) => match work::segment(&self.feed.shared, place).await {
+                        Ok(segment) => {
+                            let wanted = |e: Entry| match e {
+                                Entry::Change(_, c) if c.position >= self.next => Some(c),
+                                _ => None,
+                            };
+                            self.read = segment.entries.into_iter().filter_map(wanted).collect();
+                            if self.read.is_empty() {
+                                return Err(Error::Internal(format!(
+                                    "segment {} of the change feed lacks position {}",
+                                    place.number, self.next
+                                )));
+                            }
+                        }
+                        // It was removed meanwhile: look again.
+                        Err(Error::Changed) => tokio::task::yield_now().await,
+                        Err(e) => return Err(e),
+                    },
+                    Found::Nothing => {
+                        if newest.changed().await.is_err() {
+                            return Err(Error::Unavailable("the change feed is closed".to_owned()));
                         }
                     }
-                    // It was removed meanwhile: look again.
-                    Err(Error::Changed) => tokio::task::yield_now().await,
-                    Err(e) => return Err(e),
-                },
-                Found::Nothing => {
-                    if newest.changed().await.is_err() {
-                        return Err(Error::Unavailable("the change feed is closed".to_owned()));
-                    }
                 }
             }
-        }
+        })
     }
 
     /// There is nothing newer now.
@@ -219,12 +224,14 @@ pub enum Watched {
 
 impl Watch {
     /// The next change.
-    pub async fn next(&mut self) -> Watched {
-        match self.changes.recv().await {
-            Ok(change) => Watched::Change(change),
-            Err(RecvError::Lagged(missed)) => Watched::Missed(missed),
-            Err(RecvError::Closed) => Watched::Closed,
-        }
+    pub fn next(&mut self) -> BoxFuture<'_, Watched> {
+        Box::pin(async move {
+            match self.changes.recv().await {
+                Ok(change) => Watched::Change(change),
+                Err(RecvError::Lagged(missed)) => Watched::Missed(missed),
+                Err(RecvError::Closed) => Watched::Closed,
+            }
+        })
     }
 }
 

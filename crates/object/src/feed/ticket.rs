@@ -5,6 +5,7 @@
 //! say), the outcome is found out later; while a turn is held, no other recorded change of the key is made
 //! or told, so changes are told in the order in which they were made.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,28 +116,35 @@ impl Ticket {
     }
 
     /// The turn of its key, where one is needed; to be held while the change is made and until it is told.
-    pub async fn turn(&self) -> Option<OwnedMutexGuard<()>> {
-        match &self.what {
-            What::Watched(_) => None,
-            What::Recorded(_, intent) => Some(self.shared.turn(intent).await),
-        }
+    pub fn turn(&self) -> BoxFuture<'_, Option<OwnedMutexGuard<()>>> {
+        Box::pin(async move {
+            match &self.what {
+                What::Watched(_) => None,
+                What::Recorded(_, intent) => Some(self.shared.turn(intent).await),
+            }
+        })
     }
 
     /// The turns of the keys of two changes that are made at once.
-    pub async fn turns(a: Option<&Ticket>, b: Option<&Ticket>) -> Vec<OwnedMutexGuard<()>> {
-        let recorded = |t: &Ticket| match &t.what {
-            What::Watched(_) => None,
-            What::Recorded(_, intent) => Some((Shared::place(intent), t.shared.clone())),
-        };
-        let mut places: Vec<_> = [a, b].into_iter().flatten().filter_map(recorded).collect();
-        // In the order that all keep, and each once.
-        places.sort_by_key(|(place, _)| *place);
-        places.dedup_by_key(|(place, _)| *place);
-        let mut turns = Vec::with_capacity(2);
-        for (place, shared) in places {
-            turns.push(shared.turns[place].clone().lock_owned().await);
-        }
-        turns
+    pub fn turns<'a>(
+        a: Option<&'a Ticket>,
+        b: Option<&'a Ticket>,
+    ) -> BoxFuture<'a, Vec<OwnedMutexGuard<()>>> {
+        Box::pin(async move {
+            let recorded = |t: &Ticket| match &t.what {
+                What::Watched(_) => None,
+                What::Recorded(_, intent) => Some((Shared::place(intent), t.shared.clone())),
+            };
+            let mut places: Vec<_> = [a, b].into_iter().flatten().filter_map(recorded).collect();
+            // In the order that all keep, and each once.
+            places.sort_by_key(|(place, _)| *place);
+            places.dedup_by_key(|(place, _)| *place);
+            let mut turns = Vec::with_capacity(2);
+            for (place, shared) in places {
+                turns.push(shared.turns[place].clone().lock_owned().await);
+            }
+            turns
+        })
     }
 
     /// The change was made.

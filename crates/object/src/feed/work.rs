@@ -6,6 +6,7 @@
 //!
 //! Must never know: what a change means.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,39 +39,43 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable`; `Internal` when it cannot be understood.
-    pub async fn open_feed(&self) -> Result<()> {
-        let shared = &self.inner.feed.shared;
-        recover(shared).await?;
-        tokio::spawn(write_on(shared.clone()));
-        // Not the store itself: it would never go away.
-        let inner = Arc::downgrade(&self.inner);
-        let living = move |i: &Intent| {
-            let bucket = inner.upgrade()?.registry.live(&i.bucket).ok()?.bucket();
-            (bucket.id == i.bucket_id).then_some(bucket.versioning)
-        };
-        tokio::spawn(chores(Box::new(living), shared.clone()));
-        shared.chores.notify_one();
-        Ok(())
+    pub fn open_feed(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let shared = &self.inner.feed.shared;
+            recover(shared).await?;
+            tokio::spawn(write_on(shared.clone()));
+            // Not the store itself: it would never go away.
+            let inner = Arc::downgrade(&self.inner);
+            let living = move |i: &Intent| {
+                let bucket = inner.upgrade()?.registry.live(&i.bucket).ok()?.bucket();
+                (bucket.id == i.bucket_id).then_some(bucket.versioning)
+            };
+            tokio::spawn(chores(Box::new(living), shared.clone()));
+            shared.chores.notify_one();
+            Ok(())
+        })
     }
 
     /// Writes what waits, stores places of readers, and ends the work of the feed.
-    pub async fn close_feed(&self) {
-        let shared = &self.inner.feed.shared;
-        let (opened, queued) = {
-            let mut s = shared.state.lock();
-            s.urgent = true;
-            (s.opened, s.queued)
-        };
-        if opened {
-            shared.work.notify_one();
-            let _ = tokio::time::timeout(CLOSING, shared.written(queued)).await;
-            if let Err(error) = keep_places(shared).await {
-                tracing::warn!(%error, "places of readers of the change feed were not stored");
+    pub fn close_feed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let shared = &self.inner.feed.shared;
+            let (opened, queued) = {
+                let mut s = shared.state.lock();
+                s.urgent = true;
+                (s.opened, s.queued)
+            };
+            if opened {
+                shared.work.notify_one();
+                let _ = tokio::time::timeout(CLOSING, shared.written(queued)).await;
+                if let Err(error) = keep_places(shared).await {
+                    tracing::warn!(%error, "places of readers of the change feed were not stored");
+                }
             }
-        }
-        shared.stop.store(true, std::sync::atomic::Ordering::SeqCst);
-        shared.work.notify_one();
-        shared.chores.notify_one();
+            shared.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+            shared.work.notify_one();
+            shared.chores.notify_one();
+        })
     }
 }
 

@@ -1,0 +1,653 @@
+//! `ashlar info`, `ashlar heal`, `ashlar drive`: the state of an Ashlar server and its drives.
+//!
+//! Invariant: with `--json` the server's own answer is printed, so that no field gets lost.
+
+use ashlar_client::{Client, Method};
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+use super::{
+    Context,
+    failure::{Failure, Kind, Outcome, While},
+    output::{Output, Tone, size_text, span_text},
+    place::Place,
+    progress::Progress,
+};
+
+/// Which server.
+#[derive(Args, Debug)]
+pub struct InfoOptions {
+    /// The server's alias
+    alias: String,
+    /// Print the bearer token that metrics are read with, and nothing else
+    #[arg(long)]
+    metrics_token: bool,
+}
+
+/// What to do about repair.
+#[derive(Subcommand, Debug)]
+pub enum HealCommand {
+    /// Show what is being repaired and how long it will take
+    Status {
+        /// The server's alias
+        alias: String,
+        /// Until nothing is left to repair
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Compare everything on all drives and repair what differs
+    Start {
+        /// The server's alias
+        alias: String,
+        /// Read and verify all data too, not only look whether it is there
+        #[arg(long)]
+        deep: bool,
+    },
+}
+
+/// What to do about drives.
+#[derive(Subcommand, Debug)]
+pub enum DriveCommand {
+    /// Show all drives
+    #[command(visible_alias = "ls")]
+    List {
+        /// The server's alias
+        alias: String,
+    },
+    /// Take a drive out of service
+    Offline(DriveOptions),
+    /// Put a drive back into service
+    Online(DriveOptions),
+    /// Put the blank folder at a drive's path in that drive's place; it joins and is rebuilt
+    Replace(DriveOptions),
+    /// When too many drives are distrusted to go on: take the newest record that any of them still has of each
+    /// key, give them their votes back, and name what is uncertain. See docs/operating.md first
+    Recover(super::recover::RecoverOptions),
+    /// Read and verify everything on all drives and repair what is damaged
+    Scrub {
+        /// The server's alias
+        alias: String,
+    },
+}
+
+/// Which drive.
+#[derive(Args, Debug)]
+pub struct DriveOptions {
+    /// The server's alias
+    alias: String,
+    /// The drive: its path, its id, or the beginning of its id
+    drive: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Info {
+    version: String,
+    uptime_s: u64,
+    code: String,
+    reads_tolerate: u32,
+    writes_tolerate: u32,
+    groups: Vec<Group>,
+    drives: Vec<Drive>,
+    heal: Heal,
+    buckets: u64,
+    usage: Usage,
+    capacity: Capacity,
+    memory: Memory,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Usage {
+    objects: u64,
+    versions: u64,
+    delete_markers: u64,
+    bytes: u64,
+    complete: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Group {
+    readable: bool,
+    writable: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Drive {
+    id: String,
+    path: String,
+    state: String,
+    problem: Option<String>,
+    capacity: u64,
+    used: u64,
+    read_errors: u64,
+    commit_ms: f64,
+    rebuild: Option<Rebuild>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Rebuild {
+    drive: String,
+    phase: String,
+    shards: u64,
+    bytes: u64,
+    /// Live bytes on the drive, and how many it will have.
+    done_bytes: u64,
+    total_bytes: u64,
+    eta_s: Option<u64>,
+    why: Option<String>,
+    began_ms: u64,
+    ended_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Scrub {
+    began_ms: u64,
+    took_ms: u64,
+    damaged: u64,
+    healed_shards: u64,
+    missing: u64,
+    lost: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Damage {
+    at_ms: u64,
+    path: String,
+    bucket: String,
+    key: String,
+    what: String,
+    repaired: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Heal {
+    queued: u64,
+    records: u64,
+    shards: u64,
+    lost: u64,
+    running: bool,
+    rebuilds: Vec<Rebuild>,
+    rebuilt: Vec<Rebuild>,
+    last_full_scrub: Option<Scrub>,
+    damages: Vec<Damage>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Capacity {
+    usable: u64,
+    usable_free: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Memory {
+    buffers: u64,
+    ceiling: u64,
+}
+
+/// Asks the administration of an alias.
+pub(super) async fn ask(
+    context: &Context,
+    alias: &str,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Outcome<Value> {
+    ask_with(context, alias, method, path, &[], body).await
+}
+
+/// As [`ask`], with a query.
+pub(super) async fn ask_with(
+    context: &Context,
+    alias: &str,
+    method: Method,
+    path: &str,
+    query: &[(&str, &str)],
+    body: Option<&Value>,
+) -> Outcome<Value> {
+    let client = client(context, alias)?;
+    let answer = client.admin(method, path, query, body).await;
+    answer.map_err(|error| {
+        let strange = matches!(error, ashlar_client::Error::Unexpected(_))
+            || matches!(error.code(), Some("NoSuchBucket" | "NoSuchKey" | "NotFound" | "MethodNotAllowed"))
+                && !path.contains('/');
+        let mut failure = Failure::from(error);
+        failure.what = format!("`{alias}`");
+        if strange {
+            failure.cause = format!("this is no Ashlar server, or an older one ({})", failure.cause);
+        }
+        failure
+    })
+}
+
+pub(super) fn client(context: &Context, alias: &str) -> Outcome<Client> {
+    // `it/` is taken for `it`.
+    Ok(Place::remote(alias.trim_end_matches('/'), &context.aliases)?.client)
+}
+
+pub(super) fn understand<T: for<'a> Deserialize<'a>>(value: &Value) -> Outcome<T> {
+    T::deserialize(value)
+        .map_err(|e| Failure::new(Kind::Failed, format!("the server's answer is not understood: {e}")))
+}
+
+/// Shows the state of a server.
+pub async fn info(options: &InfoOptions, context: &Context) -> Outcome {
+    if options.metrics_token {
+        let answer = ask(context, &options.alias, Method::GET, "metrics-token", None).await?;
+        let token = answer["token"].as_str().unwrap_or_default().to_owned();
+        context.output.result(|| answer, || token);
+        return Ok(());
+    }
+    let answer = ask(context, &options.alias, Method::GET, "info", None).await?;
+    let info: Info = understand(&answer)?;
+    context.output.result(|| answer, || info_text(&context.output, &options.alias, &info));
+    Ok(())
+}
+
+fn info_text(output: &Output, alias: &str, info: &Info) -> String {
+    let groups = info.groups.len();
+    let state = |able: &dyn Fn(&Group) -> bool| {
+        let n = info.groups.iter().filter(|g| able(g)).count();
+        output.paint(if n == groups { Tone::Good } else { Tone::Bad }, format!("{n} of {groups}"))
+    };
+    [
+        format!(
+            "{}  Ashlar {}, up {}",
+            output.paint(Tone::Folder, alias),
+            info.version,
+            span_text(info.uptime_s)
+        ),
+        format!(
+            "Code     {}: of each placement group, reads survive any {} missing drives, writes any {}",
+            info.code, info.reads_tolerate, info.writes_tolerate
+        ),
+        format!("Groups   {} readable, {} writable", state(&|g| g.readable), state(&|g| g.writable)),
+        format!(
+            "Space    {} free of {}",
+            size_text(info.capacity.usable_free),
+            size_text(info.capacity.usable)
+        ),
+        format!(
+            "Memory   {} of {} for buffers",
+            size_text(info.memory.buffers),
+            size_text(info.memory.ceiling)
+        ),
+        format!("Buckets  {}, {}", info.buckets, usage_text(&info.usage)),
+        format!("Repair   {}", heal_text(output, &info.heal)),
+        drives_text(output, &info.drives),
+    ]
+    .join("\n")
+}
+
+fn usage_text(usage: &Usage) -> String {
+    let counting = if usage.complete { "" } else { " so far; they are being counted" };
+    format!(
+        "{} objects, {} versions, {} delete markers, {}{counting}",
+        usage.objects,
+        usage.versions,
+        usage.delete_markers,
+        size_text(usage.bytes)
+    )
+}
+
+fn heal_text(output: &Output, heal: &Heal) -> String {
+    let waiting = match (heal.queued, heal.running) {
+        (0, false) => "nothing waits".to_owned(),
+        (0, true) => "a pass over everything is running".to_owned(),
+        (n, _) => format!("{n} wait"),
+    };
+    let lost = match heal.lost {
+        0 => String::new(),
+        n => output.paint(Tone::Bad, format!(", {n} LOST")),
+    };
+    format!("{waiting}, {} records and {} shards repaired{lost}", heal.records, heal.shards)
+}
+
+fn rebuild_text(rebuild: &Rebuild) -> String {
+    let mut text = rebuild.phase.clone();
+    let done = rebuild.done_bytes.min(rebuild.total_bytes);
+    if let Some(percent) = done.saturating_mul(100).checked_div(rebuild.total_bytes) {
+        let (done, total) = (size_text(done), size_text(rebuild.total_bytes));
+        text.push_str(&format!(" {percent} %, {done} of {total}"));
+    }
+    if let Some(eta) = rebuild.eta_s {
+        text.push_str(&format!(", ETA {}", span_text(eta)));
+    }
+    if let Some(why) = &rebuild.why {
+        text.push_str(&format!(" ({why})"));
+    }
+    text
+}
+
+/// What is left to say of a rebuild that is done.
+fn rebuilt_text(rebuild: &Rebuild) -> String {
+    let ended = rebuild.ended_ms.unwrap_or(rebuild.began_ms);
+    format!(
+        "drive {}: rebuilt at {} in {}, {} shards of {} made",
+        short(&rebuild.drive),
+        moment(ended),
+        span_text(ended.saturating_sub(rebuild.began_ms).div_ceil(1000)),
+        rebuild.shards,
+        size_text(rebuild.bytes)
+    )
+}
+
+fn moment(ms: u64) -> String {
+    let text = i64::try_from(ms / 1000)
+        .ok()
+        .and_then(|s| time::OffsetDateTime::from_unix_timestamp(s).ok())
+        .and_then(|t| t.format(&time::format_description::well_known::Rfc3339).ok());
+    text.unwrap_or_else(|| format!("{ms} ms"))
+}
+
+/// What `heal status` says besides its first line.
+fn heal_lines(output: &Output, heal: &Heal) -> Vec<String> {
+    let under_way = heal.rebuilds.iter().filter(|r| r.phase != "done");
+    let mut lines: Vec<String> =
+        under_way.map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))).collect();
+    lines.extend(heal.rebuilt.iter().map(rebuilt_text));
+    lines.push(match &heal.last_full_scrub {
+        None => "Last scrub: none since the server started".to_owned(),
+        Some(s) => format!(
+            "Last scrub: {}, took {}, {} damaged, {} shards repaired, {} missing, {} lost",
+            moment(s.began_ms),
+            span_text(s.took_ms.div_ceil(1000)),
+            s.damaged,
+            s.healed_shards,
+            s.missing,
+            s.lost
+        ),
+    });
+    let all = heal.damages.len();
+    let shown = heal.damages.iter().skip(all.saturating_sub(20));
+    if all > 20 {
+        lines.push(format!("Damage found since the start, the last 20 of {all}:"));
+    } else if all > 0 {
+        lines.push("Damage found since the start:".to_owned());
+    }
+    lines.extend(shown.map(|d| {
+        let state = if d.repaired {
+            output.paint(Tone::Good, "repaired")
+        } else {
+            output.paint(Tone::Bad, "not repaired")
+        };
+        let (at, key) = (moment(d.at_ms), d.key.escape_debug());
+        format!("  {at}  {}  {}/{key}  {}  {state}", d.path, d.bucket, d.what)
+    }));
+    lines
+}
+
+/// Nothing waits, runs or is still to begin.
+fn is_over(heal: &Heal) -> bool {
+    heal.queued == 0 && !heal.running && heal.rebuilds.iter().all(|r| r.phase == "done")
+}
+
+fn drives_text(output: &Output, drives: &[Drive]) -> String {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_header(["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", "Note"]);
+    for drive in drives {
+        let healthy = drive.state == "online";
+        let rebuild = drive.rebuild.as_ref().map(rebuild_text);
+        table.add_row([
+            drive.path.clone(),
+            output.paint(if healthy { Tone::Good } else { Tone::Bad }, &drive.state),
+            size_text(drive.used),
+            size_text(drive.capacity),
+            drive.read_errors.to_string(),
+            format!("{:.2} ms", drive.commit_ms),
+            drive.id.chars().take(8).collect(),
+            rebuild.or_else(|| drive.problem.clone()).unwrap_or_default(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// Watches or starts repair.
+pub async fn heal(command: HealCommand, context: &Context) -> Outcome {
+    match command {
+        HealCommand::Start { alias, deep } => start(context, &alias, deep).await,
+        HealCommand::Status { alias, watch: false } => {
+            let answer = ask(context, &alias, Method::GET, "heal", None).await?;
+            let heal: Heal = understand(&answer)?;
+            context.output.result(
+                || answer,
+                || {
+                    let mut lines = vec![heal_text(&context.output, &heal)];
+                    lines.extend(heal_lines(&context.output, &heal));
+                    lines.join("\n")
+                },
+            );
+            Ok(())
+        }
+        HealCommand::Status { alias, watch: true } => watch(context, &alias).await,
+    }
+}
+
+async fn start(context: &Context, alias: &str, deep: bool) -> Outcome {
+    let order = json!({ "deep": deep });
+    let answer = ask(context, alias, Method::POST, "heal", Some(&order)).await?;
+    context.output.done(
+        || object(answer),
+        || format!("Started; `ashlar heal status --watch {alias}` shows how it goes."),
+    );
+    Ok(())
+}
+
+/// Shows repair and rebuild until nothing is left.
+async fn watch(context: &Context, alias: &str) -> Outcome {
+    let progress = Progress::part(&context.output);
+    let mut watched = HashSet::new();
+    loop {
+        let answer =
+            ask(context, alias, Method::GET, "heal", None).await.inspect_err(|_| progress.finish())?;
+        let heal: Heal = understand(&answer)?;
+        let rebuilds: Vec<&Rebuild> = heal.rebuilds.iter().filter(|r| r.phase != "done").collect();
+        watched.extend(rebuilds.iter().map(|r| r.drive.clone()));
+        let done: u64 = rebuilds.iter().map(|r| r.done_bytes).sum();
+        let total: u64 = rebuilds.iter().map(|r| r.total_bytes).sum();
+        progress.set(done, total.max(done).max(1));
+        progress.message(&watch_text(&context.output, &heal, &rebuilds));
+        let over = is_over(&heal);
+        if over || context.output.json {
+            let closing = || closing_text(&context.output, &heal, &watched);
+            progress.print(|| context.output.result(|| object(answer), closing));
+            context.output.flush();
+        }
+        if over {
+            progress.finish();
+            return if heal.lost > 0 {
+                Err(Failure::new(Kind::Partly, format!("{} lost", heal.lost)))
+            } else {
+                Ok(())
+            };
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+}
+
+/// What a watch ends with: the rebuilds of the drives in `watched`. A watch that found nothing under way says
+/// what `heal status` says, since what its caller waits for may have ended before.
+fn closing_text(output: &Output, heal: &Heal, watched: &HashSet<String>) -> String {
+    let mut lines = vec![heal_text(output, heal)];
+    if watched.is_empty() {
+        lines.extend(heal_lines(output, heal));
+    } else {
+        lines.extend(heal.rebuilt.iter().filter(|r| watched.contains(&r.drive)).map(rebuilt_text));
+    }
+    lines.join("\n")
+}
+
+/// One line: what is being rebuilt first, because a narrow terminal shows no more.
+fn watch_text(output: &Output, heal: &Heal, rebuilds: &[&Rebuild]) -> String {
+    let mut parts: Vec<String> =
+        rebuilds.iter().map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))).collect();
+    parts.push(heal_text(output, heal));
+    parts.join("; ")
+}
+
+fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
+/// Lists or changes drives.
+pub async fn drive(command: DriveCommand, context: &Context) -> Outcome {
+    let (options, verb) = match command {
+        DriveCommand::List { alias } => return list(context, &alias).await,
+        DriveCommand::Scrub { alias } => return start(context, &alias, true).await,
+        DriveCommand::Recover(options) => return super::recover::recover(options, context).await,
+        DriveCommand::Offline(options) => (options, "offline"),
+        DriveCommand::Online(options) => (options, "online"),
+        DriveCommand::Replace(options) => (options, "replace"),
+    };
+    let order = json!({ "drive": options.drive });
+    let answer = ask(context, &options.alias, Method::POST, &format!("drives/{verb}"), Some(&order)).await;
+    let answer = answer.when(|| format!("cannot {verb} `{}`", options.drive))?;
+    context.output.done(
+        || object(answer),
+        || match verb {
+            "offline" => format!("`{}` is out of service.", options.drive),
+            "online" => format!("`{}` is in service.", options.drive),
+            _ => format!(
+                "`{}` joins and is rebuilt; `ashlar heal status --watch {}` shows how it goes.",
+                options.drive, options.alias
+            ),
+        },
+    );
+    Ok(())
+}
+
+async fn list(context: &Context, alias: &str) -> Outcome {
+    let answer = ask(context, alias, Method::GET, "drives", None).await?;
+    let list = answer.get("drives").unwrap_or(&answer);
+    if context.output.json {
+        for drive in list.as_array().into_iter().flatten() {
+            context.output.result(|| drive.clone(), String::new);
+        }
+        return Ok(());
+    }
+    let drives: Vec<Drive> = understand(list)?;
+    context.output.result(|| Value::Null, || drives_text(&context.output, &drives));
+    Ok(())
+}
+
+/// What the server answered, or an empty object.
+fn object(answer: Value) -> Value {
+    if answer.is_object() { answer } else { json!({}) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Globals;
+
+    #[test]
+    fn an_answer_is_shown() {
+        let answer = json!({
+            "version": "0.1.0", "uptime_s": 3700, "code": "2+2", "data_shards": 2, "parity_shards": 2, "reads_tolerate": 2, "writes_tolerate": 1,
+            "groups": [{"group": 0, "slots": 4, "voters": 4, "readable": true, "writable": true}],
+            "drives": [
+                {"id": "abcdef0123", "path": "/d/1", "state": "joining", "problem": null,
+                 "capacity": 1073741824u64, "used": 1048576, "read_errors": 0, "commit_ms": 1.5,
+                 "rebuild": {"drive": "abcdef0123", "phase": "shards", "registers": 4, "looked": 3,
+                    "bytes": 1048576, "done_bytes": 1048576, "total_bytes": 4194304, "rate": 12.0, "eta_s": 65, "why": null}},
+                {"path": "/d/2", "state": "offline", "problem": "Input/output error"}],
+            "heal": {"queued": 3, "records": 5, "shards": 6, "lost": 0},
+            "capacity": {"usable": 1073741824u64, "usable_free": 1073741824u64},
+            "buckets": 2, "memory": {"ceiling": 536870912, "buffers": 1048576}, "new_field": 1
+        });
+        let info: Info = understand(&answer).unwrap();
+        let text = info_text(&Output::new(&Globals::default()), "it", &info);
+        for part in [
+            "2+2: of each placement group, reads survive any 2 missing drives, writes any 1",
+            "1 of 1",
+            "shards 25 %",
+            "ETA 1m 5s",
+            "up 1h 1m",
+            "512.0 MiB",
+            "abcdef01",
+            "Input/output",
+            "3 wait",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_rebuild_is_watched() {
+        let output = Output::new(&Globals::default());
+        let text = |rebuild: Value| {
+            let rebuild: Rebuild = understand(&rebuild).unwrap();
+            watch_text(&output, &Heal::default(), &[&rebuild])
+        };
+        // Nothing is claimed that is not known yet.
+        assert_eq!(
+            text(json!({ "drive": "abcdef0123", "phase": "records", "registers": 0, "looked": 0 })),
+            "drive abcdef01: records; nothing waits, 0 records and 0 shards repaired"
+        );
+        assert_eq!(
+            text(json!({ "drive": "abcdef0123", "phase": "shards", "registers": 200, "looked": 150,
+                "done_bytes": 3 << 20, "total_bytes": 12 << 20, "rate": 12.4, "eta_s": 65 })),
+            "drive abcdef01: shards 25 %, 3.0 MiB of 12.0 MiB, ETA 1m 5s; nothing waits, 0 records and 0 shards repaired"
+        );
+    }
+
+    #[test]
+    fn a_watch_waits_for_a_rebuild_that_has_not_begun() {
+        let over = |rebuilds: Value| {
+            let heal = json!({"queued": 0, "running": false, "rebuilds": rebuilds});
+            is_over(&understand(&heal).unwrap())
+        };
+        assert!(over(json!([])));
+        assert!(over(json!([{"drive": "ab", "phase": "done"}])));
+        assert!(!over(json!([{"drive": "ab", "phase": "done"}, {"drive": "cd", "phase": "waiting"}])));
+    }
+
+    #[test]
+    fn a_watch_that_comes_too_late_tells_what_was_rebuilt() {
+        let heal = json!({"rebuilt": [
+            {"drive": "abcdef0123", "phase": "done", "shards": 7, "bytes": 1048576,
+                "began_ms": 1_700_000_000_000u64, "ended_ms": 1_700_000_065_000u64},
+            {"drive": "0123abcdef", "phase": "done", "began_ms": 0, "ended_ms": 1}]});
+        let text = |watched: &[&str]| {
+            let watched = watched.iter().map(|w| (*w).to_owned()).collect();
+            closing_text(&Output::new(&Globals::default()), &understand(&heal).unwrap(), &watched)
+        };
+        assert!(text(&[]).contains("drive abcdef01: rebuilt at") && text(&[]).contains("drive 0123abcd"));
+        let one = text(&["abcdef0123"]);
+        assert!(one.contains("drive abcdef01: rebuilt at") && !one.contains("0123abcd"), "{one}");
+    }
+
+    #[test]
+    fn damage_scrubs_and_past_rebuilds_are_told() {
+        let heal = json!({
+            "rebuilds": [{"drive": "cd", "phase": "waiting", "why": "it has not begun"}],
+            "rebuilt": [{"drive": "abcdef0123", "phase": "done", "shards": 7, "bytes": 1048576,
+                "began_ms": 1_700_000_000_000u64, "ended_ms": 1_700_000_065_000u64}],
+            "last_full_scrub": {"deep": true, "began_ms": 1_700_000_000_000u64, "took_ms": 3500,
+                "damaged": 2, "healed_shards": 1, "missing": 1, "lost": 0},
+            "damages": [{"at_ms": 1_700_000_001_000u64, "path": "/d/3", "bucket": "photos",
+                "key": "a\u{1b}.jpg", "what": "shard 1", "repaired": true}],
+        });
+        let text = heal_lines(&Output::new(&Globals::default()), &understand(&heal).unwrap()).join("\n");
+        for part in [
+            "it has not begun",
+            "drive abcdef01: rebuilt at 2023-11-14T22:14:25Z in 1m 5s, 7 shards of 1.0 MiB made",
+            "Last scrub: 2023-11-14T22:13:20Z, took 4s, 2 damaged, 1 shards repaired, 1 missing, 0 lost",
+            "/d/3  photos/a\\u{1b}.jpg  shard 1",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What the commands on results share: reading, failing, ending, caveats.
+
+use std::{path::Path, process::ExitCode};
+
+use ashlar_bench::{
+    import,
+    result::{Caveat, Error, Run, Severity},
+};
+
+use crate::{
+    Globals,
+    failure::{Failure, Kind, Outcome},
+    output::{Output, Tone},
+};
+
+/// Runs a command, prints what went wrong and returns the exit code.
+pub fn end(globals: &Globals, command: impl FnOnce(&Output) -> Outcome) -> ExitCode {
+    let output = Output::new(globals);
+    let code = match command(&output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.kind as u8)
+        }
+    };
+    output.flush();
+    code
+}
+
+/// Reads a result, ours or one of warp or fio.
+pub fn open(path: &Path) -> Outcome<Run> {
+    import::open(path).map_err(failed)
+}
+
+/// An error of results, by what the user can do.
+pub fn failed(error: Error) -> Failure {
+    let text = error.to_string();
+    match error {
+        Error::File { source, .. } => Failure { cause: text, ..Failure::from(source) },
+        Error::Different { .. } => Failure::usage(format!("{text} (--force merges them all the same)")),
+        Error::Format { .. } | Error::Newer { .. } => Failure::new(Kind::Failed, text),
+    }
+}
+
+/// A caveat as a line.
+pub fn caveat_text(output: &Output, caveat: &Caveat) -> String {
+    let (word, tone) = match caveat.severity {
+        Severity::Note => ("note:", Tone::Time),
+        Severity::Warning => ("warning:", Tone::Bad),
+        Severity::Invalid => ("INVALID:", Tone::Bad),
+    };
+    format!("{} {}", output.paint(tone, word), caveat.text)
+}
+
+/// A caveat.
+pub fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
+    Caveat { severity, code: code.to_owned(), text }
+}

@@ -1,0 +1,683 @@
+//! `ashlar admin user|group|policy|accesskey`: who may do what on an Ashlar server, in mc's verbs.
+//!
+//! Invariants: with `--json` the server's own answer is printed; a secret is printed only when the server
+//! made it just now, and none is needed on the command line.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ashlar_client::Method;
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::{
+    Context,
+    admin::ask_with,
+    alias::ask as read_line,
+    failure::{Failure, Outcome, While},
+    idp,
+    output::{Tone, time_text},
+};
+
+/// What to administer.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Users: an access key and a secret each
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Groups of users that share policies
+    #[command(subcommand)]
+    Group(GroupCommand),
+    /// Policies, and who has them
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Access keys: further keys of a user, which may do at most what the user may
+    #[command(subcommand, visible_alias = "key")]
+    Accesskey(KeyCommand),
+    /// Identity providers: other directories that vouch for users
+    #[command(subcommand)]
+    Idp(idp::Command),
+    /// Keys that objects are encrypted with
+    #[command(subcommand)]
+    Kms(super::kms::Command),
+    /// The whole deployment: take its identities elsewhere
+    #[command(subcommand)]
+    Cluster(super::cluster::Command),
+    /// Settings that apply while the server runs: identity providers, targets of events
+    #[command(subcommand)]
+    Config(super::config::Command),
+    /// Restart, stop and look at the server's process
+    #[command(subcommand)]
+    Service(super::service::Command),
+    /// Say who sent a request, and which statement of which policy decided
+    Why(super::audit::WhyOptions),
+    /// Print what the administration API of this release takes and gives, as OpenAPI
+    ApiDocument,
+    /// Show requests as they end, with where their time went
+    Trace(super::monitor::TraceOptions),
+    /// Show the server's log
+    Logs(super::monitor::LogsOptions),
+    /// Show what each operation has done, and what runs now
+    Top(super::monitor::TopOptions),
+    /// Audit files
+    #[command(subcommand)]
+    Audit(super::audit::AuditCommand),
+}
+
+/// A server and a name.
+#[derive(Args, Debug)]
+pub struct One {
+    /// The server's alias
+    alias: String,
+    /// The name
+    name: String,
+}
+
+/// What to do about users.
+#[derive(Subcommand, Debug)]
+pub enum UserCommand {
+    /// Make a user, or give one that is there another secret
+    Add {
+        /// The server's alias
+        alias: String,
+        /// The user's name, which is its access key
+        name: String,
+        /// The secret; asked for (or read from the standard input) if missing
+        #[arg(env = "ASHLAR_USER_SECRET", hide_env_values = true)]
+        secret: Option<String>,
+    },
+    /// Show all users
+    #[command(visible_alias = "ls")]
+    List {
+        /// The server's alias
+        alias: String,
+    },
+    /// Show a user
+    Info(One),
+    /// Remove a user, with its access keys
+    #[command(visible_alias = "rm")]
+    Remove(One),
+    /// Accept a user again
+    Enable(One),
+    /// Accept a user, its access keys and sessions no longer
+    Disable(One),
+    /// End all temporary credentials of a user
+    Revoke(One),
+}
+
+/// What to do about groups.
+#[derive(Subcommand, Debug)]
+pub enum GroupCommand {
+    /// Put users into a group, which is made if there is none
+    Add {
+        /// The server's alias
+        alias: String,
+        /// The group
+        group: String,
+        /// The users
+        #[arg(required = true)]
+        members: Vec<String>,
+    },
+    /// Take users out of a group; without users: remove the empty group
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// The server's alias
+        alias: String,
+        /// The group
+        group: String,
+        /// The users
+        members: Vec<String>,
+    },
+    /// Show all groups
+    #[command(visible_alias = "ls")]
+    List {
+        /// The server's alias
+        alias: String,
+    },
+    /// Show a group
+    Info(One),
+    /// Let the group's policies count
+    Enable(One),
+    /// Let them count no longer
+    Disable(One),
+}
+
+/// To whom.
+#[derive(Args, Debug)]
+pub struct Association {
+    /// The server's alias
+    alias: String,
+    /// The policies
+    #[arg(required = true)]
+    policies: Vec<String>,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// One of them.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Whom {
+    /// A user
+    #[arg(long, short)]
+    user: Option<String>,
+    /// A group
+    #[arg(long, short)]
+    group: Option<String>,
+    /// A user of another directory: a distinguished name, or openid/PROVIDER/SUBJECT
+    #[arg(long, value_name = "NAME")]
+    federated_user: Option<String>,
+    /// A group of another directory: a distinguished name, or openid/PROVIDER/GROUP
+    #[arg(long, value_name = "NAME")]
+    federated_group: Option<String>,
+}
+
+/// What to do about policies.
+#[derive(Subcommand, Debug)]
+pub enum PolicyCommand {
+    /// Store a policy, in place of one that is there
+    Create {
+        /// The server's alias
+        alias: String,
+        /// The policy's name
+        name: String,
+        /// The file with the document; `-` for the standard input
+        file: String,
+    },
+    /// Show the names of all policies and who has them
+    #[command(visible_alias = "ls")]
+    List {
+        /// The server's alias
+        alias: String,
+    },
+    /// Show a policy
+    Info(One),
+    /// Remove a policy that nobody has
+    #[command(visible_alias = "rm")]
+    Remove(One),
+    /// Give policies to a user or group
+    Attach(Association),
+    /// Take policies from a user or group
+    Detach(Association),
+    /// Say whether a user may do something, and which statement decides
+    Simulate {
+        /// The server's alias
+        alias: String,
+        /// A user or access key; "" for nobody
+        user: String,
+        /// For instance s3:GetObject
+        action: String,
+        /// BUCKET, BUCKET/KEY, or their ARN
+        #[arg(default_value = "")]
+        resource: String,
+    },
+}
+
+/// What an access key is to be.
+#[derive(Args, Debug)]
+pub struct KeyOptions {
+    /// The secret; in the environment it does not show in the list of processes
+    #[arg(long, env = "ASHLAR_KEY_SECRET", hide_env_values = true)]
+    secret_key: Option<String>,
+    /// File with a policy that bounds it; `-` for the standard input
+    #[arg(long, value_name = "FILE")]
+    policy: Option<String>,
+    /// What to call it
+    #[arg(long)]
+    name: Option<String>,
+    /// What to say about it
+    #[arg(long)]
+    description: Option<String>,
+    /// When it ends: 2027-01-01 or 2027-01-01T12:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "expiry_duration")]
+    expiry: Option<String>,
+    /// How long from now until it ends: 90m, 24h, 30d
+    #[arg(long, value_name = "SPAN")]
+    expiry_duration: Option<String>,
+}
+
+/// What to do about access keys.
+#[derive(Subcommand, Debug)]
+pub enum KeyCommand {
+    /// Make an access key; its secret is shown once
+    Create {
+        /// The server's alias
+        alias: String,
+        /// The user it acts for; who asks, if left out
+        user: Option<String>,
+        /// The access key; made up if left out
+        #[arg(long)]
+        access_key: Option<String>,
+        #[command(flatten)]
+        options: KeyOptions,
+    },
+    /// Show access keys: one's own, or those of users
+    #[command(visible_alias = "ls")]
+    List {
+        /// The server's alias
+        alias: String,
+        /// The users
+        users: Vec<String>,
+        /// Of everybody
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show an access key
+    Info(One),
+    /// Change an access key
+    Edit {
+        #[command(flatten)]
+        key: One,
+        #[command(flatten)]
+        options: KeyOptions,
+    },
+    /// Remove an access key
+    #[command(visible_alias = "rm")]
+    Remove(One),
+    /// Accept an access key again
+    Enable(One),
+    /// Accept it no longer
+    Disable(One),
+}
+
+/// Does it.
+pub async fn run(command: Command, context: &Context) -> Outcome {
+    match command {
+        Command::User(command) => user(command, context).await,
+        Command::Group(command) => group(command, context).await,
+        Command::Policy(command) => policy(command, context).await,
+        Command::Accesskey(command) => key(command, context).await,
+        Command::Idp(command) => idp::run(command, context).await,
+        Command::Kms(command) => super::kms::run(command, context).await,
+        Command::Cluster(command) => super::cluster::run(command, context).await,
+        Command::Config(command) => super::config::run(command, context).await,
+        Command::Service(command) => super::service::run(command, context).await,
+        Command::Why(options) => super::audit::why(&options, context).await,
+        Command::ApiDocument => {
+            let Some(document) = context.api_document else {
+                return Err(Failure::new(
+                    super::failure::Kind::Failed,
+                    "this program does not know the document",
+                ));
+            };
+            let document = document("/ashlar/api/v1");
+            let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+            context.output.result(|| document, || text);
+            Ok(())
+        }
+        Command::Trace(options) => super::monitor::trace(&options, context).await,
+        Command::Logs(options) => super::monitor::logs(&options, context).await,
+        Command::Top(options) => super::monitor::top(&options, context).await,
+        Command::Audit(command) => super::audit::audit(&command, context),
+    }
+}
+
+/// Asks, and says it was done.
+pub(super) async fn order(
+    context: &Context,
+    alias: &str,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+    text: String,
+) -> Outcome {
+    let answer = ask_with(context, alias, method, path, &[], body).await?;
+    context.output.done(|| answer, || text);
+    Ok(())
+}
+
+/// Asks for a list; a JSON object per line, or a table.
+async fn list(
+    context: &Context,
+    alias: &str,
+    path: &str,
+    query: &[(&str, &str)],
+    columns: &[(&str, &str)],
+) -> Outcome {
+    let answer = ask_with(context, alias, Method::GET, path, query, None).await?;
+    let rows = answer[path].as_array().cloned().unwrap_or_default();
+    if context.output.json {
+        for row in rows {
+            // `status` is the line's own.
+            context.output.result(|| row, String::new);
+        }
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_header(columns.iter().map(|(title, _)| *title));
+    for row in &rows {
+        table.add_row(columns.iter().map(|(_, field)| {
+            let text = shown(field, &row[*field]);
+            match (*field, row[*field].as_bool()) {
+                ("enabled", Some(on)) => context.output.paint(if on { Tone::Good } else { Tone::Bad }, text),
+                _ => text,
+            }
+        }));
+    }
+    context.output.result(|| Value::Null, || table.to_string());
+    Ok(())
+}
+
+/// Asks for one thing and shows its fields.
+pub(super) async fn info(context: &Context, alias: &str, path: &str, columns: &[(&str, &str)]) -> Outcome {
+    let answer = ask_with(context, alias, Method::GET, path, &[], None).await?;
+    let text = columns
+        .iter()
+        .map(|(title, field)| format!("{title:<13}{}", shown(field, &answer[*field])))
+        .collect::<Vec<_>>()
+        .join("\n");
+    context.output.result(|| answer, || text);
+    Ok(())
+}
+
+/// A field as people read it.
+pub(super) fn shown(field: &str, value: &Value) -> String {
+    match value {
+        Value::Null if field == "used_ms" => "never".into(),
+        Value::Null if field == "expires_ms" => "no end".into(),
+        Value::Null => "-".into(),
+        Value::Number(n) if field.ends_with("_ms") => {
+            let at = n.as_i64().filter(|ms| *ms > 0);
+            let at = at.and_then(|ms| OffsetDateTime::from_unix_timestamp(ms / 1000).ok());
+            at.map_or_else(|| "-".into(), |at| time_text(Some(at)))
+        }
+        Value::Bool(on) if field == "enabled" => (if *on { "enabled" } else { "disabled" }).into(),
+        Value::Bool(yes) => (if *yes { "yes" } else { "no" }).into(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) if list.iter().all(Value::is_string) => {
+            list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    }
+}
+
+const USER: [(&str, &str); 5] = [
+    ("User", "name"),
+    ("State", "enabled"),
+    ("Policies", "policies"),
+    ("Groups", "groups"),
+    ("Last used", "used_ms"),
+];
+const GROUP: [(&str, &str); 4] =
+    [("Group", "name"), ("State", "enabled"), ("Policies", "policies"), ("Members", "members")];
+const POLICY: [(&str, &str); 4] =
+    [("Policy", "name"), ("Built in", "built_in"), ("Users", "users"), ("Groups", "groups")];
+const KEY: [(&str, &str); 6] = [
+    ("Access key", "access_key"),
+    ("User", "user"),
+    ("State", "enabled"),
+    ("Name", "name"),
+    ("End", "expires_ms"),
+    ("Last used", "used_ms"),
+];
+
+async fn user(command: UserCommand, context: &Context) -> Outcome {
+    let (one, verb, past) = match command {
+        UserCommand::Add { alias, name, secret } => {
+            let secret = secret.map_or_else(|| read_line("Secret key: ", true), Ok)?;
+            let body = json!({ "secret": secret });
+            let text = format!(
+                "Added user `{name}`; without a policy it may do nothing: `ashlar admin policy attach {alias} POLICY --user {name}`."
+            );
+            return order(context, &alias, Method::PUT, &format!("users/{name}"), Some(&body), text).await;
+        }
+        UserCommand::List { alias } => return list(context, &alias, "users", &[], &USER).await,
+        UserCommand::Info(one) => {
+            return info(context, &one.alias, &format!("users/{}", one.name), &USER).await;
+        }
+        UserCommand::Remove(one) => {
+            let text = format!("Removed user `{}`.", one.name);
+            return order(context, &one.alias, Method::DELETE, &format!("users/{}", one.name), None, text)
+                .await;
+        }
+        UserCommand::Enable(one) => (one, "enable", "is accepted again"),
+        UserCommand::Disable(one) => (one, "disable", "is accepted no longer"),
+        UserCommand::Revoke(one) => (one, "revoke", "has no temporary credentials any more"),
+    };
+    let text = format!("`{}` {past}.", one.name);
+    order(context, &one.alias, Method::POST, &format!("users/{}/{verb}", one.name), None, text).await
+}
+
+async fn change_members(context: &Context, alias: &str, group: &str, body: &Value, text: String) -> Outcome {
+    let path = format!("groups/{group}/members");
+    order(context, alias, Method::POST, &path, Some(body), text).await
+}
+
+async fn group(command: GroupCommand, context: &Context) -> Outcome {
+    let (one, verb) = match command {
+        GroupCommand::Add { alias, group, members } => {
+            let body = json!({ "add": members });
+            let text = format!("Added {} to group `{group}`.", members.join(", "));
+            return change_members(context, &alias, &group, &body, text).await;
+        }
+        GroupCommand::Remove { alias, group, members } if members.is_empty() => {
+            let text = format!("Removed group `{group}`.");
+            return order(context, &alias, Method::DELETE, &format!("groups/{group}"), None, text).await;
+        }
+        GroupCommand::Remove { alias, group, members } => {
+            let body = json!({ "remove": members });
+            let text = format!("Removed {} from group `{group}`.", members.join(", "));
+            return change_members(context, &alias, &group, &body, text).await;
+        }
+        GroupCommand::List { alias } => return list(context, &alias, "groups", &[], &GROUP).await,
+        GroupCommand::Info(one) => {
+            return info(context, &one.alias, &format!("groups/{}", one.name), &GROUP).await;
+        }
+        GroupCommand::Enable(one) => (one, "enable"),
+        GroupCommand::Disable(one) => (one, "disable"),
+    };
+    let text = format!("Group `{}`: {verb}d.", one.name);
+    order(context, &one.alias, Method::POST, &format!("groups/{}/{verb}", one.name), None, text).await
+}
+
+async fn policy(command: PolicyCommand, context: &Context) -> Outcome {
+    let (association, verb) = match command {
+        PolicyCommand::Create { alias, name, file } => {
+            let body = read_document(&file)?;
+            let text = format!("Stored policy `{name}`.");
+            return order(context, &alias, Method::PUT, &format!("policies/{name}"), Some(&body), text).await;
+        }
+        PolicyCommand::List { alias } => return list(context, &alias, "policies", &[], &POLICY).await,
+        PolicyCommand::Info(one) => {
+            let path = format!("policies/{}", one.name);
+            let columns: Vec<_> = POLICY.into_iter().chain([("Document", "document")]).collect();
+            return info(context, &one.alias, &path, &columns).await;
+        }
+        PolicyCommand::Remove(one) => {
+            let text = format!("Removed policy `{}`.", one.name);
+            let path = format!("policies/{}", one.name);
+            return order(context, &one.alias, Method::DELETE, &path, None, text).await;
+        }
+        PolicyCommand::Simulate { alias, user, action, resource } => {
+            let question = json!({ "user": user, "action": action, "resource": resource });
+            return simulate(context, &alias, &question).await;
+        }
+        PolicyCommand::Attach(association) => (association, "attach"),
+        PolicyCommand::Detach(association) => (association, "detach"),
+    };
+    let Association { alias, policies, whom } = association;
+    let fields = [
+        ("user", whom.user),
+        ("group", whom.group),
+        ("federated_user", whom.federated_user),
+        ("federated_group", whom.federated_group),
+    ];
+    // The command line sees to it that there is one.
+    let (field, name) = fields.into_iter().find_map(|(f, n)| Some((f, n?))).unwrap_or_default();
+    let text = format!("{verb}ed {}: `{name}`.", policies.join(", "));
+    let mut body = json!({ "policies": policies });
+    body[field] = json!(name);
+    order(context, &alias, Method::POST, &format!("policies/{verb}"), Some(&body), text).await
+}
+
+async fn simulate(context: &Context, alias: &str, question: &Value) -> Outcome {
+    let answer = ask_with(context, alias, Method::POST, "simulate", &[], Some(question)).await?;
+    let allowed = answer["allowed"].as_bool().unwrap_or(false);
+    let verdict = match allowed {
+        true => context.output.paint(Tone::Good, "allowed"),
+        false => context.output.paint(Tone::Bad, "denied"),
+    };
+    let mut lines = vec![format!("{verdict}: {}", shown("why", &answer["why"]))];
+    for s in answer["statements"].as_array().into_iter().flatten() {
+        let applies = if s["applies"] == json!(true) { "applies".into() } else { shown("", &s["why_not"]) };
+        lines.push(format!(
+            "  {} of statement {} of {}: {applies}",
+            shown("", &s["effect"]),
+            s["statement"],
+            shown("", &s["policy"])
+        ));
+    }
+    context.output.result(|| answer, || lines.join("\n"));
+    Ok(())
+}
+
+async fn key(command: KeyCommand, context: &Context) -> Outcome {
+    let (one, enabled) = match command {
+        KeyCommand::Create { alias, user, access_key, options } => {
+            let mut body = fields(&options)?;
+            if let Some(user) = user {
+                body["user"] = json!(user);
+            }
+            if let Some(access_key) = access_key {
+                body["access_key"] = json!(access_key);
+            }
+            let answer = ask_with(context, &alias, Method::POST, "keys", &[], Some(&body)).await?;
+            let text = format!(
+                "Access key: {}\nSecret key: {}\nThe secret is not shown again.",
+                shown("", &answer["access_key"]),
+                shown("", &answer["secret"])
+            );
+            context.output.result(|| answer, || text);
+            return Ok(());
+        }
+        KeyCommand::List { alias, all: true, .. } => {
+            return list(context, &alias, "keys", &[("all", "true")], &KEY).await;
+        }
+        KeyCommand::List { alias, users, .. } if users.is_empty() => {
+            return list(context, &alias, "keys", &[], &KEY).await;
+        }
+        KeyCommand::List { alias, users, .. } => {
+            for user in users {
+                list(context, &alias, "keys", &[("user", &user)], &KEY).await?;
+            }
+            return Ok(());
+        }
+        KeyCommand::Info(one) => {
+            let columns: Vec<_> =
+                KEY.into_iter().chain([("Description", "description"), ("Policy", "policy")]).collect();
+            return info(context, &one.alias, &format!("keys/{}", one.name), &columns).await;
+        }
+        KeyCommand::Edit { key, options } => {
+            let body = fields(&options)?;
+            if body == json!({}) {
+                return Err(Failure::usage("nothing to change; see --help for what can be"));
+            }
+            let text = format!("Changed access key `{}`.", key.name);
+            let path = format!("keys/{}", key.name);
+            return order(context, &key.alias, Method::PATCH, &path, Some(&body), text).await;
+        }
+        KeyCommand::Remove(one) => {
+            let text = format!("Removed access key `{}`.", one.name);
+            let path = format!("keys/{}", one.name);
+            return order(context, &one.alias, Method::DELETE, &path, None, text).await;
+        }
+        KeyCommand::Enable(one) => (one, true),
+        KeyCommand::Disable(one) => (one, false),
+    };
+    let text = format!("`{}` is {}.", one.name, if enabled { "enabled" } else { "disabled" });
+    let body = json!({ "enabled": enabled });
+    order(context, &one.alias, Method::PATCH, &format!("keys/{}", one.name), Some(&body), text).await
+}
+
+/// What the options say, as the server takes it.
+fn fields(options: &KeyOptions) -> Outcome<Value> {
+    let mut body = json!({});
+    let texts =
+        [("secret", &options.secret_key), ("name", &options.name), ("description", &options.description)];
+    for (field, text) in texts {
+        if let Some(text) = text {
+            body[field] = json!(text);
+        }
+    }
+    if let Some(file) = &options.policy {
+        body["policy"] = read_document(file)?;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
+    if let Some(text) = &options.expiry {
+        body["expires_ms"] = json!(moment(text).ok_or_else(|| {
+            Failure::usage(format!("--expiry {text}: write 2027-01-01 or 2027-01-01T12:00:00Z"))
+        })?);
+    }
+    if let Some(text) = &options.expiry_duration {
+        let span = span_ms(text)
+            .ok_or_else(|| Failure::usage(format!("--expiry-duration {text}: write 90m, 24h or 30d")))?;
+        body["expires_ms"] = json!(now.saturating_add(span));
+    }
+    Ok(body)
+}
+
+/// A date or time as milliseconds since 1970.
+fn moment(text: &str) -> Option<i64> {
+    let full = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
+    let at = OffsetDateTime::parse(&full, &Rfc3339).ok()?;
+    Some(at.unix_timestamp() * 1000)
+}
+
+/// `90m`, `24h`, `30d`, `45s`, or several of them, in milliseconds.
+fn span_ms(text: &str) -> Option<i64> {
+    let (mut total, mut number) = (0i64, String::new());
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            number.push(c);
+            continue;
+        }
+        let unit = match c {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        let n: i64 = number.parse().ok()?;
+        number.clear();
+        total = total.checked_add(n.checked_mul(unit * 1000)?)?;
+    }
+    (number.is_empty() && total > 0).then_some(total)
+}
+
+/// A JSON document from a file or the standard input.
+fn read_document(file: &str) -> Outcome<Value> {
+    let text = match file {
+        "-" => std::io::read_to_string(std::io::stdin()),
+        _ => std::fs::read_to_string(file),
+    };
+    let text = text.when(|| format!("cannot read `{file}`"))?;
+    serde_json::from_str(&text).map_err(|e| Failure::usage(format!("`{file}` is not JSON: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_spans() {
+        assert_eq!(moment("1970-01-02"), Some(86_400_000));
+        assert_eq!(moment("1970-01-01T00:00:01Z"), Some(1000));
+        assert_eq!(moment("tomorrow"), None);
+        assert_eq!(span_ms("1d2h3m4s"), Some(93_784_000));
+        for bad in ["", "5", "h", "1w", "-1h", "99999999999999999999d"] {
+            assert_eq!(span_ms(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn fields_are_shown() {
+        assert_eq!(shown("policies", &json!(["a", "b"])), "a, b");
+        assert_eq!(shown("enabled", &json!(false)), "disabled");
+        assert_eq!(shown("used_ms", &Value::Null), "never");
+        assert_eq!(shown("expires_ms", &json!(86_400_000)), "1970-01-02 00:00:00 UTC");
+    }
+}

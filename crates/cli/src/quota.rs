@@ -1,0 +1,68 @@
+//! `ashlar quota`: how much a bucket may hold, in mc's verbs.
+
+use ashlar_client::Method;
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{
+    Context,
+    admin::ask_with,
+    failure::{Failure, Outcome},
+    output::size_text,
+    place::Place,
+};
+use ashlar_arguments::size;
+
+/// What to do about the limit of a bucket.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Limit what a bucket may hold, all versions together
+    Set {
+        /// ALIAS/BUCKET
+        target: String,
+        /// How much, such as 500GB or 2TiB
+        #[arg(long, value_name = "SIZE")]
+        size: String,
+    },
+    /// Show the limit of a bucket and what it holds
+    Info {
+        /// ALIAS/BUCKET
+        target: String,
+    },
+    /// Remove the limit of a bucket
+    Clear {
+        /// ALIAS/BUCKET
+        target: String,
+    },
+}
+
+/// Shows or changes a limit.
+pub async fn run(command: Command, context: &Context) -> Outcome {
+    let (target, method, body) = match &command {
+        Command::Set { target, size } => {
+            let bytes = size::parse(size).map_err(|why| Failure::usage(format!("--size: {why}")))?;
+            (target, Method::PUT, Some(json!({ "quota": bytes })))
+        }
+        Command::Info { target } => (target, Method::GET, None),
+        Command::Clear { target } => (target, Method::DELETE, None),
+    };
+    let remote = Place::remote(target, &context.aliases)?;
+    remote.only_bucket()?;
+    let alias = target.split('/').next().unwrap_or_default();
+    let path = format!("quotas/{}", remote.bucket);
+    let answer = ask_with(context, alias, method, &path, &[], body.as_ref()).await?;
+    let text = match (answer["quota"].as_u64(), answer["bytes"].as_u64()) {
+        (None, _) => format!("`{remote}` has no limit."),
+        (Some(limit), None) => format!("`{remote}` may hold {}; it is being counted.", size_text(limit)),
+        (Some(limit), Some(used)) => {
+            let percent = used.saturating_mul(100) / limit.max(1);
+            format!("`{remote}` holds {} of {} ({percent} %).", size_text(used), size_text(limit))
+        }
+    };
+    let show = || -> Value { answer.clone() };
+    match command {
+        Command::Info { .. } => context.output.result(show, || text),
+        _ => context.output.done(show, || text),
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The server: what it is made of, and ending it.
+//!
+//! Must never know: drives, but for what our own API says of them.
+
+use serde_json::{Value, json};
+
+use super::say::{self, Said, invalid, not_here};
+use super::{Called, Minio, string};
+use crate::table::Route;
+
+pub async fn info(door: &Minio, c: &Called) -> Said {
+    let ours = door.ask(c, Route::Info, "", Value::Null).await?;
+    let none = Vec::new();
+    let drives = ours["drives"].as_array().unwrap_or(&none);
+    let ok = |d: &&Value| matches!(string(d, "state"), "online" | "joining");
+    let online = drives.iter().filter(ok).count();
+    let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
+    // Who may not see targets sees none.
+    let events = door.ask(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
+    let targets = events["targets"].as_array().unwrap_or(&none);
+    let arns: Vec<&Value> = targets.iter().map(|t| &t["arn"]).collect();
+    let deployment = uuid(string(&ours, "deployment"));
+    // MinIO's clients take `totalDrivesPerSet` less the parity for the drives that hold data.
+    say::document(&json!({
+        "mode": "online",
+        "deploymentID": deployment,
+        "buckets": { "count": ours["buckets"] },
+        "objects": { "count": ours["usage"]["objects"] },
+        "versions": { "count": ours["usage"]["versions"] },
+        "deletemarkers": { "count": ours["usage"]["delete_markers"] },
+        "usage": { "size": ours["usage"]["bytes"] },
+        "sqsARN": arns,
+        "services": { "kms": {}, "ldap": {}, "notifications": notifications(targets) },
+        "backend": { "backendType": "Erasure", "onlineDisks": online, "offlineDisks": drives.len() - online,
+            "standardSCParity": ours["parity_shards"], "rrSCParity": ours["parity_shards"],
+            "totalSets": [1], "totalDrivesPerSet": [drives.len()] },
+        "servers": [{ "state": "online", "endpoint": c.host, "uptime": ours["uptime_s"],
+            "version": format!("ashlar {}", string(&ours, "version")), "commitID": "", "poolNumber": 1,
+            "network": { (&c.host): "online" }, "drives": listed }],
+    }))
+}
+
+/// Targets by their kind, as MinIO has them: `[{"webhook": [{"1": {"status": "online"}}]}]`.
+fn notifications(targets: &[Value]) -> Vec<Value> {
+    let mut kinds: std::collections::BTreeMap<&str, Vec<Value>> = Default::default();
+    for t in targets {
+        let (id, kind) = string(t, "id").rsplit_once(':').unwrap_or_default();
+        let status = if t["online"] == true { "online" } else { "offline" };
+        kinds.entry(kind).or_default().push(json!({ (id): { "status": status } }));
+    }
+    kinds.into_iter().map(|(kind, all)| json!({ (kind): all })).collect()
+}
+
+/// Drives, and how data is spread over them.
+pub async fn storage(door: &Minio, c: &Called) -> Said {
+    let ours = door.ask(c, Route::Drives, "", Value::Null).await?;
+    let none = Vec::new();
+    let drives = ours["drives"].as_array().unwrap_or(&none);
+    let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
+    let ok = drives.iter().filter(|d| matches!(string(d, "state"), "online" | "joining")).count();
+    let code = door.admin.house().map.load().code;
+    say::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
+        "OfflineDisks": { (&c.host): drives.len() - ok }, "StandardSCData": [code.k], "StandardSCParity": code.m,
+        "RRSCData": [code.k], "RRSCParity": code.m, "TotalSets": [1], "DrivesPerSet": [drives.len()] } }))
+}
+
+pub fn drive(index: usize, d: &Value) -> Value {
+    let state = match string(d, "state") {
+        "online" | "joining" => "ok",
+        "offline" | "held" => "offline",
+        other => other,
+    };
+    json!({ "endpoint": d["path"], "path": d["path"], "state": state, "uuid": uuid(string(d, "id")),
+        "healing": string(d, "state") == "joining", "totalspace": d["capacity"].as_u64().unwrap_or(0),
+        "usedspace": d["used"].as_u64().unwrap_or(0), "availspace": d["free"].as_u64().unwrap_or(0),
+        "metrics": {}, "local": true, "pool_index": 0, "set_index": 0, "disk_index": index })
+}
+
+/// 32 hexadecimal digits in the form of a UUID.
+pub fn uuid(hex: &str) -> String {
+    match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
+        (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),
+        _ => hex.to_owned(),
+    }
+}
+
+pub async fn service(door: &Minio, c: &Called) -> Said {
+    let action = c.query("action");
+    let route = match action {
+        "stop" => Route::ServiceStop,
+        "restart" => Route::ServiceRestart,
+        "freeze" | "unfreeze" => return Err(not_here(&format!("The service action \"{action}\""))),
+        other => {
+            return Err(invalid(format!("\"{other}\" is no service action; there are stop and restart")));
+        }
+    };
+    let dry = c.query("dry-run") == "true";
+    door.ask(c, route, "", json!({ "dry_run": dry })).await?;
+    say::document(&json!({ "action": action, "dryRun": dry, "results": [{ "host": c.host }] }))
+}

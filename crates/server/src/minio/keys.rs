@@ -1,0 +1,216 @@
+//! Access keys (service accounts).
+//!
+//! Must never know: whose keys who may touch.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::say::{self, Said, invalid, no_content, not_here, parse_time};
+use super::{Called, Minio, string};
+use crate::admin::Refusal;
+use crate::table::Route;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct NewKey {
+    policy: Option<Value>,
+    target_user: String,
+    access_key: String,
+    secret_key: String,
+    name: String,
+    description: String,
+    comment: String,
+    expiration: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Update {
+    new_policy: Option<Value>,
+    new_secret_key: String,
+    new_status: String,
+    new_name: String,
+    new_description: String,
+    new_expiration: Option<String>,
+}
+
+/// What is not empty.
+fn filled(text: String) -> Option<String> {
+    Some(text).filter(|t| !t.is_empty())
+}
+
+fn ends(text: Option<&str>) -> Result<Option<i64>, Refusal> {
+    text.map(parse_time).transpose().map(Option::flatten)
+}
+
+pub async fn add(door: &Minio, c: &Called) -> Said {
+    let new: NewKey = c.document()?;
+    let description = if new.description.is_empty() { new.comment } else { new.description };
+    let expires = ends(new.expiration.as_deref())?;
+    let document = json!({ "user": filled(new.target_user), "access_key": filled(new.access_key),
+        "secret": filled(new.secret_key), "policy": new.policy, "expires_ms": expires, "name": new.name,
+        "description": description });
+    let ours = door.ask(c, Route::KeyCreate, "", document).await?;
+    let end = say::time(expires.unwrap_or(0));
+    say::document(&json!({ "credentials": { "accessKey": ours["access_key"], "secretKey": ours["secret"],
+        "expiration": end } }))
+}
+
+pub async fn update(door: &Minio, c: &Called) -> Said {
+    let update: Update = c.document()?;
+    let mut document = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            document.insert(name.to_owned(), value);
+        }
+    };
+    set("policy", update.new_policy);
+    set("secret", filled(update.new_secret_key).map(Value::from));
+    set("name", filled(update.new_name).map(Value::from));
+    set("description", filled(update.new_description).map(Value::from));
+    if let Some(end) = update.new_expiration.as_deref() {
+        set("expires_ms", Some(json!(parse_time(end)?.unwrap_or(0))));
+    }
+    match update.new_status.as_str() {
+        "" => {}
+        "on" | "enabled" => set("enabled", Some(json!(true))),
+        "off" | "disabled" => set("enabled", Some(json!(false))),
+        other => return Err(invalid(format!("the status is \"on\" or \"off\", not \"{other}\""))),
+    }
+    if document.is_empty() {
+        return Err(invalid("say what is to be changed"));
+    }
+    door.ask(c, Route::KeyEdit, c.query("accessKey"), Value::Object(document)).await?;
+    no_content()
+}
+
+fn described(k: &Value) -> Value {
+    let status = if k["enabled"].as_bool().unwrap_or(false) { "on" } else { "off" };
+    let mut out =
+        json!({ "parentUser": k["user"], "accountStatus": status, "impliedPolicy": k["policy"].is_null() });
+    for name in ["name", "description"] {
+        if !string(k, name).is_empty() {
+            out[name] = k[name].clone();
+        }
+    }
+    if let Some(at) = k["expires_ms"].as_i64() {
+        out["expiration"] = json!(say::time(at));
+    }
+    out
+}
+
+/// With the policy as text; without one when the user's own policies are all there is.
+fn with_policy(k: &Value) -> Value {
+    let mut out = described(k);
+    out["policy"] = json!(if k["policy"].is_null() { String::new() } else { k["policy"].to_string() });
+    out
+}
+
+pub async fn info(door: &Minio, c: &Called) -> Said {
+    let k = door.ask(c, Route::KeyGet, c.query("accessKey"), Value::Null).await?;
+    say::document(&with_policy(&k))
+}
+
+pub async fn info_any(door: &Minio, c: &Called) -> Said {
+    let k = door.ask(c, Route::KeyGet, c.query("accessKey"), Value::Null).await?;
+    let mut out = with_policy(&k);
+    out["AccessKey"] = k["access_key"].clone();
+    out["userType"] = json!("Service Account");
+    out["userProvider"] = json!("builtin");
+    say::document(&out)
+}
+
+/// Sessions are not stored anywhere, so there is nothing to look up.
+pub fn info_temporary(c: &Called) -> Said {
+    let key = c.query("accessKey");
+    let mut no = not_here("");
+    no.status = http::StatusCode::NOT_FOUND;
+    no.code = "XMinioAdminNoSuchAccessKey";
+    no.why = format!(
+        "there is no access key called \"{key}\", and of temporary credentials this server keeps no list"
+    );
+    Err(no)
+}
+
+fn listed(k: &Value) -> Value {
+    let mut out = described(k);
+    // `mc` takes for granted that there is a time; 1970 means none to it.
+    out["expiration"] = json!(say::time(k["expires_ms"].as_i64().unwrap_or(0)));
+    out["accessKey"] = k["access_key"].clone();
+    out
+}
+
+/// A name in a query.
+fn quoted(name: &str) -> String {
+    let mut out = Vec::new();
+    ashlar_s3::target::canonical_encode(&mut out, name, false);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+pub async fn list(door: &Minio, c: &Called) -> Said {
+    let of = Some(c.query("user")).filter(|u| !u.is_empty()).unwrap_or(&c.ask.who.user);
+    let ours = door.ask_for(c, Route::KeyList, &format!("user={}", quoted(of))).await?;
+    let all: Vec<Value> = ours["keys"].as_array().into_iter().flatten().map(listed).collect();
+    say::document(&json!({ "accounts": all }))
+}
+
+/// The keys of several users, by user. `of`: the query's name for them; `userDNs` are those of a directory.
+pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
+    let kind = c.query("listType");
+    let keys = match kind {
+        "svcacc-only" | "all" => true,
+        "users-only" | "sts-only" => false,
+        other => return Err(invalid(format!("\"{other}\" is no listType"))),
+    };
+    let (all, mut users) = (c.query("all") == "true", c.all(of));
+    if all && !users.is_empty() {
+        return Err(invalid("name users, or ask for all, not both"));
+    }
+    let mut found: Vec<Value> = Vec::new();
+    // `mc` asks for the requester's own keys when it hears exactly this.
+    let plainly = |no: Refusal| match no.code {
+        "AccessDenied" => Refusal { why: "Access Denied.".into(), ..no },
+        _ => no,
+    };
+    if all {
+        let ours = match of {
+            "users" => door.ask(c, Route::UserList, "", Value::Null).await.map_err(plainly)?,
+            _ => Value::Null,
+        };
+        users =
+            ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
+        let ours = door.ask_for(c, Route::KeyList, "all=true").await.map_err(plainly)?;
+        found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
+        // Root, who is no user, and users of directories, whose names are distinguished names.
+        let others = found.iter().map(|k| string(k, "user").to_owned()).filter(|u| !users.contains(u));
+        let others = others.filter(|u| u.contains('=') == (of == "userDNs"));
+        let others: std::collections::BTreeSet<String> = others.collect();
+        users.extend(others);
+    } else {
+        if users.is_empty() {
+            users.push(c.ask.who.user.clone());
+        }
+        for user in &users {
+            let ours = door.ask_for(c, Route::KeyList, &format!("user={}", quoted(user))).await?;
+            found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
+        }
+    }
+    let mut out = Map::new();
+    for user in users {
+        let of: Vec<Value> = found.iter().filter(|k| string(k, "user") == user).map(listed).collect();
+        let only = matches!(kind, "svcacc-only" | "sts-only");
+        // Of those who have none of what alone was asked for, nothing is said.
+        if only && (of.is_empty() || !keys) {
+            continue;
+        }
+        let of = if keys { json!(of) } else { Value::Null };
+        out.insert(user, json!({ "serviceAccounts": of, "stsKeys": null }));
+    }
+    say::document(&Value::Object(out))
+}
+
+pub async fn remove(door: &Minio, c: &Called) -> Said {
+    door.ask(c, Route::KeyRemove, c.query("accessKey"), Value::Null).await?;
+    no_content()
+}

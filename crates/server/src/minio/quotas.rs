@@ -1,0 +1,49 @@
+//! Limits of buckets.
+//!
+//! Must never know: how a bucket is counted.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::say::{self, Said, invalid, not_here};
+use super::{Called, Minio};
+use crate::table::Route;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Quota {
+    quota: u64,
+    size: u64,
+    rate: u64,
+    requests: u64,
+    quotatype: String,
+}
+
+pub async fn get(door: &Minio, c: &Called) -> Said {
+    let ours = door.ask(c, Route::QuotaGet, c.query("bucket"), Value::Null).await?;
+    let limit = ours["quota"].as_u64().unwrap_or(0);
+    let mut out = json!({ "quota": limit, "size": limit, "rate": 0, "requests": 0 });
+    if limit > 0 {
+        out["quotatype"] = json!("hard");
+    }
+    say::document(&out)
+}
+
+pub async fn set(door: &Minio, c: &Called) -> Said {
+    let order: Quota = c.document()?;
+    if order.rate > 0 || order.requests > 0 {
+        return Err(not_here("A limit of a bucket's bandwidth or requests"));
+    }
+    if !matches!(order.quotatype.as_str(), "" | "hard") {
+        return Err(invalid(format!("\"{}\" is no kind of quota; there is \"hard\"", order.quotatype)));
+    }
+    // Both names are in use; 0 means no limit.
+    let limit = if order.size > 0 { order.size } else { order.quota };
+    let bucket = c.query("bucket");
+    if limit == 0 {
+        door.ask(c, Route::QuotaRemove, bucket, Value::Null).await?;
+    } else {
+        door.ask(c, Route::QuotaPut, bucket, json!({ "quota": limit })).await?;
+    }
+    say::done()
+}

@@ -1,0 +1,286 @@
+//! What lies at the paths that were named, and what a start makes of it. Pure but for the looking.
+//!
+//! Invariants: nothing that is not blank is ever formatted; a folder that is missing is made only
+//! when no drive of a deployment was found, because otherwise it is a drive that is not mounted.
+
+use std::path::{Path, PathBuf};
+
+use ashlar_drive::{Probe, probe};
+use ashlar_format::DeploymentId;
+use ashlar_machine::{FileSystem, Folder};
+
+/// A path and what is there.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The folder, absolute where that can be said.
+    pub path: PathBuf,
+    /// What was found.
+    pub probe: Probe,
+    /// Its file system.
+    pub facts: Option<Facts>,
+}
+
+/// What to do with all of them.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Nobody was here before: make the folders that are missing and format all.
+    New,
+    /// A deployment, whole or in part.
+    Existing(DeploymentId),
+}
+
+/// The file system that a folder is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Number of its device; equal for folders on one file system.
+    pub device: u64,
+    /// Where it is mounted.
+    pub mount: String,
+    /// It is the one that `/` is on.
+    pub root: bool,
+    /// It lives in memory.
+    pub memory: bool,
+    /// Its size in bytes.
+    pub total: u64,
+}
+
+/// Bytes below which a file system is not formatted: the reserve of a drive and its first segments would fill it.
+pub const LEAST: u64 = 512 << 20;
+/// Bytes below which a drive is called small.
+const SMALL: u64 = 4 << 30;
+
+/// Looks at one folder. Blocks for as long as the folder does.
+pub fn look(path: &Path) -> Place {
+    Place { path: path.to_owned(), probe: probe(path), facts: facts(path) }
+}
+
+/// What file system a folder is on; `None` when it cannot be told.
+pub fn facts(path: &Path) -> Option<Facts> {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
+    let folder = path.canonicalize().ok()?;
+    let own = device(&folder)?;
+    // The topmost folder on the same device.
+    let mount = folder.ancestors().take_while(|p| device(p) == Some(own)).last()?;
+    let here = Folder::real(&folder, None);
+    Some(Facts {
+        device: own,
+        mount: mount.display().to_string(),
+        root: device(Path::new("/")) == Some(own),
+        memory: here.file_system().ok()? == FileSystem::Memory,
+        total: here.space().ok()?.total,
+    })
+}
+
+/// Refuses to make a drive where there is no room for one.
+///
+/// # Errors
+/// In words.
+pub fn check_size(path: &Path) -> Result<(), String> {
+    match facts(path) {
+        Some(f) if f.total < LEAST => Err(format!(
+            "{}: its file system has {}, a drive needs {} at least",
+            path.display(),
+            ashlar_arguments::size::show(f.total),
+            ashlar_arguments::size::show(LEAST)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What an operator should know about where the drives are, one sentence each. `parity`: parity shards of the
+/// code.
+pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
+    let mut out = Vec::new();
+    if parity == 0 {
+        out.push("the code has no parity: one lost drive, or one damaged sector, loses objects".to_owned());
+    }
+    let names = |list: &[&(&Path, &Facts)]| {
+        let all: Vec<String> = list.iter().map(|(p, _)| p.display().to_string()).collect();
+        all.join(", ")
+    };
+    let mut devices: Vec<u64> = drives.iter().map(|(_, f)| f.device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        let same: Vec<_> = drives.iter().filter(|(_, f)| f.device == device).collect();
+        if same.len() > 1 {
+            out.push(format!(
+                "{} are on one file system (mounted at {}): losing it loses all of them at once, and its space is counted once",
+                names(&same),
+                same[0].1.mount
+            ));
+        }
+    }
+    let root: Vec<_> = drives.iter().filter(|(_, f)| f.root).collect();
+    if !root.is_empty() {
+        out.push(format!("{}: on the system's own disk; objects can fill it", names(&root)));
+    }
+    let memory: Vec<_> = drives.iter().filter(|(_, f)| f.memory).collect();
+    if !memory.is_empty() {
+        out.push(format!("{}: in memory; everything is gone after a reboot", names(&memory)));
+    }
+    for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL) {
+        out.push(format!(
+            "{}: only {}; it is full soon",
+            path.display(),
+            ashlar_arguments::size::show(f.total)
+        ));
+    }
+    out
+}
+
+/// Absolute form of a path, without requiring that it exists.
+pub fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
+}
+
+/// Decides.
+///
+/// # Errors
+/// In words for the operator: every path that stands in the way is named.
+pub fn judge(places: &[Place]) -> Result<Finding, String> {
+    let mut problems = Vec::new();
+    let mut foreign = Vec::new();
+    let mut deployment: Option<(DeploymentId, &Path)> = None;
+    for place in places {
+        match &place.probe {
+            Probe::Foreign(why) => foreign.push(format!(
+                "{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder",
+                place.path.display()
+            )),
+            Probe::Ours(label) => match deployment {
+                Some((other, at)) if other != label.deployment => problems.push(format!(
+                    "{} and {} belong to different deployments",
+                    at.display(),
+                    place.path.display()
+                )),
+                Some(_) => {}
+                None => deployment = Some((label.deployment, &place.path)),
+            },
+            Probe::Blank | Probe::Missing | Probe::Unreadable(_) => {}
+        }
+    }
+    // A foreign folder among drives of ours is a drive that is missing: it is left alone and the
+    // others serve. Before there is a deployment it is a mistake on the command line.
+    if deployment.is_none() {
+        problems.append(&mut foreign);
+    }
+    if let (None, Some((path, why))) = (&deployment, unreadable(places)) {
+        problems.push(format!("{}: {why}", path.display()));
+    }
+    if !problems.is_empty() {
+        return Err(problems.join("\n"));
+    }
+    for (i, a) in places.iter().enumerate() {
+        let Probe::Ours(label) = &a.probe else { continue };
+        let twin = places[..i].iter().find(|b| matches!(&b.probe, Probe::Ours(l) if l.drive == label.drive));
+        if let Some(twin) = twin {
+            return Err(format!(
+                "{} and {} are the same drive; name it once",
+                twin.path.display(),
+                a.path.display()
+            ));
+        }
+    }
+    Ok(deployment.map_or(Finding::New, |(id, _)| Finding::Existing(id)))
+}
+
+fn unreadable(places: &[Place]) -> Option<(&Path, &str)> {
+    places.iter().find_map(|p| match &p.probe {
+        Probe::Unreadable(why) => Some((p.path.as_path(), why.as_str())),
+        _ => None,
+    })
+}
+
+/// Why a path is not in service.
+pub fn problem(probe: &Probe) -> Option<String> {
+    match probe {
+        Probe::Ours(_) => None,
+        Probe::Blank => Some("blank".into()),
+        Probe::Foreign(why) => Some(format!("not a drive of ashlar: {why}")),
+        Probe::Missing => Some("the folder does not exist".into()),
+        Probe::Unreadable(why) => Some(why.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_drive::Label;
+    use ashlar_format::DriveId;
+
+    fn place(path: &str, probe: Probe) -> Place {
+        Place { path: path.into(), probe, facts: None }
+    }
+
+    fn ours(deployment: u8, drive: u8) -> Probe {
+        Probe::Ours(Label {
+            deployment: DeploymentId([deployment; 16]),
+            drive: DriveId([drive; 16]),
+            created_ms: 0,
+        })
+    }
+
+    #[test]
+    fn foreign_folders_stop_a_first_start_and_count_as_missing_later() {
+        let photos = || Probe::Foreign("it holds photos".into());
+        let text =
+            judge(&[place("a", photos()), place("b", Probe::Blank), place("c", photos())]).unwrap_err();
+        assert!(text.contains("a: it holds photos") && text.contains("c: it holds photos"), "{text}");
+        let text =
+            judge(&[place("a", photos()), place("b", ours(1, 1)), place("c", ours(2, 2))]).unwrap_err();
+        assert!(text.contains("b and c belong"), "{text}");
+        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
+        assert_eq!(judge(&[place("a", photos()), place("b", ours(1, 1))]), existing);
+    }
+
+    #[test]
+    fn missing_folders_are_new_only_when_all_is_new() {
+        assert_eq!(judge(&[place("a", Probe::Missing), place("b", Probe::Blank)]), Ok(Finding::New));
+        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
+        assert_eq!(judge(&[place("a", Probe::Missing), place("b", ours(1, 1))]), existing);
+        assert_eq!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", ours(1, 1))]), existing);
+        assert!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", Probe::Blank)]).is_err());
+        assert!(judge(&[place("a", ours(1, 1)), place("b", ours(1, 1))]).unwrap_err().contains("same drive"));
+    }
+
+    #[test]
+    fn where_drives_are_is_told() {
+        let on = |device: u64, mount: &str, root, memory, total| Facts {
+            device,
+            mount: mount.to_owned(),
+            root,
+            memory,
+            total,
+        };
+        let disk = |n: u64| on(n, &format!("/mnt/d{n}"), false, false, 1 << 40);
+        let paths: Vec<PathBuf> = (1..=4).map(|n| format!("/mnt/d{n}").into()).collect();
+        let warn = |facts: &[Facts], parity| {
+            let drives: Vec<_> = paths.iter().map(PathBuf::as_path).zip(facts).collect();
+            warnings(&drives, parity)
+        };
+        assert!(warn(&[disk(1), disk(2), disk(3), disk(4)], 2).is_empty());
+        let told = warn(&[disk(1), disk(1), disk(3), disk(3)], 0);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("no parity"));
+        assert!(
+            told[1].starts_with("/mnt/d1, /mnt/d2 are on one file system (mounted at /mnt/d1)"),
+            "{told:?}"
+        );
+        let told = warn(&[on(1, "/", true, false, 1 << 30), on(2, "/dev/shm", false, true, 1 << 40)], 1);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("system's own disk") && told[1].contains("in memory"));
+        assert!(told[2].contains("1.0 GiB") || told[2].contains("1 GiB"), "{told:?}");
+    }
+
+    #[test]
+    fn the_mount_of_a_folder_is_found() {
+        let root = facts(Path::new("/")).unwrap();
+        assert_eq!((root.mount.as_str(), root.root), ("/", true));
+        let dir = tempfile::tempdir().unwrap();
+        let here = facts(dir.path()).unwrap();
+        assert!(dir.path().canonicalize().unwrap().starts_with(&here.mount) && here.total > 0);
+        assert_eq!(facts(&dir.path().join("gone")), None);
+    }
+}
