@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! `ashlar`: one program, many commands.
 //!
-//! `ashlar-server` is the command `server`, `ashlar-cli` all others. Invariant: `main` parses, starts
-//! one runtime and hands over; it knows nothing of what a command does.
+//! `ashlar-server` is the command `server`, `ashlar-cli` all others. Invariant: `main` parses
+//! and hands over; it knows nothing of what a command does.
 //!
 //! Must never know: what `ashlar-server` and `ashlar-cli` use.
 
@@ -64,15 +64,6 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command, &cli.globals),
         Command::Speedtest(options) => bench::speedtest::run(&options, &cli.globals),
         Command::RootKey(command) => root_key::run(&command, &cli.globals),
-        Command::Client(command) => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-            match runtime {
-                Ok(runtime) => runtime.block_on(ashlar_cli::run(command, &cli.globals)),
-                Err(error) => {
-                    eprintln!("ashlar: cannot start: {error}");
-                    ExitCode::FAILURE
-                }
-            }
-        }
+        Command::Client(command) => ashlar_cli::run(command, &cli.globals),
     }
 }

@@ -4,7 +4,6 @@
 
 use ashlar_client::{Client, Method};
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -12,7 +11,7 @@ use std::collections::HashSet;
 use super::{
     Context,
     failure::{Failure, Kind, Outcome, While},
-    output::{Output, Tone, size_text, span_text},
+    output::{Output, Tone, empty_table, size_text, span_text},
     place::Place,
     progress::Progress,
 };
@@ -394,8 +393,7 @@ fn is_over(heal: &Heal) -> bool {
 }
 
 fn drives_text(output: &Output, drives: &[Drive]) -> String {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    let mut table = empty_table();
     table.set_header(["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", "Note"]);
     for drive in drives {
         let healthy = drive.state == "online";

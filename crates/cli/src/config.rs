@@ -12,13 +12,13 @@ use std::path::PathBuf;
 
 use ashlar_client::Method;
 use clap::Subcommand;
-use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Map, Value, json};
 
 use super::{
     Context,
     admin::ask_with,
     failure::{Failure, Kind, Outcome, While},
+    output::empty_table,
 };
 
 /// What to do about settings.
@@ -231,8 +231,7 @@ async fn list(alias: &str, word: Option<&str>, context: &Context) -> Outcome {
         rows.iter().for_each(|row| context.output.result(|| (*row).clone(), String::new));
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    let mut table = empty_table();
     table.set_header(if one.is_some() {
         ["Name", "Shown", "Meaning"]
     } else {

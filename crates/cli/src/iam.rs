@@ -7,7 +7,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -18,7 +17,7 @@ use super::{
     alias::ask as read_line,
     failure::{Failure, Outcome, While},
     idp,
-    output::{Tone, time_text},
+    output::{Tone, empty_table, time_text},
 };
 
 /// What to administer.
@@ -345,8 +344,7 @@ async fn list(
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    let mut table = empty_table();
     table.set_header(columns.iter().map(|(title, _)| *title));
     for row in &rows {
         table.add_row(columns.iter().map(|(_, field)| {

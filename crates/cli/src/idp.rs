@@ -5,7 +5,6 @@
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -13,7 +12,7 @@ use super::{
     admin::ask_with,
     failure::{Failure, Outcome, While},
     iam::{order, shown},
-    output::Tone,
+    output::{Tone, empty_table},
 };
 
 /// The one without a name.
@@ -219,8 +218,7 @@ async fn list(context: &Context, alias: &str, path: &str) -> Outcome {
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    let mut table = empty_table();
     table.set_header(["Name", "State", "Role", "Note"]);
     for row in &rows {
         let on = row["enabled"] == json!(true);

@@ -7,7 +7,6 @@ use ashlar_client::{
     LifecycleRule, LifecycleTag, Method,
 };
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +14,7 @@ use super::{
     admin::ask_with,
     bucket::parse_tags,
     failure::{Failure, Kind, Outcome, While as _},
-    output::size_text,
+    output::{empty_table, size_text},
     place::{Place, Remote},
 };
 use ashlar_arguments::size;
@@ -319,8 +318,7 @@ async fn list(target: &str, context: &Context) -> Outcome {
         context.output.result(|| json!({ "target": target, "config": value }), String::new);
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    let mut table = empty_table();
     table.set_header(["Id", "Status", "Which", "What"]);
     for rule in &rules.rules {
         table.add_row([rule.id.clone(), rule.status.clone(), which(rule), what(rule)]);
@@ -407,8 +405,7 @@ async fn test(options: &TestOptions, context: &Context) -> Outcome {
         }
     }
     let total = total.unwrap_or_default();
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    let mut table = empty_table();
     table.set_header(["Rule", "Expire", "Old versions", "Markers", "Uploads", "Size"]);
     for rule in total["rules"].as_array().into_iter().flatten() {
         let n = |name: &str| rule[name].as_u64().unwrap_or(0);

@@ -2,10 +2,14 @@
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 
-use super::{Context, admin::ask_with, failure::Outcome, output::time_text};
+use super::{
+    Context,
+    admin::ask_with,
+    failure::Outcome,
+    output::{empty_table, time_text},
+};
 
 /// What to do about keys.
 #[derive(Subcommand, Debug)]
@@ -73,11 +77,8 @@ fn key_text(key: &Value) -> String {
 }
 
 fn table(answer: &Value) -> String {
-    let mut table = Table::new();
-    table
-        .load_preset(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
-        .set_header(["Key", "Version", "Made", "Default"]);
+    let mut table = empty_table();
+    table.set_header(["Key", "Version", "Made", "Default"]);
     for key in answer["keys"].as_array().into_iter().flatten() {
         let made = match key["created_ms"].as_i64() {
             Some(ms) if ms > 0 => {

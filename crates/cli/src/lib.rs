@@ -163,7 +163,18 @@ struct Context {
 }
 
 /// Runs a command to its end, prints what went wrong and returns the exit code.
-pub async fn run(command: Command, globals: &Globals) -> ExitCode {
+pub fn run(command: Command, globals: &Globals) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(perform(command, globals)),
+        Err(error) => {
+            eprintln!("ashlar: cannot start: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn perform(command: Command, globals: &Globals) -> ExitCode {
     let output = Output::new(globals);
     // These need neither aliases nor a server.
     match &command {

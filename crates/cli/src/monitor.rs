@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use ashlar_client::{Call, Method, Target};
 use clap::Args;
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
 
 use super::{
     Context,
     admin::{ask_with, client},
     failure::{Failure, Outcome},
-    output::{Tone, size_text, span_text, time_text},
+    output::{Tone, empty_table, size_text, span_text, time_text},
 };
 
 /// How long a stream may be silent: an empty line comes more often.
@@ -200,8 +199,7 @@ pub async fn top(options: &TopOptions, context: &Context) -> Outcome {
 }
 
 fn top_text(now: &Value, before: &Value) -> String {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    let mut table = empty_table();
     table.set_header(["Operation", "Calls", "4xx", "5xx", "Mean", "In", "Out"]);
     let none = Vec::new();
     for o in now["operations"].as_array().unwrap_or(&none) {

@@ -9,11 +9,19 @@ use std::{
     sync::Mutex,
 };
 
+use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use owo_colors::{OwoColorize, Style};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
 use super::{failure::Failure, globals::Globals};
+
+/// A table as all commands show them: lines between columns, cells wrapped to the width of the terminal.
+pub fn empty_table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+}
 
 /// Where a command prints.
 pub struct Output {

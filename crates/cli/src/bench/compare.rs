@@ -8,13 +8,13 @@ use ashlar_bench::{
     units,
 };
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::CellAlignment;
 
 use super::results;
 use crate::{
     Globals,
     failure::{Failure, Kind, Outcome},
-    output::{Output, Tone},
+    output::{Output, Tone, empty_table},
 };
 
 /// What to compare.
@@ -82,13 +82,10 @@ fn text(output: &Output, c: &Comparison) -> String {
     phases.dedup();
     for phase in phases {
         lines.push(output.paint(Tone::Folder, phase));
-        let mut table = Table::new();
+        let mut table = empty_table();
         let header =
             ["Operation", "Number", "Before", "After", "Change", "95 % interval", "p", "Verdict", "By"];
-        table
-            .load_preset(UTF8_FULL_CONDENSED)
-            .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
-            .set_header(header);
+        table.set_header(header);
         for (i, column) in table.column_iter_mut().enumerate() {
             if (2..7).contains(&i) {
                 column.set_cell_alignment(CellAlignment::Right);

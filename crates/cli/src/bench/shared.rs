@@ -9,14 +9,14 @@ use ashlar_bench::{
     result::{Run, file, redact},
     wire::{Keys, Payload},
 };
-use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{CellAlignment, Table};
 
 use super::{results, s3};
 use crate::{
     Globals,
     aliases::Aliases,
     failure::{Failure, Kind, Outcome},
-    output::Output,
+    output::{Output, empty_table},
 };
 
 /// A failure of the bench room, by what the user can do.
@@ -68,11 +68,8 @@ pub fn target(globals: &Globals, aliases: &Aliases, name: &str) -> Outcome<Targe
 
 /// A table; the first `left` columns are text, the others numbers.
 pub fn table(header: &[&str], left: usize) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
-        .set_header(header.iter().copied());
+    let mut table = empty_table();
+    table.set_header(header.iter().copied());
     for (i, column) in table.column_iter_mut().enumerate() {
         if i >= left {
             column.set_cell_alignment(CellAlignment::Right);

@@ -7,13 +7,13 @@ use ashlar_bench::{
     units,
 };
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{CellAlignment, Table};
 
 use super::results;
 use crate::{
     Globals,
     failure::{Failure, Outcome},
-    output::{Output, Tone},
+    output::{Output, Tone, empty_table},
 };
 
 /// What to show.
@@ -64,7 +64,7 @@ pub fn text(output: &Output, run: &Run, all: bool) -> String {
 }
 
 fn phases(run: &Run) -> Table {
-    let mut table = Table::new();
+    let mut table = empty_table();
     let header = [
         "Phase",
         "#",
@@ -79,10 +79,7 @@ fn phases(run: &Run) -> Table {
         "Errors",
         "CPU/op",
     ];
-    table
-        .load_preset(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
-        .set_header(header);
+    table.set_header(header);
     for (i, column) in table.column_iter_mut().enumerate() {
         if i == 1 || i > 2 {
             column.set_cell_alignment(CellAlignment::Right);

@@ -1,4 +1,4 @@
-//! For the fuzzer: archives of every kind, and all of an archive at once.
+//! For the fuzzer and tests: entries, archives of every kind, and all of an archive at once.
 
 use std::io::Write as _;
 
@@ -58,27 +58,30 @@ pub fn with_checksums(archive: &[u8]) -> Vec<u8> {
     out
 }
 
+/// An entry of a plain archive: header, content, padding. `name`: at most 100 bytes.
+#[must_use]
+pub fn entry(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
+    let mut header = Header::new_ustar();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(tar::EntryType::new(kind));
+    header.set_size(content.len() as u64);
+    header.set_cksum();
+    let mut out = header.as_bytes().to_vec();
+    out.extend_from_slice(content);
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
 /// Archives: plain, and compressed in every way that is read.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
-    let entry = |name: &[u8], kind: u8, content: &[u8]| {
-        let mut header = Header::new_ustar();
-        header.as_old_mut().name[..name.len()].copy_from_slice(name);
-        header.set_entry_type(tar::EntryType::new(kind));
-        header.set_size(content.len() as u64);
-        header.set_cksum();
-        let mut out = header.as_bytes().to_vec();
-        out.extend_from_slice(content);
-        out.resize(out.len().next_multiple_of(512), 0);
-        out
-    };
     let plain = [
-        entry(b"a", b'0', b"hello"),
-        entry(b"pax", b'x', b"20 path=a/long/name\n9 size=1\n32 minio.metadata.Expires=never\n"),
-        entry(b"b", b'0', b"x"),
-        entry(b"././@LongLink", b'L', b"another/long/name\0"),
-        entry(b"c", b'0', &[7; 700]),
-        entry(b"folder/", b'5', b""),
+        entry("a", b'0', b"hello"),
+        entry("pax", b'x', b"20 path=a/long/name\n9 size=1\n32 minio.metadata.Expires=never\n"),
+        entry("b", b'0', b"x"),
+        entry("././@LongLink", b'L', b"another/long/name\0"),
+        entry("c", b'0', &[7; 700]),
+        entry("folder/", b'5', b""),
         vec![0; 1024],
     ]
     .concat();

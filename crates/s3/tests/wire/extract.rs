@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use crate::common::*;
 use ashlar_object::feed::Watched;
+use ashlar_s3::archive::fuzzed::entry;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tar::{EntryType, Header};
@@ -12,19 +13,6 @@ const EXTRACT: &str = "x-amz-meta-snowball-auto-extract";
 const PREFIX: &str = "x-amz-meta-minio-snowball-prefix";
 const IGNORE_DIRS: &str = "x-amz-meta-minio-snowball-ignore-dirs";
 const IGNORE_ERRORS: &str = "x-amz-meta-minio-snowball-ignore-errors";
-
-/// An entry: header, content, padding.
-fn entry(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
-    let mut header = Header::new_ustar();
-    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
-    header.set_entry_type(EntryType::new(kind));
-    header.set_size(content.len() as u64);
-    header.set_cksum();
-    let mut out = header.as_bytes().to_vec();
-    out.extend_from_slice(content);
-    out.resize(out.len().next_multiple_of(512), 0);
-    out
-}
 
 fn file(name: &str, content: impl AsRef<[u8]>) -> Vec<u8> {
     entry(name, b'0', content.as_ref())
