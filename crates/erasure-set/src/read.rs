@@ -167,7 +167,11 @@ impl ObjectReader {
     /// # Errors
     /// [`Error::Superseded`] when the body was replaced meanwhile, [`Error::Unavailable`] or
     /// [`Error::Corrupt`] when too few shards can be had.
-    pub fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes>>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes>> {
+        self.boxed_next().await
+    }
+
+    fn boxed_next(&mut self) -> BoxFuture<'_, Option<Result<Bytes>>> {
         Box::pin(async move {
             let ahead = self.ahead.clone();
             let _busy = ahead.work();

@@ -293,7 +293,11 @@ impl ObjectBody {
     }
 
     /// The next piece; `None` after the last. After an error there are no more.
-    pub fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes>>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes>> {
+        self.boxed_next().await
+    }
+
+    fn boxed_next(&mut self) -> BoxFuture<'_, Option<Result<Bytes>>> {
         Box::pin(async move {
             while self.remaining > 0 {
                 if let Some(reader) = &mut self.reader {

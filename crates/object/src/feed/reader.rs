@@ -224,7 +224,11 @@ pub enum Watched {
 
 impl Watch {
     /// The next change.
-    pub fn next(&mut self) -> BoxFuture<'_, Watched> {
+    pub async fn next(&mut self) -> Watched {
+        self.boxed_next().await
+    }
+
+    fn boxed_next(&mut self) -> BoxFuture<'_, Watched> {
         Box::pin(async move {
             match self.changes.recv().await {
                 Ok(change) => Watched::Change(change),
