@@ -1,6 +1,6 @@
-"""Flaws F3, F8, F11, F12 (PROTOCOL.md 4) and T10's single faults, at the door: real requests to a real server.
+"""Flaws F3, F8, F11, F12 (docs/protocol.md 4) and T10's single faults, at the door: real requests to a real server.
 
-The lower levels have their own tests of the same names; docs/testing.md has the table.
+The lower levels have their own tests of the same names; docs/proof.md has the table.
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""Encryption out of the box (FINDINGS S3): a server without any setting makes a root key outside of the drives.
+"""Encryption out of the box: a server without any setting makes a root key outside of the drives.
 
 SSE-S3 works at once and after a restart; nothing on the drives holds root's generated secret or the key in clear; without
 the key's file a start says which file it needs and changes nothing; modes are 0700 and 0600 whatever the umask is.

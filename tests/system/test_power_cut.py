@@ -1,4 +1,4 @@
-"""T5, and flaw F1 of PROTOCOL.md 4: power cuts, on real file systems in images.
+"""T5, and flaw F1 of docs/protocol.md 4: power cuts, on real file systems in images.
 
 Four images lie on an XFS file system that can clone files in one step. While writers run, the server is
 stopped in its tracks and every image is cloned: the clone holds what had reached the device and nothing of

@@ -77,7 +77,7 @@ def folder(name):
 
 
 def test_mc_copies_with_encryption(sealed, run, tmp_path):
-    """FINDINGS W2: mc says with every part how the upload is encrypted."""
+    """mc says with every part how the upload is encrypted."""
     env = {"MC_CONFIG_DIR": str(tmp_path / "mc"), "MC_HOST_it": sealed.endpoint.replace("://", f"://{ACCESS}:{SECRET}@")}
     mc = ["mc", "--insecure", "--quiet"]
     run(*mc, "mb", "it/enc", env=env)

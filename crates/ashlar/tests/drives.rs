@@ -106,7 +106,7 @@ impl Drop for Mount {
     }
 }
 
-/// FINDINGS O2: `umount -l` under a running server, of one drive and of two. The empty folders below the mount
+/// `umount -l` under a running server, of one drive and of two. The empty folders below the mount
 /// points are on another disk: they are never used, and the drives come back as they were.
 #[test]
 fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
@@ -181,7 +181,7 @@ fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
     drop((mounts, kept));
 }
 
-/// FINDINGS O3: four folders on one file system are said to be, and its space counts once.
+/// The server names folders on one file system, and counts its space once.
 #[test]
 fn folders_on_one_file_system_are_told_and_counted_once() {
     let root = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn folders_on_one_file_system_are_told_and_counted_once() {
     assert!(one.hello["warnings"].to_string().contains("no parity"), "{}", one.hello);
 }
 
-/// FINDINGS D7: a folder that hangs when it is looked at (or is refused at once) holds up nobody, and SIGTERM ends
+/// A folder that hangs when it is looked at (or is refused at once) holds up nobody, and SIGTERM ends
 /// the server.
 #[test]
 fn a_drive_that_does_not_answer_holds_up_neither_start_nor_end() {
@@ -223,7 +223,7 @@ fn a_drive_that_does_not_answer_holds_up_neither_start_nor_end() {
     server.stop();
 }
 
-/// FINDINGS D4, the drill of docs/operating.md: one flipped bit in the journals of three of four drives.
+/// The drill of docs/operating.md: one flipped bit in the journals of three of four drives.
 #[test]
 fn a_store_with_three_of_four_journals_damaged_is_recovered() {
     let root = tempfile::tempdir().unwrap();

@@ -251,7 +251,7 @@ pub fn time_json(at: Option<OffsetDateTime>) -> Value {
 mod tests {
     use super::*;
 
-    /// FINDINGS S15: a key can hold what moves the cursor, sets the title or fills the clipboard.
+    /// A key can hold what moves the cursor, sets the title or fills the clipboard.
     #[test]
     fn a_terminal_is_told_nothing_by_names() {
         let shown = for_terminal("a\x1b]0;title\x07\x1b[2J\x1b[1A\u{9b}31m\rb\n\tc\x7f");

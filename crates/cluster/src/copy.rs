@@ -265,7 +265,7 @@ mod tests {
         assert!(FileMedium::new(Folder::real(&dir.path().join("gone"), None)).read(0).is_err());
     }
 
-    /// FINDINGS S11: a slot that is something else is neither read nor written, and nothing waits.
+    /// A slot that is something else is neither read nor written, and nothing waits.
     #[test]
     fn slots_that_are_no_regular_files_are_refused() {
         let home = tempfile::tempdir().unwrap();

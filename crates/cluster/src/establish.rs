@@ -5,7 +5,7 @@
 //! first a majority durably promises a new term, then the highest content found among the copies is
 //! written under that term, and only then is anything answered. A promise takes a slot of its own
 //! write beside unchanged content. Fewer drives than a majority, but at least one of every majority
-//! (n - M + 1), allow reading only (PROTOCOL.md 2.13).
+//! (n - M + 1), allow reading only (docs/protocol.md 2.13).
 //!
 //! Blank copies say nothing about what was decided and never count for reading.
 

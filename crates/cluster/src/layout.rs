@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(a, plan(&drives(19), None).unwrap());
     }
 
-    /// F11 of PROTOCOL.md 4: which drives hold a group follows from their ids and weights alone, not from
+    /// F11 of docs/protocol.md 4: which drives hold a group follows from their ids and weights alone, not from
     /// the order in which they were found. (A single group takes its slots in the order given, once; after
     /// that the map says.)
     #[test]

@@ -19,7 +19,7 @@ const FORMAT: u32 = 2;
 pub enum DriveState {
     /// In service, with a vote in its groups.
     Active,
-    /// Takes a slot and writes, but has no vote until every register is there (PROTOCOL.md 2.7).
+    /// Takes a slot and writes, but has no vote until every register is there (docs/protocol.md 2.7).
     Joining,
     /// Gone for good: holds no vote even if it comes back.
     Dead,

@@ -116,7 +116,7 @@ impl Medium for Hung {
     }
 }
 
-/// FINDINGS D7: the store opens, and takes changes while a drive that hangs is attached. A drive is waited for
+/// The store opens, and takes changes while a drive that hangs is attached. A drive is waited for
 /// 20 s only where others do not suffice.
 #[test]
 fn a_hung_drive_holds_up_neither_start_nor_changes() {

@@ -1,4 +1,4 @@
-//! The acceptor: what a drive may promise and accept (PROTOCOL.md 2.2).
+//! The acceptor: what a drive may promise and accept (docs/protocol.md 2.2).
 //!
 //! One per drive and role. Where a drive is voter in one placement group and joining in another,
 //! there is one acceptor per (drive, group); they may share the durable floor.
@@ -275,7 +275,7 @@ impl<P: Promises> Acceptor<P> {
     }
 
     /// `epoch` is durable on the drive: no ballot of an earlier one is promised or accepted from
-    /// here on (PROTOCOL.md 2.7).
+    /// here on (docs/protocol.md 2.7).
     pub fn fence(&mut self, epoch: u32) {
         if epoch > self.epoch {
             self.epoch = epoch;

@@ -1,5 +1,5 @@
 //! The commit protocol of Ashlar as pure state machines: one ballot register per key on the n
-//! drives of a placement group (CASPaxos family; PROTOCOL.md section 2).
+//! drives of a placement group (CASPaxos family; docs/protocol.md 2).
 //!
 //! Every machine here is fed with answers and says what follows from them. The caller sends the
 //! messages, flushes the drives, keeps the time and draws the random numbers.

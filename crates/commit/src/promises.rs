@@ -2,7 +2,7 @@
 //!
 //! Losing this memory is allowed in exactly one way: the acceptor's base promise, which holds for
 //! every register without an entry, rises to the highest promise that was dropped. At a restart
-//! the durable floor plays that part (PROTOCOL.md 2.2).
+//! the durable floor plays that part (docs/protocol.md 2.2).
 
 use ashlar_format::Ballot;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The proposer: one attempt to change one register (PROTOCOL.md 2.3).
+//! The proposer: one attempt to change one register (docs/protocol.md 2.3).
 //!
 //! Life: PREPARE to all slots -> [`Proposer::on_promise`] until a base is known -> conditions are
 //! checked by the caller -> data durable on k' + f drives -> [`Proposer::propose`] -> ACCEPT to all

@@ -126,7 +126,7 @@ impl Quorum {
         self.n / 2 + 1
     }
 
-    /// H, the fewest slots that share a slot with every majority: n - M + 1 (PROTOCOL.md 2.13).
+    /// H, the fewest slots that share a slot with every majority: n - M + 1 (docs/protocol.md 2.13).
     /// For odd n this is M itself.
     #[must_use]
     pub const fn half(self) -> u8 {
@@ -188,7 +188,7 @@ pub fn ballot_above(seen: Ballot, epoch: u32, node: u16, nonce: u32) -> Option<B
     Some(Ballot { epoch, counter: last.checked_add(1)?, node, nonce })
 }
 
-/// May a tombstone be purged (PROTOCOL.md 2.6)? Only when *every* slot is held by a voter and
+/// May a tombstone be purged (docs/protocol.md 2.6)? Only when *every* slot is held by a voter and
 /// every one of them has accepted it. `voters`: slots whose drive is a voter now; `accepted`:
 /// slots known to have accepted the tombstone's ballot.
 ///

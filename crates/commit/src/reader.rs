@@ -1,4 +1,4 @@
-//! The reader: what a read of one register may answer (PROTOCOL.md 2.4, 2.13).
+//! The reader: what a read of one register may answer (docs/protocol.md 2.4, 2.13).
 //!
 //! READ goes to the voters, the preferred shard holders among them. Each answer is the accepted
 //! ballot of the drive (flushed records only) and its HINT. With M answers:

@@ -1,4 +1,4 @@
-//! One-sync records: what a recoverer may conclude from the copies it sees (PROTOCOL.md 2.3 a).
+//! One-sync records: what a recoverer may conclude from the copies it sees (docs/protocol.md 2.3 a).
 //!
 //! A one-sync write puts the shard into the ACCEPT message and saves the flush of a separate
 //! STAGE. The price: such a record may be accepted somewhere although its data can never be put

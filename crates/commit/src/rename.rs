@@ -1,4 +1,4 @@
-//! The steps of a rename (PROTOCOL.md 2.14): three compare-and-set registers, of which one decides.
+//! The steps of a rename (docs/protocol.md 2.14): three compare-and-set registers, of which one decides.
 //!
 //! The data of the new version is staged like the parts of an upload, whose register R, beside the
 //! destination key, decides what becomes of it: Open -> Completing (the rename has happened) -> Done, or

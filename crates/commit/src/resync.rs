@@ -1,4 +1,4 @@
-//! Filling a blank drive: what it must copy into one register (PROTOCOL.md 2.7, 2.13).
+//! Filling a blank drive: what it must copy into one register (docs/protocol.md 2.7, 2.13).
 //!
 //! The new layout epoch is chosen in the control store first. Then other voters are fenced (the
 //! epoch flushed on them, [`crate::Acceptor::fence`]) and only after that read (I7). The record to

@@ -1,4 +1,4 @@
-//! The collector of staged data that no record names (PROTOCOL.md 2.6).
+//! The collector of staged data that no record names (docs/protocol.md 2.6).
 //!
 //! A coordinator that dies leaves shards. They may be dropped only when no record that names them
 //! can ever become the state of the register. Looking is not enough, and winning PREPARE with a

@@ -1,4 +1,4 @@
-//! The states of a multipart upload (PROTOCOL.md 2.8): Open -> Completing -> Done, or Aborted.
+//! The states of a multipart upload (docs/protocol.md 2.8): Open -> Completing -> Done, or Aborted.
 //!
 //! An upload is a register of its own in the placement group of its key. Every change below is a
 //! compare-and-set on that register or on the key's register. Complete, by anybody, the collector

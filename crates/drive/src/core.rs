@@ -158,7 +158,7 @@ pub(crate) struct Core {
     /// Discards and purges whose entry must be looked up in the index files first.
     pub unresolved: Vec<(RegisterKey, Ballot)>,
     pub unresolved_discards: HashSet<ShardName>,
-    /// Stage ballots confirmed in memory (PROTOCOL.md 2.6); bounded by `MAX_QUEUE_OPS`.
+    /// Stage ballots confirmed in memory (docs/protocol.md 2.6); bounded by `MAX_QUEUE_OPS`.
     pub confirmed: HashMap<ShardName, Ballot>,
     /// End of what the journal has applied: segment, offset, sequence, chain.
     pub applied: Position,

@@ -2,7 +2,7 @@
 //! One drive: label, journal, extents, index, health.
 //!
 //! A drive is a folder on its own file system. It keeps registers (a ballot-stamped record per key,
-//! PROTOCOL.md 2) and shards (bytes named by write id and shard index), and says how healthy it is.
+//! docs/protocol.md 2) and shards (bytes named by write id and shard index), and says how healthy it is.
 //!
 //! Invariants: nothing is answered before a successful flush covers it (I11); a failed flush or
 //! write fences the drive (I12); every byte read is checked against a checksum that binds its

@@ -1,6 +1,6 @@
 //! What a path holds, making a drive of a blank one, and opening it.
 //!
-//! Invariants: nothing is ever formatted that is not blank (PROTOCOL.md 1); the label is the last
+//! Invariants: nothing is ever formatted that is not blank (docs/protocol.md 1); the label is the last
 //! thing a format writes, so a folder with a label is a whole drive; a drive is open at most once.
 
 use crate::core::{EXTENTS, FENCED, Freed, INDEX, JOURNAL, Shared};

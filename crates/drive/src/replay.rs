@@ -2,7 +2,7 @@
 //!
 //! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently, anything
 //! else that does not verify is *damage*: the drive then has forgotten something and must join
-//! again (PROTOCOL.md 2.7). What a newer release wrote is neither: the drive is refused and nothing
+//! again (docs/protocol.md 2.7). What a newer release wrote is neither: the drive is refused and nothing
 //! on it changes. Recovery can be interrupted and repeated at any point.
 
 use crate::core::{Position, Segment, Shared};

@@ -118,7 +118,7 @@ impl Drive {
     }
 
     /// A writer with a raised ballot asks whether its staged shard is safe from collectors below
-    /// that ballot (PROTOCOL.md 2.6). Noted in memory; may have to raise the floor.
+    /// that ballot (docs/protocol.md 2.6). Noted in memory; may have to raise the floor.
     ///
     /// # Errors
     /// `Missing` when the shard is not here.

@@ -51,7 +51,7 @@ impl Options {
     }
 }
 
-/// Whether the drive may vote (PROTOCOL.md 2.7).
+/// Whether the drive may vote (docs/protocol.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Counts towards majorities.
@@ -125,7 +125,7 @@ pub struct InlineShard {
     pub write_id: WriteId,
     /// Shard index.
     pub index: u8,
-    /// Stage ballot (PROTOCOL.md 2.6).
+    /// Stage ballot (docs/protocol.md 2.6).
     pub ballot: Ballot,
     /// The shard's bytes.
     pub data: Bytes,

@@ -2,7 +2,7 @@
 //! Spreads versions over the drives of a placement group.
 //!
 //! A placement group is `n` slots with one drive each. A key's register (its record) is replicated
-//! on all of them and changed by the commit protocol of PROTOCOL.md; the bytes of a version are
+//! on all of them and changed by the commit protocol (docs/protocol.md); the bytes of a version are
 //! erasure coded into `n` shards, one per slot.
 //!
 //! | file | what it holds |

@@ -1,4 +1,4 @@
-//! Ordered, linearizable listing (PROTOCOL.md 2.5).
+//! Ordered, linearizable listing (docs/protocol.md 2.5).
 //!
 //! Of each group one drive returns the page and the other drives of a majority only a digest of the
 //! same range. Where digests differ, all of them return the page, keys they agree on are taken, and
@@ -511,7 +511,7 @@ fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
 }
 
 /// The slots a listing may ask, and how many of them it needs: a majority; with fewer voters, at least
-/// half, all of them (PROTOCOL.md 2.13).
+/// half, all of them (docs/protocol.md 2.13).
 fn voters(view: &View) -> Result<(SlotSet, u8)> {
     let up = view.which(|m: &Member| m.is_voter() && m.is_up());
     if up.len() < view.quorum.half() {

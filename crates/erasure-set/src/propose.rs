@@ -476,7 +476,7 @@ impl<'a> Attempt<'a> {
         Ok(most.min(common.len()))
     }
 
-    /// The slots whose durable shard is safe from collectors with a lower ballot (PROTOCOL.md 2.6).
+    /// The slots whose durable shard is safe from collectors with a lower ballot (docs/protocol.md 2.6).
     /// Collectors of this process leave live writes alone, those of others must be told.
     async fn confirmed(&self, s: &Staged) -> SlotSet {
         let durable = s.durable();

@@ -1,4 +1,4 @@
-//! Filling a drive that joins (PROTOCOL.md 2.7, 2.13): records first, then its vote, then shards.
+//! Filling a drive that joins (docs/protocol.md 2.7, 2.13): records first, then its vote, then shards.
 //!
 //! Invariants: other voters are fenced in the layout's epoch before they are read (I7): a majority
 //! of them, or, with fewer left, every survivor and at least half; a key is copied by the rules of

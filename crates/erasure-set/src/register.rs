@@ -1,4 +1,4 @@
-//! Reading a register (PROTOCOL.md 2.4 and 2.13).
+//! Reading a register (docs/protocol.md 2.4 and 2.13).
 //!
 //! The usual read asks a majority in the caller's own task, without waiting for any device, and
 //! decodes nothing when the record is cached. Only a drive that would have to wait, or answers

@@ -1,5 +1,5 @@
 //! Recovery by an operator's word, when too many drives of a group are distrusted for anybody to fill them
-//! (docs/decisions/commit-protocol.md, "Recovery from correlated distrust").
+//! (docs/protocol.md 2.14, "Recovery from correlated distrust").
 //!
 //! Per key the record with the highest ballot that verifies on any drive of the group is the state;
 //! [`ashlar_commit::Resync::salvage`] is the rule. What is not known to be the newest state is reported by

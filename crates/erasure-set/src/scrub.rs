@@ -9,7 +9,7 @@
 //! census.
 //!
 //! Invariants: an orphan is dropped only when [`ashlar_commit::Sweep`] says that no record naming it can
-//! ever be chosen (PROTOCOL.md 2.6); writes of this process in flight are left alone; age is only a
+//! ever be chosen (docs/protocol.md 2.6); writes of this process in flight are left alone; age is only a
 //! politeness; passes are paced.
 
 use crate::damage::{PART_TAIL, UPLOAD_TAIL};

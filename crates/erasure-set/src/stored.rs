@@ -1,6 +1,6 @@
 //! The bytes a drive keeps as "the record" of a register.
 //!
-//! Usually they are the encoded record itself. A one-sync write (PROTOCOL.md 2.3 a) wraps it: beside
+//! Usually they are the encoded record itself. A one-sync write (docs/protocol.md 2.3 a) wraps it: beside
 //! the record stand what a recoverer needs to judge it and, whole, the record it was built on (one
 //! level deep). Layout of the wrapper: docs/formats.md, "One-sync record".
 //!

@@ -2,7 +2,7 @@
 //!
 //! Invariants: nothing here is needed for correctness; an entry that is dropped (queue full, too
 //! old) becomes a heal of its key. Old data is dropped on a drive only after that drive accepted
-//! the record that no longer names it (PROTOCOL.md 2.6). What a drive missed while it hung is noted and
+//! the record that no longer names it (docs/protocol.md 2.6). What a drive missed while it hung is noted and
 //! healed when it answers again; beyond [`MISSED`] registers all of them are looked at.
 
 use crate::keylock::HashKeyed;

@@ -1,4 +1,4 @@
-//! Changing a register (PROTOCOL.md 2.3): prepare, decide, stage, accept.
+//! Changing a register (docs/protocol.md 2.3): prepare, decide, stage, accept.
 //!
 //! [`ashlar_commit::Proposer`] says what may be done; this file sends the messages and waits. One
 //! update of a key runs at a time inside this process (`keylock`), so its own requests never duel.

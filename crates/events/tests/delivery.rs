@@ -335,7 +335,7 @@ async fn settings_are_refused_by_name() {
         let error = rig.hub.check(&TargetId::new("1", kind), &values).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
-    // Where clouds hand out credentials: refused when it is stored, not only when it is asked (FINDINGS S15).
+    // Where clouds hand out credentials: refused when it is stored, not only when it is asked.
     for host in ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "0.0.0.0"] {
         let (http, plain, amqp) = (format!("http://{host}/"), format!("{host}:9"), format!("amqp://{host}"));
         let mqtt = format!("tcp://{host}:1");

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// A ballot: the order of all decisions about one register (PROTOCOL.md 2.1).
+/// A ballot: the order of all decisions about one register (docs/protocol.md 2.1).
 ///
 /// Compared field by field in the order declared. `node` and `nonce` make ballots of different
 /// proposers, and of one proposer before and after a restart, unique.
@@ -27,7 +27,7 @@ impl Ballot {
     /// Below every ballot a proposer can make: "nothing was ever accepted".
     pub const ZERO: Ballot = Ballot { epoch: 0, counter: 0, node: 0, nonce: 0 };
 
-    /// The lowest ballot of `epoch`: used as a fence (PROTOCOL.md 2.7).
+    /// The lowest ballot of `epoch`: used as a fence (docs/protocol.md 2.7).
     #[must_use]
     pub const fn fence(epoch: u32) -> Ballot {
         Ballot { epoch, counter: 0, node: 0, nonce: 0 }

@@ -22,7 +22,7 @@ pub struct Record {
 /// What a register says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: the key was deleted for good. Kept until every voter has it (PROTOCOL.md 2.6).
+    /// Nothing: the key was deleted for good. Kept until every voter has it (docs/protocol.md 2.6).
     Tombstone,
     /// The versions of a key, newest first; never empty.
     Versions(Vec<Version>),
@@ -169,7 +169,7 @@ impl Data {
     }
 }
 
-/// A multipart upload (PROTOCOL.md 2.8).
+/// A multipart upload (docs/protocol.md 2.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Milliseconds since 1970.

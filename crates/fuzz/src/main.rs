@@ -1,4 +1,4 @@
-//! Mutation fuzzing of every decoder that reads bytes others wrote (PROOF.md, T18).
+//! Mutation fuzzing of every decoder that reads bytes others wrote (docs/proof.md, T18).
 //!
 //! `cargo run --release -p ashlar-fuzz [-- --seconds N] [--seed S] [TARGET...]`
 //!

@@ -615,7 +615,7 @@ fn settings_are_sealed_bounded_and_announced() {
     });
 }
 
-/// FINDINGS S4: who holds a policy counts mappings, roles and claims.
+/// Who holds a policy counts mappings, roles and claims.
 #[test]
 fn holders_count_other_directories() {
     run(async {

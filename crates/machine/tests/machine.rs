@@ -231,7 +231,7 @@ fn put_kind(path: &std::path::Path, kind: &str, file: &std::path::Path, folder: 
     }
 }
 
-/// FINDINGS S11: only regular files are opened, and only inside the folder; nothing waits.
+/// Only regular files are opened, and only inside the folder; nothing waits.
 #[test]
 fn only_regular_files_inside_the_folder_are_touched() {
     let home = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn only_regular_files_inside_the_folder_are_touched() {
     assert_eq!(Folder::real(&link, None).read("control.0", 100).unwrap(), b"theirs too");
 }
 
-/// FINDINGS S3: what is made is its owner's alone, whatever the umask is; a wider file is narrowed.
+/// What is made is its owner's alone, whatever the umask is; a wider file is narrowed.
 #[test]
 fn modes_do_not_depend_on_the_umask() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Multipart uploads: two compare-and-set registers and the calls that race on them (PROTOCOL.md
+//! Multipart uploads: two compare-and-set registers and the calls that race on them (docs/protocol.md
 //! 2.8, `ashlar_commit::upload`). The registers are taken as linearizable, which the other worlds
 //! check; a call may stop for ever after any step (a crash) while others go on.
 //!

@@ -1,5 +1,5 @@
 //! What not to do: a commit by n independent renames, and readers that count versions (MinIO,
-//! PROTOCOL.md 4, F2). Kept as a mutant of the whole idea: the checker must find the state in
+//! docs/protocol.md 4, F2). Kept as a mutant of the whole idea: the checker must find the state in
 //! which neither version of an acknowledged object is on k drives, and the reader says 404.
 
 use crate::{Bad, Mutant, Seen};

@@ -1,4 +1,4 @@
-//! Data staged before the record, and the collector of orphans (PROTOCOL.md 2.3 step 4, 2.6).
+//! Data staged before the record, and the collector of orphans (docs/protocol.md 2.3 step 4, 2.6).
 //!
 //! A slow writer stages its shards, loses, comes back with a higher ballot and the same data. A
 //! second writer changes the register without data. The collector takes the staged data for an

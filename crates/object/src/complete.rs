@@ -1,4 +1,4 @@
-//! How an upload becomes a version (PROTOCOL.md 2.8; `ashlar-commit`'s `upload` and the model).
+//! How an upload becomes a version (docs/protocol.md 2.8; `ashlar-commit`'s `upload` and the model).
 //!
 //! 1. Read the parts, check what the client says about them, judge the conditions once.
 //! 2. CAS the upload from `Open` to `Completing(version)`: parts, version id and conditions are fixed.

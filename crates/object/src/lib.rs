@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! Buckets, keys, versions, parts and listings: what an S3 door needs, without HTTP.
 //!
-//! A [`Store`] keeps every key as one register (PROTOCOL.md 2) in the placement group of the key,
+//! A [`Store`] keeps every key as one register (docs/protocol.md 2) in the placement group of the key,
 //! every multipart upload as one more register and every part as another, all in the same group.
 //! A change of any of them is a compare-and-set: the decision (conditions, versioning, multipart
 //! state) is taken in a pure function of the state before, so that it holds for exactly the state

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// FINDINGS S15: `cert_authority=/dev/zero` ate memory.
+    /// `cert_authority=/dev/zero` must not take memory without end.
     #[test]
     fn only_regular_files_of_some_length_are_read() {
         let folder = std::env::temp_dir().join(format!("ashlar-outbound-{}", std::process::id()));

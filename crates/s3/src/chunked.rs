@@ -1,6 +1,6 @@
 //! The `aws-chunked` body: chunks with sizes, perhaps signatures, perhaps a trailer.
 //!
-//! Invariants (PROOF.md 2.1.5): a chunk header is at most [`MAX_HEADER`] bytes; a signed chunk at
+//! Invariants (docs/proof.md 2.1.5): a chunk header is at most [`MAX_HEADER`] bytes; a signed chunk at
 //! most [`MAX_SIGNED_CHUNK`]; signatures are chained; the zero chunk must come; the decoded bytes
 //! must be exactly as many as `x-amz-decoded-content-length` says; the trailer holds exactly the
 //! declared names. Data is passed on as it arrives, so memory does not grow with the chunk; the

@@ -2,7 +2,7 @@
 //!
 //! hyper drops `Content-Length` when `Transfer-Encoding` is there too, so that a service cannot
 //! tell; a front proxy that decides the other way round could be fooled (request smuggling). The
-//! scanner watches the bytes of request heads and notes it (PROOF.md 2.1.9). It is no parser: what
+//! scanner watches the bytes of request heads and notes it (docs/proof.md 2.1.9). It is no parser: what
 //! it does not recognise is [`Framing::Unknown`], and then a request with a transfer encoding costs
 //! the connection.
 

@@ -1,6 +1,6 @@
 //! What a request names: bucket, key and query, decoded once from the raw target.
 //!
-//! Invariant (PROOF.md 2.1.1): there is one decoding. The canonical path of signatures is made
+//! Invariant (docs/proof.md 2.1.1): there is one decoding. The canonical path of signatures is made
 //! from the same decoded bytes that the operation gets as its key, so that what was authorised
 //! and what is touched cannot differ. Must never know who asks.
 

@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// FINDINGS S15: 12345678 and password1 passed.
+    /// Secrets that everybody tries first, such as 12345678 and password1.
     #[test]
     fn what_everybody_tries_first_is_weak() {
         let weak = |key: &str, secret: &str| {

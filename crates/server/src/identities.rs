@@ -15,7 +15,7 @@
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
 //! | `POST simulate` | `{"user": "...", "action": "s3:GetObject", "resource": "bucket/key"}` |
 //!
-//! Invariants (PROOF.md 2.2): whatever is done was permitted by an action of the table, or is about the
+//! Invariants (docs/proof.md 2.2): whatever is done was permitted by an action of the table, or is about the
 //! requester's own access keys, sessions and secret; nobody changes what is attached to themselves, and
 //! nobody hands out more than they have ([`Reach`]), except those who may everything; one change at a
 //! time, so that what was checked still holds when it is done; a secret is answered once, when it was

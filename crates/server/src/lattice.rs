@@ -378,7 +378,7 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
     }
 }
 
-/// FINDINGS S4: a user whose token claims `maker,fence` rewrote `fence`.
+/// A user whose token claims `maker,fence` cannot rewrite `fence`.
 #[tokio::test]
 async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_administrators_only() {
     for how in ["claims", "role", "mapped user", "mapped group"] {

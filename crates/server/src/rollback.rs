@@ -1,5 +1,5 @@
 //! Drives that went back in time: noticed when they are opened, because their peers have noted how far they
-//! had come (PROTOCOL.md 2.14; FINDINGS D2).
+//! had come (docs/protocol.md 2.14).
 //!
 //! Invariants: a drive that is behind what was noted of it loses its vote durably before it is put in service
 //! (`drive_monitor` does that), and comes back by joining; notes are written at a bounded rate, never for a request; a folder that does not

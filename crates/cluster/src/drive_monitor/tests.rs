@@ -515,7 +515,7 @@ fn a_hung_folder_holds_up_nobody() {
     assert_eq!(world.attached, [true; 4]);
 }
 
-/// FINDINGS O2: the drives are unmounted under the server; the mount points below are blank.
+/// The drives are unmounted under the server; the mount points below are blank.
 #[test]
 fn unmounted_drives_are_left_alone() {
     for count in 1..=3 {
@@ -539,7 +539,7 @@ fn unmounted_drives_are_left_alone() {
     }
 }
 
-/// FINDINGS D9: one blank folder is used by itself, several wait for an operator.
+/// One blank folder is used by itself, several wait for an operator.
 #[test]
 fn several_blank_folders_wait_for_an_operator() {
     let blank = |world: &mut World, i: usize| {
@@ -570,7 +570,7 @@ fn several_blank_folders_wait_for_an_operator() {
     assert!(world.monitor.replace(0, Found::Drive(id(101))).unwrap_err().contains("not blank"));
 }
 
-/// FINDINGS D3: by the drive's own mark, or, where it cannot be written, by the map, over a restart.
+/// By the drive's own mark, or, where it cannot be written, by the map, over a restart.
 #[test]
 fn a_fence_outlives_a_restart() {
     for marked in [true, false] {

@@ -1,5 +1,5 @@
 //! Random operations, a crash at any point, recovery: everything acknowledged is there, nothing is
-//! half there (PROOF.md T3, I11).
+//! half there (docs/proof.md T3, I11).
 //!
 //! The drive runs over a simulated disk that logs every write and flush. The model knows, for every
 //! position of the log, which states each register and shard may be in. From the log images are

@@ -1,5 +1,5 @@
 //! Damage is noticed: flipped bits, lost, stale, swapped, truncated and foreign files
-//! (PROOF.md T8, T9). A drive never answers wrongly; what it cannot read is an error, never absent.
+//! (docs/proof.md T8, T9). A drive never answers wrongly; what it cannot read is an error, never absent.
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Error, Probe, Role, Tally};
@@ -409,7 +409,7 @@ fn a_newer_release_is_not_damage() {
     }
 }
 
-/// FINDINGS D5: the index is a cache. Whatever its blocks hold, and whether or not recovery needs them, the drive
+/// The index is a cache. Whatever its blocks hold, and whether or not recovery needs them, the drive
 /// opens, and everything is there.
 #[test]
 fn a_damaged_index_block_never_keeps_a_drive_from_opening() {

@@ -1,4 +1,4 @@
-//! FINDINGS S11: a drive folder in which a file or folder is something else. The drive opens or says what is wrong,
+//! A drive folder in which a file or folder is something else. The drive opens or says what is wrong,
 //! by name; it never waits, and never touches anything outside its folder.
 
 use crate::common::*;

@@ -199,7 +199,7 @@ fn late_drops_never_hit_a_segment_that_was_used_again() {
     assert!(recycled > 5 * runs && compacted > 1000 * runs, "{recycled} used again, {compacted} bytes moved");
 }
 
-/// FINDINGS O5: compaction moves the record of a shard that only the index files know. It is one shard still.
+/// Compaction moves the record of a shard that only the index files know. It is one shard still.
 #[test]
 fn bytes_in_use_are_counted_once_when_records_move() {
     let mut o = options();

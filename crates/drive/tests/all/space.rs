@@ -256,7 +256,7 @@ fn a_look_overtaken_by_a_drop_finds_nothing() {
     block(d.close());
 }
 
-/// FINDINGS D10: shards are replaced over and over. The files of the drive take less than three times what is in use
+/// Shards are replaced over and over. The files of the drive take less than three times what is in use
 /// meanwhile, and soon after little more than that.
 #[test]
 fn overwriting_takes_little_more_space_than_the_data() {

@@ -1,4 +1,4 @@
-//! A drive goes back in time (FINDINGS D2): an older image of it is put in its place.
+//! A drive goes back in time: an older image of it is put in its place.
 //!
 //! Invariant of the tests: nothing of what was deleted and purged meanwhile is ever seen again.
 

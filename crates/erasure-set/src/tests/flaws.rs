@@ -1,5 +1,5 @@
-//! The flaws F1-F12 of PROTOCOL.md 4, as far as this crate can show them: F3, F4, F5, F6, F9, F10 and
-//! F11. (F2 is `torn`; the others need a process, a clock or a door: docs/testing.md says where.)
+//! The flaws F1-F12 of docs/protocol.md 4, as far as this crate can show them: F3, F4, F5, F6, F9, F10 and
+//! F11. (F2 is `torn`; the others need a process, a clock or a door: docs/proof.md says where.)
 
 use super::join::replaced;
 use super::*;

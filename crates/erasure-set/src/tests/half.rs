@@ -1,4 +1,4 @@
-//! What half the drives may say (PROTOCOL.md 2.13): 2 of 4, the others away.
+//! What half the drives may say (docs/protocol.md 2.13): 2 of 4, the others away.
 
 use super::*;
 use crate::EpochSource;

@@ -1,4 +1,4 @@
-//! T15 and PROTOCOL.md 2.7, 2.13: drives that are replaced, emptied, away for a while.
+//! T15 and docs/protocol.md 2.7, 2.13: drives that are replaced, emptied, away for a while.
 
 use super::*;
 use crate::Phase;
@@ -325,7 +325,7 @@ async fn orphans_are_collected_and_nothing_else() {
     rig.close().await;
 }
 
-/// FINDINGS O5: an upload whose client went away while its shards were being made durable. Drives that were still at
+/// An upload whose client went away while its shards were being made durable. Drives that were still at
 /// it keep theirs; nobody searches for them, and bytes in use go down again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_interrupted_upload_left_is_collected() {
@@ -361,7 +361,7 @@ async fn what_an_interrupted_upload_left_is_collected() {
     rig.close().await;
 }
 
-/// FINDINGS O5: a process that was killed leaves shards that no record names; the next one finds them by itself.
+/// A process that was killed leaves shards that no record names; the next one finds them by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_process_left_is_collected_after_the_start() {
     let age = |o: &mut Options| {

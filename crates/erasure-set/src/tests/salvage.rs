@@ -1,4 +1,4 @@
-//! FINDINGS D4: more drives of a group are distrusted than the others can fill.
+//! More drives of a group are distrusted than the others can fill.
 
 use super::*;
 use crate::Showing;

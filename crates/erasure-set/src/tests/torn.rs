@@ -1,4 +1,4 @@
-//! T6, and flaw F2 of PROTOCOL.md 4: an update that stops after any set of drives got STAGE and any set
+//! T6, and flaw F2 of docs/protocol.md 4: an update that stops after any set of drives got STAGE and any set
 //! got ACCEPT, the coordinator dies, the drives restart: old or new, never absent, never mixed.
 
 use super::*;

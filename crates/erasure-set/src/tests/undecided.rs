@@ -1,4 +1,4 @@
-//! Writes that did not come through, and what is answered afterwards (FINDINGS D1): an acknowledged delete
+//! Writes that did not come through, and what is answered afterwards: an acknowledged delete
 //! is not undone by an earlier write, and answers stay while nobody writes.
 //!
 //! Invariant of the tests: a write that failed reached exactly the slot they say.

@@ -114,9 +114,9 @@ pub struct ExtentEntry<'a> {
 /// The small durable state of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DriveState {
-    /// Ballot floor (PROTOCOL.md 2.1).
+    /// Ballot floor (docs/protocol.md 2.1).
     pub floor: Ballot,
-    /// Purge horizon (PROTOCOL.md 2.6).
+    /// Purge horizon (docs/protocol.md 2.6).
     pub horizon: Ballot,
     /// Layout epoch it was last fenced to.
     pub epoch: u32,

@@ -1,4 +1,4 @@
-//! One-sync writes: the shard travels inside ACCEPT (PROTOCOL.md 2.3 a; `ashlar_commit::OneSync`).
+//! One-sync writes: the shard travels inside ACCEPT (docs/protocol.md 2.3 a; `ashlar_commit::OneSync`).
 //!
 //! Two writers, each with its own data, in either way (one-sync or staged), whose attempts may
 //! overtake, mend or be blocked by each other; crashes; reads. The register's value is the list of

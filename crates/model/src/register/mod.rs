@@ -1,4 +1,4 @@
-//! One register with everything that can happen to it (PROTOCOL.md 2.2-2.4, 2.6, 2.7, 2.13).
+//! One register with everything that can happen to it (docs/protocol.md 2.2-2.4, 2.6, 2.7, 2.13).
 //!
 //! * [`state`]: what the drives hold and what is under way,
 //! * [`actions`]: what may happen next, and what it does,

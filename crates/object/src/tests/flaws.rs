@@ -1,4 +1,4 @@
-//! The flaws F7, F8 and F12 of PROTOCOL.md 4, and F1-F12's neighbours that show at this level: clocks
+//! The flaws F7, F8 and F12 of docs/protocol.md 4, and F1-F12's neighbours that show at this level: clocks
 //! order nothing, nobody holds a key while a body moves, objects are not folders.
 
 use std::sync::Arc;

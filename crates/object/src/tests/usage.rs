@@ -40,7 +40,7 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     let spec = || CopySpec { changes: true, ..CopySpec::default() };
     assert!(full(store.copy(&from, "bucket", "c", spec()).await), "a copy");
     assert!(full(store.copy(&from, "bucket", "a", spec()).await), "a copy of the record alone");
-    // Parts of open uploads take room (FINDINGS S13): those of one, and of another.
+    // Parts of open uploads take room: those of one, and of another.
     let id = store.create_upload("bucket", "u", UploadSpec::default()).await.unwrap();
     let other = store.create_upload("bucket", "v", UploadSpec::default()).await.unwrap();
     let upload = async |number: u16| {

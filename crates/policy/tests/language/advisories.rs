@@ -1,4 +1,4 @@
-//! What went wrong elsewhere, as far as a policy evaluator can get it wrong (PROOF.md 2.4).
+//! What went wrong elsewhere, as far as a policy evaluator can get it wrong (docs/proof.md 2.4).
 
 use std::cell::RefCell;
 use std::net::IpAddr;

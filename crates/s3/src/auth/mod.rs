@@ -1,7 +1,7 @@
 //! Who asks, proved: from request head to [`Verified`].
 //!
 //! A request without credentials is [`Scheme::Anonymous`]; everything else has proved who asks.
-//! Invariants (PROOF.md 2.1): the credentials that are looked up and the signature that is checked
+//! Invariants (docs/proof.md 2.1): the credentials that are looked up and the signature that is checked
 //! come from one source (two sources: 400); nothing but this module can make a [`Verified`], and
 //! operations take nothing else; every `x-amz-*` header that is present is signed; an unknown key
 //! costs the work of a known one.

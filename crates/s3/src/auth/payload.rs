@@ -1,6 +1,6 @@
 //! What a signature says about the body: the value of `x-amz-content-sha256`.
 //!
-//! Invariant: every use matches all arms; there is no default arm anywhere (PROOF.md 2.1.3).
+//! Invariant: every use matches all arms; there is no default arm anywhere (docs/proof.md 2.1.3).
 
 use crate::fault::{Code, Fault, Outcome};
 

@@ -1,4 +1,4 @@
-//! Reading documents that clients send: a pull reader with every limit of PROOF.md 2.1.10.
+//! Reading documents that clients send: a pull reader with every limit of docs/proof.md 2.1.10.
 //!
 //! No DTD, no entities but the five of XML, depth at most [`DEPTH`], at most [`ATTRIBUTES`]
 //! attributes on an element. CDATA is text.

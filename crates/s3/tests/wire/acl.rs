@@ -224,7 +224,7 @@ fn the_list_of_a_bucket() {
     w.root("PUT", "/b-4").header("x-amz-object-ownership", "Nobody").send().refused(400, "InvalidArgument");
 }
 
-/// Names are chosen by who makes users; what they are granted is not (FINDINGS S8).
+/// Names are chosen by who makes users; what they are granted is not.
 #[test]
 fn a_name_gives_nothing() {
     let w = world();

@@ -18,7 +18,7 @@ fn address(head: &str) -> std::net::SocketAddr {
     line[6..].parse().unwrap()
 }
 
-/// FINDINGS W1.
+/// SDKs send one header in several lines, which count as one list.
 #[test]
 fn repeated_headers_are_one_list() {
     let s = server();
@@ -46,7 +46,7 @@ fn repeated_headers_are_one_list() {
     }
 }
 
-/// FINDINGS W17.
+/// Content-Encoding keeps its space.
 #[test]
 fn content_encoding_is_kept_as_it_came() {
     let s = server();
@@ -56,7 +56,7 @@ fn content_encoding_is_kept_as_it_came() {
     }
 }
 
-/// FINDINGS W5.
+/// A list that is not truncated names no next marker.
 #[test]
 fn next_markers_only_when_there_is_more() {
     let s = versioned();
@@ -75,7 +75,7 @@ fn next_markers_only_when_there_is_more() {
     assert_eq!(uploads.tag("NextKeyMarker"), None);
 }
 
-/// FINDINGS W18: a sub-resource is never passed over.
+/// A sub-resource is never passed over.
 #[test]
 fn a_subresource_with_another_method_changes_nothing() {
     let s = server();
@@ -110,7 +110,7 @@ fn presigned_v2(s: &Server, method: &str, target: &str, signed: &str, body: &str
     raw(s.addr, head.as_bytes())
 }
 
-/// FINDINGS S12, W12.
+/// Botocore signs `/bucket/` for a bucket; version 2 can be switched off.
 #[test]
 fn signature_v2_covers_subresources_and_can_be_switched_off() {
     let s = server();
@@ -139,7 +139,7 @@ fn signature_v2_covers_subresources_and_can_be_switched_off() {
     raw(s.addr, head.replace(&off.addr.to_string(), &s.addr.to_string()).as_bytes()).expect(200);
 }
 
-/// FINDINGS W20.
+/// Any region is taken unless one is configured.
 #[test]
 fn any_region_unless_one_is_configured() {
     let s = Server::with(|config| {
@@ -161,7 +161,7 @@ fn any_region_unless_one_is_configured() {
     configured.req("PUT", "/b-2").body(location).send().refused(400, "InvalidLocationConstraint");
 }
 
-/// FINDINGS W6.
+/// CreateBucket takes tags.
 #[test]
 fn a_bucket_is_made_with_tags() {
     let w = World::new();
@@ -178,7 +178,7 @@ fn a_bucket_is_made_with_tags() {
     w.by("maker", "PUT", "/b-4").send().expect(200);
 }
 
-/// FINDINGS W7.
+/// A bucket policy may use one Sid twice, as in AWS.
 #[test]
 fn statements_of_a_bucket_policy_may_share_a_sid() {
     let s = server();
@@ -188,7 +188,7 @@ fn statements_of_a_bucket_policy_may_share_a_sid() {
     assert_eq!(s.req("GET", "/b-1").q("policy", "").send().expect(200).text(), policy);
 }
 
-/// FINDINGS W8.
+/// No checksum that a client sends is ignored.
 #[test]
 fn checksums_of_all_kinds_are_verified_stored_and_returned() {
     let s = server();
@@ -254,7 +254,7 @@ fn checksums_of_all_kinds_are_verified_stored_and_returned() {
             let body = format!("<CompleteMultipartUpload>{list}</CompleteMultipartUpload>");
             s.req("POST", "/b-1/big").q("uploadId", &id).body(body).send()
         };
-        // FINDINGS W17: a composite upload is completed with the parts' checksums.
+        // A composite upload is completed with the parts' checksums.
         let bare: String = list
             .split("<Checksum")
             .map(|t| t.split_once("</Checksum").map_or(t, |(_, r)| &r[name.len() + 1..]))
@@ -266,7 +266,7 @@ fn checksums_of_all_kinds_are_verified_stored_and_returned() {
     }
 }
 
-/// FINDINGS W10.
+/// `x-amz-expected-bucket-owner` may be the account id that GetCallerIdentity answers.
 #[test]
 fn the_expected_owner_may_be_the_account() {
     let s = server();
@@ -274,7 +274,7 @@ fn the_expected_owner_may_be_the_account() {
     assert_eq!([get(&"0".repeat(64)), get(ashlar_iam::ACCOUNT), get("123456789012")], [200, 200, 403]);
 }
 
-/// FINDINGS W11.
+/// CopyObject keeps `x-amz-storage-class`.
 #[test]
 fn a_copy_has_the_class_that_was_asked_for() {
     let s = server();
@@ -298,7 +298,7 @@ fn a_copy_has_the_class_that_was_asked_for() {
     assert_eq!(class("/b-1/d"), None);
 }
 
-/// FINDINGS W13.
+/// After DeleteBucketOwnershipControls there is none to get.
 #[test]
 fn deleted_ownership_controls_are_not_found() {
     let s = server();
@@ -317,7 +317,7 @@ fn deleted_ownership_controls_are_not_found() {
     s.req("GET", "/b-1").q("ownershipControls", "").send().expect(200);
 }
 
-/// FINDINGS W15.
+/// UploadPart, Abort and Complete on a missing bucket answer NoSuchBucket.
 #[test]
 fn uploads_in_no_bucket() {
     let s = server();
@@ -331,7 +331,7 @@ fn uploads_in_no_bucket() {
     }
 }
 
-/// FINDINGS W17.
+/// With suspended versioning a PUT answers no version id, as in AWS.
 #[test]
 fn the_null_version_is_not_named_when_it_is_made() {
     let s = versioned();
@@ -345,7 +345,7 @@ fn the_null_version_is_not_named_when_it_is_made() {
     assert_eq!(gone.header("x-amz-version-id"), Some("null"));
 }
 
-/// FINDINGS W17.
+/// A PUT with an ETag in If-None-Match is not implemented, as in AWS.
 #[test]
 fn if_none_match_of_a_write_is_a_star() {
     let s = server();
@@ -357,7 +357,7 @@ fn if_none_match_of_a_write_is_a_star() {
     assert_eq!(s.get("/b-1/k").body, b"x");
 }
 
-/// FINDINGS W17.
+/// A bad retention mode is MalformedXML.
 #[test]
 fn a_retention_with_a_bad_mode_is_malformed() {
     let s = Server::start();
@@ -368,7 +368,7 @@ fn a_retention_with_a_bad_mode_is_malformed() {
     s.req("PUT", "/b-1/k").q("retention", "").body(body).send().refused(400, "MalformedXML");
 }
 
-/// FINDINGS W17: what is wrong with a website configuration is said with AWS's codes, and errors of websites
+/// What is wrong with a website configuration is said with AWS's codes, and errors of websites
 /// carry their code in a header.
 #[test]
 fn codes_of_websites() {
@@ -404,7 +404,7 @@ fn codes_of_websites() {
     assert!(r.header("x-amz-error-message").is_some());
 }
 
-/// FINDINGS W19.
+/// No extension of MinIO is ignored in silence.
 #[test]
 fn minios_extensions() {
     let w = World::new();

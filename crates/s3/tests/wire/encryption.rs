@@ -217,7 +217,7 @@ fn copies_within_a_kind_share_the_data() {
     s.req("PUT", "/b-1/a").header("x-amz-copy-source", "/b-1/a").send().refused(400, "InvalidRequest");
 }
 
-/// FINDINGS W11: only the encryption changes, and only the source's key is in the request.
+/// Only the encryption changes, and only the source's key is in the request.
 #[test]
 fn a_copy_onto_itself_may_change_the_encryption_alone() {
     let (s, ..) = encrypting(true);
@@ -229,7 +229,7 @@ fn a_copy_onto_itself_may_change_the_encryption_alone() {
     copy().send().refused(400, "InvalidRequest");
 }
 
-/// FINDINGS W16: an object of one piece has an ETag of 32 digits and no parts, however it is encrypted.
+/// An object of one piece has an ETag of 32 digits and no parts, however it is encrypted.
 #[test]
 fn etags_of_encrypted_objects() {
     let (s, ..) = encrypting(true);
@@ -257,7 +257,7 @@ fn etags_of_encrypted_objects() {
     assert!(s.get("/b-1/d").expect(200).body == body);
 }
 
-/// FINDINGS W2: minio-go says with each part, and at the end, what it made the upload with.
+/// minio-go says with each part, and at the end, what it made the upload with.
 #[test]
 fn parts_may_say_again_how_the_upload_is_encrypted() {
     let (s, ..) = encrypting(true);
@@ -395,7 +395,7 @@ fn bucket_defaults() {
     at("PUT").body(rule(unknown)).send().refused(400, "KMS.NotFoundException");
     let other = "<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>other</KMSMasterKeyID>";
     at("PUT").body(rule(other)).send().expect(200);
-    // FINDINGS W9: as it was put.
+    // It is answered as it was put.
     assert_eq!(at("GET").send().expect(200).tag("KMSMasterKeyID").unwrap(), "other");
     at("PUT").body(rule(&other.replace(">other<", ">arn:aws:kms:other<"))).send().expect(200);
     assert_eq!(at("GET").send().expect(200).tag("KMSMasterKeyID").unwrap(), "arn:aws:kms:other");

@@ -1,4 +1,4 @@
-//! PROOF.md 2.1: every pitfall of request parsing (chunks, framing, XML), over a real socket.
+//! docs/proof.md 2.1: every pitfall of request parsing (chunks, framing, XML), over a real socket.
 
 use crate::common::*;
 

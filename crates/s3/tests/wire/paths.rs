@@ -1,4 +1,4 @@
-//! Path traversal (PROOF.md 2.4): some 500 forms of paths, in every place that names a key or a bucket. A
+//! Path traversal (docs/proof.md 2.4): some 500 forms of paths, in every place that names a key or a bucket. A
 //! path is a name: it means exactly what it decodes to, or it is refused; it never reaches another object.
 
 use crate::common::*;
@@ -207,7 +207,7 @@ fn pages_are_bounded_whatever_is_asked_for() {
     }
 }
 
-/// hyper lets the same length pass twice; a proxy in front may count otherwise (FINDINGS S15).
+/// hyper lets the same length pass twice; a proxy in front may count otherwise.
 #[test]
 fn a_length_that_is_sent_twice_is_refused() {
     let s = Server::start();

@@ -1,4 +1,4 @@
-//! PROOF.md 2.1: every pitfall of signatures, over a real socket. Those of bodies, framing and
+//! docs/proof.md 2.1: every pitfall of signatures, over a real socket. Those of bodies, framing and
 //! documents are in `parsing.rs`.
 
 use crate::common::*;

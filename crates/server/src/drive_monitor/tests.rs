@@ -42,7 +42,7 @@ fn serving(house: &House) -> usize {
     house.slots.lock().iter().filter(|s| s.drive.is_some()).count()
 }
 
-/// FINDINGS D7: one hung drive of six; the server starts, serves and ends without it.
+/// One hung drive of six; the server starts, serves and ends without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
     tokio::time::timeout(Duration::from_secs(60), house.close()).await.unwrap();
 }
 
-/// FINDINGS D9: a start over folders that held a deployment and are all empty.
+/// A start over folders that held a deployment and are all empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
     let dir = tempfile::tempdir().unwrap();
