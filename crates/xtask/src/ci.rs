@@ -5,47 +5,80 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_parser};
 
 use crate::{
-    Outcome, deny,
-    shell::{cargo, line, root, show},
+    deny,
+    shell::{Outcome, cargo, clock, line, root, show},
     tidy,
 };
 
 /// Which steps.
-#[derive(Args)]
 pub struct Options {
-    /// Only these steps
-    #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Step>,
-    /// All but these steps
-    #[arg(long, value_enum, value_delimiter = ',')]
     skip: Vec<Step>,
-    /// Goes on after a failure and fails at the end
-    #[arg(long)]
     keep_going: bool,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+impl Options {
+    /// Describes the options on the command line.
+    pub fn describe(command: clap::Command) -> clap::Command {
+        let steps = |name: &'static str, value: &'static str| {
+            let arg = Arg::new(name).long(name).value_name(value).action(ArgAction::Append);
+            arg.value_delimiter(',').value_parser(value_parser!(Step))
+        };
+        let keep_going = Arg::new("keep-going").long("keep-going").action(ArgAction::SetTrue);
+        command
+            .arg(steps("only", "ONLY").help("Only these steps"))
+            .arg(steps("skip", "SKIP").help("All but these steps"))
+            .arg(keep_going.help("Goes on after a failure and fails at the end"))
+    }
+
+    /// The options that were given.
+    pub fn of(given: &ArgMatches) -> Options {
+        let steps = |name| given.get_many::<Step>(name).into_iter().flatten().copied().collect();
+        Options { only: steps("only"), skip: steps("skip"), keep_going: given.get_flag("keep-going") }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// The house rules
     Tidy,
-    /// Licences, sources, bans and duplicates of dependencies; advisories where they can be reached
     Deny,
-    /// Formatting
     Fmt,
-    /// Lints; every warning is an error
     Clippy,
-    /// All tests of all rooms, optimised
     Test,
-    /// Every decoder, fuzzed from its kept inputs
     Fuzz,
-    /// Real clients, crashes, power cuts and pulled drives against `ashlar server`
     System,
+}
+
+impl ValueEnum for Step {
+    fn value_variants<'a>() -> &'a [Step] {
+        &STEPS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Step::Tidy => {
+                PossibleValue::new("tidy").help("The repository's rules that the compiler does not check")
+            }
+            Step::Deny => PossibleValue::new("deny").help(
+                "Licences, sources, bans and duplicates of dependencies; advisories where they can be reached",
+            ),
+            Step::Fmt => PossibleValue::new("fmt").help("Formatting"),
+            Step::Clippy => PossibleValue::new("clippy").help("Lints; every warning is an error"),
+            Step::Test => PossibleValue::new("test").help("All tests of all crates, optimised"),
+            Step::Fuzz => {
+                PossibleValue::new("fuzz").help("Every decoder, fuzzed from its kept inputs")
+            }
+            Step::System => PossibleValue::new("system").help(
+                "Real clients, crashes, power cuts and pulled drives against `ashlar server`",
+            ),
+        })
+    }
 }
 
 const STEPS: [Step; 7] =
@@ -87,10 +120,6 @@ pub fn run(options: &Options) -> Outcome {
     } else {
         Err(format!("failed: {}", failed.join(", ")).into())
     }
-}
-
-pub fn clock(time: Duration) -> String {
-    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
 
 impl Step {

@@ -10,10 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{
-    Outcome,
-    shell::{cargo, read, root, show},
-};
+use crate::shell::{Outcome, cargo, read, root, show};
 
 /// The release that deny.toml was written for.
 const VERSION: &str = "0.20.2";

@@ -1,9 +1,9 @@
 //! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | fuzz | sim | model`.
 //!
-//! Invariants: it builds with the same profile as everything else, so that nothing is built twice;
-//! it ends only processes that it started; it removes only what it made.
+//! Invariants: it builds within seconds (few dependencies, no derive macros, not optimised); it ends only
+//! processes that it started; it removes only what it made.
 //!
-//! Must never know: the insides of any room. It drives programs and reads files.
+//! Must not depend on: any other crate of the repository. It runs programs and reads files.
 #![forbid(unsafe_code)]
 
 mod ci;
@@ -16,67 +16,85 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-#[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The repository's own tool")]
-struct Cli {
-    #[command(subcommand)]
-    task: Task,
+use shell::Outcome;
+
+/// The command line.
+fn command_line() -> Command {
+    let task = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    Command::new("cargo xtask")
+        .bin_name("cargo xtask")
+        .about("The repository's own tool")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            ci::Options::describe(task(
+                "ci",
+                "Everything that must pass before a change is taken: format, lints, the repository's rules, tests",
+            )),
+            tidy::Options::describe(task(
+                "tidy",
+                "The repository's rules alone: dependencies between crates, import loops, file lengths, unsafe code, links, licences",
+            )),
+            task(
+                "deny",
+                "What the dependencies may be: licences, sources, bans, duplicates; advisories where they can be reached",
+            ),
+            sbom::Options::describe(task("sbom", "What a release is made of, as a CycloneDX document")),
+            passed_on(task("bench", "Loads any S3 server and prints what each operation costs it")),
+            passed_on(task(
+                "loopdrives",
+                "XFS file systems on loop devices in memory, as drives for the benchmark (root only)",
+            )),
+            package::Options::describe(task(
+                "package",
+                "Builds what is released: a static binary, a Debian package, an archive",
+            )),
+            passed_on(task(
+                "fuzz",
+                "Fuzzes every decoder: `--seconds N --seed S TARGET...` are passed on",
+            )),
+            sim::Options::describe(task("sim", "The random tests at a multiple of their usual size")),
+            passed_on(task(
+                "model",
+                "Checks the model of the commit protocol: `small|large|mutants TRANSITIONS NAME` are passed on",
+            )),
+        ])
 }
 
-#[derive(Subcommand)]
-enum Task {
-    /// Everything that must pass before a change is taken: format, lints, house rules, tests
-    Ci(ci::Options),
-    /// The house rules alone: which room may use which, file lengths, unsafe code, links, licences
-    Tidy(tidy::Options),
-    /// What the dependencies may be: licences, sources, bans, duplicates; advisories where they can be reached
-    Deny,
-    /// What a release is made of, as a CycloneDX document
-    Sbom(sbom::Options),
-    /// Loads any S3 server and prints what each operation costs it
-    Bench(PassedOn),
-    /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
-    Loopdrives(PassedOn),
-    /// Builds what is released: a static binary, a Debian package, an archive
-    Package(package::Options),
-    /// Fuzzes every decoder: `--seconds N --seed S TARGET...` are passed on
-    Fuzz(PassedOn),
-    /// The random tests at a multiple of their usual size
-    Sim(sim::Options),
-    /// Checks the model of the commit protocol: `small|large|mutants TRANSITIONS NAME` are passed on
-    Model(PassedOn),
+/// Takes arguments for another program of the repository.
+fn passed_on(command: Command) -> Command {
+    let arguments = Arg::new("arguments").value_name("ARGUMENTS").action(ArgAction::Append).num_args(0..);
+    command.arg(arguments.trailing_var_arg(true).allow_hyphen_values(true))
 }
 
-/// Arguments for another program of the repository.
-#[derive(clap::Args)]
-struct PassedOn {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<String>,
+/// Runs another program of the repository with the arguments that were given.
+fn run_program(package: &str, task: Option<&str>, given: &ArgMatches) -> Outcome {
+    let mut command = shell::cargo();
+    command.args(["run", "--release", "--package", package, "--"]).args(task);
+    command.args(given.get_many::<String>("arguments").into_iter().flatten());
+    shell::show(&mut command)
 }
 
-impl PassedOn {
-    fn to(&self, package: &str, task: Option<&str>) -> Outcome {
-        let mut command = shell::cargo();
-        command.args(["run", "--release", "--package", package, "--"]).args(task).args(&self.arguments);
-        shell::show(&mut command)
+fn run(task: &str, given: &ArgMatches) -> Outcome {
+    match task {
+        "ci" => ci::run(&ci::Options::of(given)),
+        "tidy" => tidy::run(&tidy::Options::of(given)),
+        "deny" => deny::run().map(|note| println!("{note}")),
+        "sbom" => sbom::run(&sbom::Options::of(given)),
+        "bench" | "loopdrives" => run_program("ashlar-server-cost", Some(task), given),
+        "package" => package::run(&package::Options::of(given)),
+        "fuzz" => run_program("ashlar-fuzz", None, given),
+        "sim" => sim::run(&sim::Options::of(given)),
+        "model" => run_program("ashlar-model", None, given),
+        other => Err(format!("no such task: {other}").into()),
     }
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().task {
-        Task::Ci(options) => ci::run(&options),
-        Task::Tidy(options) => tidy::run(&options),
-        Task::Deny => deny::run().map(|note| println!("{note}")),
-        Task::Sbom(options) => sbom::run(&options),
-        Task::Bench(rest) => rest.to("ashlar-server-cost", Some("bench")),
-        Task::Loopdrives(rest) => rest.to("ashlar-server-cost", Some("loopdrives")),
-        Task::Package(options) => package::run(&options),
-        Task::Fuzz(rest) => rest.to("ashlar-fuzz", None),
-        Task::Sim(options) => sim::run(&options),
-        Task::Model(rest) => rest.to("ashlar-model", None),
-    };
+    let given = command_line().get_matches();
+    let outcome = given.subcommand().map_or(Ok(()), |(task, given)| run(task, given));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -86,5 +104,30 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a task returns; the text says what to do.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_task_is_known() {
+        let tasks = command_line();
+        let listed: Vec<&str> = tasks.get_subcommands().map(Command::get_name).collect();
+        assert_eq!(
+            listed,
+            ["ci", "tidy", "deny", "sbom", "bench", "loopdrives", "package", "fuzz", "sim", "model"]
+        );
+    }
+
+    #[test]
+    fn arguments_of_other_programs_are_passed_on() {
+        let given = command_line().get_matches_from(["xtask", "fuzz", "--seconds", "3", "x"]);
+        let (_, given) = given.subcommand().unwrap();
+        let arguments: Vec<&String> = given.get_many("arguments").unwrap().collect();
+        assert_eq!(arguments, ["--seconds", "3", "x"]);
+    }
+}

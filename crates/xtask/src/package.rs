@@ -14,25 +14,47 @@ use std::{
     process::Command,
 };
 
-use clap::Args;
+use clap::{Arg, ArgMatches, value_parser};
 
-use crate::{
-    Outcome,
-    shell::{cargo, read, root, show},
-};
+use crate::shell::{Outcome, cargo, read, root, show};
 
 /// Versions that builds were tried with.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.20.1", "ziglang==0.14.1"];
 
 /// What to build.
-#[derive(Args)]
 pub struct Options {
-    /// For which processors
-    #[arg(long, value_delimiter = ',', default_value = "x86_64,aarch64")]
     processor: Vec<String>,
-    /// Pack this program instead of building one; it must be for the only processor named
-    #[arg(long)]
     binary: Option<PathBuf>,
+}
+
+impl Options {
+    /// Describes the options on the command line.
+    pub fn describe(command: clap::Command) -> clap::Command {
+        let processor = Arg::new("processor").long("processor").value_name("PROCESSOR");
+        let binary = Arg::new("binary").long("binary").value_name("BINARY");
+        command
+            .arg(
+                processor
+                    .num_args(1)
+                    .action(clap::ArgAction::Append)
+                    .value_delimiter(',')
+                    .default_value("x86_64,aarch64")
+                    .help("For which processors"),
+            )
+            .arg(
+                binary.value_parser(value_parser!(PathBuf)).help(
+                    "Pack this program instead of building one; it must be for the only processor named",
+                ),
+            )
+    }
+
+    /// The options that were given.
+    pub fn of(given: &ArgMatches) -> Options {
+        Options {
+            processor: given.get_many::<String>("processor").into_iter().flatten().cloned().collect(),
+            binary: given.get_one::<PathBuf>("binary").cloned(),
+        }
+    }
 }
 
 /// Names of a processor.

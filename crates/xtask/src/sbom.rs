@@ -8,25 +8,37 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use crate::{
-    Outcome,
-    shell::{cargo, read, root},
-};
+use crate::shell::{Outcome, cargo, read, root};
 
 /// The program that is released.
 const PROGRAM: &str = "ashlar";
 
 /// Where to, and for what.
-#[derive(clap::Args)]
 pub struct Options {
-    /// The file to write
-    #[arg(long, value_name = "FILE", default_value = "target/ashlar.cdx.json")]
     output: PathBuf,
-    /// The platform that the release is built for
-    #[arg(long, value_name = "TRIPLE", default_value = "x86_64-unknown-linux-gnu")]
     target: String,
+}
+
+impl Options {
+    /// Describes the options on the command line.
+    pub fn describe(command: Command) -> Command {
+        let output = Arg::new("output").long("output").value_name("FILE");
+        let target = Arg::new("target").long("target").value_name("TRIPLE");
+        command.arg(output.default_value("target/ashlar.cdx.json").help("The file to write")).arg(
+            target
+                .default_value("x86_64-unknown-linux-gnu")
+                .help("The platform that the release is built for"),
+        )
+    }
+
+    /// The options that were given.
+    pub fn of(given: &ArgMatches) -> Options {
+        let text = |name| given.get_one::<String>(name).cloned().unwrap_or_default();
+        Options { output: text("output").into(), target: text("target") }
+    }
 }
 
 /// Writes the document.
@@ -57,15 +69,22 @@ pub fn write(path: &Path, target: &str) -> Outcome<usize> {
 pub fn document(target: &str) -> Outcome<Value> {
     let arguments = ["metadata", "--locked", "--format-version", "1", "--filter-platform", target];
     let metadata: Value = serde_json::from_str(&read(cargo().args(arguments))?)?;
-    let lock: toml::Value = toml::from_str(&std::fs::read_to_string(root().join("Cargo.lock"))?)?;
+    let lock = std::fs::read_to_string(root().join("Cargo.lock"))?;
     made_of(&metadata, &hashes(&lock))
 }
 
 /// The hashes of packages by name and version.
-fn hashes(lock: &toml::Value) -> BTreeMap<(String, String), String> {
-    let text = |p: &toml::Value, name: &str| p.get(name).and_then(toml::Value::as_str).map(str::to_owned);
-    let packages = lock.get("package").and_then(toml::Value::as_array).into_iter().flatten();
-    packages.filter_map(|p| Some(((text(p, "name")?, text(p, "version")?), text(p, "checksum")?))).collect()
+///
+/// Cargo writes the file with one `name = "value"` a line below each `[[package]]`, so lines are enough.
+fn hashes(lock: &str) -> BTreeMap<(String, String), String> {
+    let value = |package: &str, name: &str| {
+        let mut lines = package.lines().filter_map(|l| l.split_once(" = "));
+        lines.find(|(n, _)| *n == name).map(|(_, v)| v.trim_matches('"').to_owned())
+    };
+    let packages = lock.split("[[package]]\n").skip(1);
+    packages
+        .filter_map(|p| Some(((value(p, "name")?, value(p, "version")?), value(p, "checksum")?)))
+        .collect()
 }
 
 fn made_of(metadata: &Value, hashes: &BTreeMap<(String, String), String>) -> Outcome<Value> {

@@ -1,11 +1,15 @@
 //! Runs other programs: shows what is run, fails with what they said.
+//!
+//! Must not depend on: other modules of this crate.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use crate::Outcome;
+/// What a task returns; the text says what to do.
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
@@ -46,4 +50,9 @@ pub fn line(command: &Command) -> String {
     let args = command.get_args().map(|a| a.to_string_lossy());
     let program = command.get_program().to_string_lossy();
     std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
+}
+
+/// A duration as minutes and seconds.
+pub fn clock(time: Duration) -> String {
+    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }

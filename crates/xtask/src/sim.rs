@@ -5,19 +5,37 @@
 
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Arg, ArgMatches, Command, value_parser};
 
-use crate::{Outcome, ci::clock, shell};
+use crate::shell::{self, Outcome, clock};
 
 /// How much.
-#[derive(Args)]
 pub struct Options {
-    /// So many times the number of cases that `ci` runs
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     times: u64,
-    /// Only suites whose name contains this
-    #[arg(long)]
     only: Option<String>,
+}
+
+impl Options {
+    /// Describes the options on the command line.
+    pub fn describe(command: Command) -> Command {
+        let times = Arg::new("times").long("times").value_name("TIMES").default_value("10");
+        let only = Arg::new("only").long("only").value_name("ONLY");
+        command
+            .arg(
+                times
+                    .value_parser(value_parser!(u64).range(1..=100_000))
+                    .help("So many times the number of cases that `ci` runs"),
+            )
+            .arg(only.help("Only suites whose name contains this"))
+    }
+
+    /// The options that were given.
+    pub fn of(given: &ArgMatches) -> Options {
+        Options {
+            times: given.get_one("times").copied().unwrap_or(10),
+            only: given.get_one::<String>("only").cloned(),
+        }
+    }
 }
 
 /// Name, package, arguments of `cargo test`.

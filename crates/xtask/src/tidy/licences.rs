@@ -2,7 +2,7 @@
 //!
 //! Reads `cargo metadata` as it lies on this machine, without the network. Invariants: every package
 //! that is built in has a licence expression that can be met from [`ALLOWED`] alone, or is written
-//! down in [`EXCEPTIONS`] and in docs/decisions/dependencies.md; every dependency that a room names
+//! down in [`EXCEPTIONS`] and in docs/decisions/dependencies.md; every dependency that a crate names
 //! has its line there.
 //!
 //! Advisories need a data base that changes daily: they are looked up by hand at every release, as
@@ -12,11 +12,7 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::Value;
 
-use super::{Findings, Tree};
-use crate::{
-    Outcome,
-    shell::{cargo, read},
-};
+use super::tree::{Findings, Tree};
 
 /// Licences that ask for no more than a notice.
 const ALLOWED: [&str; 11] = [
@@ -40,12 +36,9 @@ const EXCEPTIONS: [(&str, &str); 0] = [];
 const DECISION: &str = "docs/decisions/dependencies.md";
 
 /// Checks all packages of the lock file.
-pub fn check(tree: &Tree, findings: &mut Findings) -> Outcome {
-    let metadata = read(cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
+pub fn check(tree: &Tree, metadata: &Value, findings: &mut Findings) {
     let decision = fs::read_to_string(tree.root.join(DECISION)).unwrap_or_default();
-    judge(&metadata, &decision, findings);
-    Ok(())
+    judge(metadata, &decision, findings);
 }
 
 fn judge(metadata: &Value, decision: &str, findings: &mut Findings) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use super::{Findings, Tree};
+use super::tree::{Findings, Tree};
 
 /// Checks the relative links of all Markdown files.
 pub fn check(tree: &Tree, findings: &mut Findings) {

@@ -1,79 +1,61 @@
-//! The house rules that a compiler does not check.
+//! The rules of the repository that the compiler does not check.
 //!
 //! Invariant: pure reading; every finding names the file and says what to do.
 
-mod arrows;
+mod layers;
 mod licences;
 mod links;
+mod loops;
+mod map;
 mod sources;
+mod tokens;
+mod tree;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use clap::Args;
+use serde_json::Value;
 
-use crate::{
-    Outcome,
-    shell::{read, root},
-};
+use crate::shell::{Outcome, cargo, read};
+use tree::{Findings, Tree};
 
-/// How strict.
-#[derive(Args, Default)]
-pub struct Options {
-    /// Warnings fail too
-    #[arg(long)]
-    strict: bool,
-}
-
-/// What the rules have to say of a repository.
+/// How strict, and what to do.
 #[derive(Default)]
-struct Findings {
-    errors: Vec<String>,
-    warnings: Vec<String>,
+pub struct Options {
+    strict: bool,
+    loops: bool,
 }
 
-/// The files under version control, and those that would be added.
-struct Tree {
-    root: PathBuf,
-    files: Vec<PathBuf>,
-}
-
-impl Tree {
-    fn of_repository() -> Outcome<Tree> {
-        let root = root();
-        let listed = read(Command::new("git").current_dir(&root).args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ]))?;
-        let files = listed.split('\0').filter(|f| !f.is_empty()).map(PathBuf::from);
-        let files = files.filter(|f| root.join(f).is_file()).collect();
-        Ok(Tree { root, files })
+impl Options {
+    /// Describes the options on the command line.
+    pub fn describe(command: Command) -> Command {
+        let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+        command
+            .arg(flag("strict").help("Warnings fail too"))
+            .arg(flag("loops").help("Lists the imports within loops that are too long, instead of checking"))
     }
 
-    /// Files with this extension and their text; others than UTF-8 are left out.
-    fn texts<'a>(&'a self, extension: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
-        let of_kind = move |f: &&PathBuf| f.extension().is_some_and(|e| e == extension);
-        self.files
-            .iter()
-            .filter(of_kind)
-            .filter_map(|f| Some((f.as_path(), fs::read_to_string(self.root.join(f)).ok()?)))
+    /// The options that were given.
+    pub fn of(given: &ArgMatches) -> Options {
+        Options { strict: given.get_flag("strict"), loops: given.get_flag("loops") }
     }
 }
 
 /// Checks the repository and prints what it finds.
 pub fn run(options: &Options) -> Outcome {
     let tree = Tree::of_repository()?;
+    if options.loops {
+        print!("{}", loops::describe(&tree));
+        return Ok(());
+    }
     let mut findings = Findings::default();
-    arrows::check(&tree, &mut findings)?;
+    let metadata = read(cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    layers::check(&metadata, &mut findings);
+    loops::check(&tree, &mut findings);
     sources::check(&tree, &mut findings);
     links::check(&tree, &mut findings);
-    licences::check(&tree, &mut findings)?;
+    map::check(&tree, &mut findings);
+    licences::check(&tree, &metadata, &mut findings);
     for warning in &findings.warnings {
         println!("warning: {warning}");
     }
@@ -82,8 +64,8 @@ pub fn run(options: &Options) -> Outcome {
     }
     let failed = findings.errors.len() + if options.strict { findings.warnings.len() } else { 0 };
     if failed > 0 {
-        return Err(format!("{failed} house rules are broken").into());
+        return Err(format!("{failed} violations of the repository's rules").into());
     }
-    println!("{} files keep the house rules", tree.files.len());
+    println!("{} files follow the repository's rules", tree.files.len());
     Ok(())
 }

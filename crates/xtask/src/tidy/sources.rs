@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::{Findings, Tree};
+use super::tree::{Findings, Tree};
 
-/// The only rooms with unsafe code.
+/// The only crates with unsafe code.
 const MAY_BE_UNSAFE: [&str; 4] = ["erasure", "checksum", "machine", "fuzz"];
 
 /// Lines from which a file is warned of and refused.
@@ -49,14 +49,14 @@ fn source(file: &Path, text: &str, findings: &mut Findings) {
             findings.errors.push(format!("{name}:{}: {word}...) is left over", number + 1));
         }
     }
-    let Some(room) = room(file) else { return };
+    let Some(owner) = crate_of(file) else { return };
     let root = file.ends_with("src/lib.rs") || file.ends_with("src/main.rs");
-    if root && !MAY_BE_UNSAFE.contains(&room) && !text.contains("#![forbid(unsafe_code)]") {
+    if root && !MAY_BE_UNSAFE.contains(&owner) && !text.contains("#![forbid(unsafe_code)]") {
         findings.errors.push(format!("{name}: must say #![forbid(unsafe_code)]"));
     }
     // What stands beside the library (tests, examples, benches) is a crate of its own and is not
     // covered by the library's attribute.
-    if !MAY_BE_UNSAFE.contains(&room)
+    if !MAY_BE_UNSAFE.contains(&owner)
         && let Some(number) = text.lines().position(has_unsafe)
     {
         findings.errors.push(format!(
@@ -67,7 +67,7 @@ fn source(file: &Path, text: &str, findings: &mut Findings) {
     }
 }
 
-fn room(file: &Path) -> Option<&str> {
+fn crate_of(file: &Path) -> Option<&str> {
     file.strip_prefix("crates").ok()?.components().next()?.as_os_str().to_str()
 }
 
