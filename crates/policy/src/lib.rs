@@ -1,7 +1,7 @@
 //! # ashlar-policy: the access-policy language
 //!
 //! AWS's language, read strictly, compiled once, asked for every request. The order of evaluation is
-//! that of [`decide`]; `docs/policy.md` describes the language for users, `docs/decisions/policy.md`
+//! that of [`decide`]; `docs/policy.md` describes the language for users, `docs/decisions/0006-policy.md`
 //! says where and why it differs from AWS and MinIO.
 //!
 //! | module | what |

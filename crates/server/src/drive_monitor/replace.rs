@@ -46,7 +46,7 @@ pub async fn replace(house: &Arc<House>, i: usize, old: DriveId, drive: Drive) -
 
 /// When too few copies of the control store are left to change it, the blank drive first stands in
 /// for the one it replaces: its copy is written anew from those that are left, which hold
-/// everything that was ever answered (docs/decisions/commit-protocol.md).
+/// everything that was ever answered (docs/decisions/0005-commit-protocol.md).
 async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<()>, String> {
     if house.control.health().writable {
         return Ok(None);

@@ -2,11 +2,11 @@
 //!
 //! Reads `cargo metadata` as it lies on this machine, without the network. Invariants: every package
 //! that is built in has a licence expression that can be met from [`ALLOWED`] alone, or is written
-//! down in [`EXCEPTIONS`] and in docs/decisions/dependencies.md; every dependency that a crate names
+//! down in [`EXCEPTIONS`] and in docs/decisions/0001-dependencies.md; every dependency that a crate names
 //! has its line there.
 //!
 //! Advisories need a data base that changes daily: they are looked up by hand at every release, as
-//! docs/decisions/dependencies.md says, and not here.
+//! docs/decisions/0001-dependencies.md says, and not here.
 
 use std::{collections::BTreeSet, fs};
 
@@ -33,7 +33,7 @@ const ALLOWED: [&str; 11] = [
 /// decision.
 const EXCEPTIONS: [(&str, &str); 0] = [];
 
-const DECISION: &str = "docs/decisions/dependencies.md";
+const DECISION: &str = "docs/decisions/0001-dependencies.md";
 
 /// Checks all packages of the lock file.
 pub fn check(tree: &Tree, metadata: &Value, findings: &mut Findings) {
