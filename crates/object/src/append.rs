@@ -19,8 +19,9 @@ use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
-use crate::put::{Committed, Put, PutSpec, Sums, VersionSpec};
+use crate::put::Put;
 use crate::seal::{self, Seal, Sealed};
+use crate::spec::{Committed, PutSpec, Sums, VersionSpec};
 use crate::store::By;
 use crate::types::{digest_of, number_algorithm, stored};
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store, versions};

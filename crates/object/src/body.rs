@@ -8,9 +8,9 @@ use ashlar_format::RegisterKey;
 use bytes::Bytes;
 
 use crate::backend::{Staged, Writer};
-use crate::put::{PutSpec, Sums};
 use crate::seal::{self, Seal};
 use crate::sealing::Sealing;
+use crate::spec::{PutSpec, Sums};
 use crate::store::Inner;
 use crate::usage::Room;
 use crate::{Error, MAX_PUT, Result};

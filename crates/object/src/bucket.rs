@@ -1,38 +1,17 @@
-//! Buckets: their registry in the control store, its cache, and deletion that loses no write.
+//! What a bucket is: its settings, its name, its form in the control store.
 //!
-//! The registry is read once and kept in memory; every change goes through this process, writes the
-//! control store first and the memory second. So the hot path does no I/O for the bucket.
-//!
-//! **Deletion.** Every change of a register passes the gate of its bucket. Deleting closes the gate,
-//! waits until those inside are out, looks whether the bucket is empty, and either removes the bucket
-//! from the registry (whoever waits at the gate gets "no such bucket") or opens the gate again. So no
-//! write is acknowledged into a bucket that is gone, and a crash at any point leaves either the
-//! bucket or nothing: the removal is one transaction. When that transaction has no known outcome the
-//! gate stays shut, with "unavailable", until a later transaction decides it. A bucket made again
-//! under the same name has another id, so that nothing of the old one can show in it; uploads that
-//! were in progress are listed under `gone/` in the same transaction and collected by `sweep`.
-//! Several nodes will need the gate in the control store; one process has it in memory.
+//! Invariant: a bucket is a value, a snapshot of one revision of the registry. Must not depend on: the
+//! registry, the store.
 
-use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ashlar_cluster::{Compare, Control, Txn};
 use ashlar_format::BucketId;
 use bytes::Bytes;
-use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{DEAD, Gate, REMOVING};
 use crate::types::Pairs;
-use crate::{Error, Result, Store};
-
-/// Largest document of a bucket, in bytes.
-const MAX_DOCUMENT: usize = 256 << 10;
-/// Keys of buckets in the control store: this and the name.
-const PREFIX: &str = "bucket/";
-/// Keys of deleted buckets whose uploads are not collected yet: this and the id.
-pub(crate) const GONE: &str = "gone/";
+use crate::{Error, Result};
 
 /// Whether a bucket keeps versions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -99,7 +78,7 @@ struct Stored {
 }
 
 impl Bucket {
-    fn encode(&self) -> Result<Bytes> {
+    pub(crate) fn encode(&self) -> Result<Bytes> {
         let stored = Stored {
             format: 1,
             id: self.id.to_hex(),
@@ -114,7 +93,7 @@ impl Bucket {
         Ok(Bytes::from(json))
     }
 
-    fn decode(name: &str, bytes: &[u8]) -> Result<Bucket> {
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Bucket> {
         let bad = |why: String| Error::Internal(format!("bucket {name} in the registry: {why}"));
         let s: Stored = serde_json::from_slice(bytes).map_err(|e| bad(e.to_string()))?;
         if s.format != 1 {
@@ -133,102 +112,8 @@ impl Bucket {
     }
 }
 
-/// A bucket in memory.
-pub(crate) struct Live {
-    bucket: RwLock<Arc<Bucket>>,
-    pub gate: Gate,
-}
-
-impl Live {
-    pub(crate) fn bucket(&self) -> Arc<Bucket> {
-        self.bucket.read().clone()
-    }
-}
-
-/// All buckets in memory over the control store.
-pub(crate) struct Registry {
-    pub control: Control,
-    live: RwLock<BTreeMap<String, Arc<Live>>>,
-    /// Changes of the registry go one after another.
-    turn: tokio::sync::Mutex<()>,
-}
-
-impl Registry {
-    pub(crate) fn load(control: Control) -> Result<Registry> {
-        let mut live = BTreeMap::new();
-        for (key, value) in control.list(PREFIX) {
-            let bucket = Bucket::decode(&key[PREFIX.len()..], &value.bytes)?;
-            live.insert(bucket.name.clone(), Arc::new(Live::new(bucket)));
-        }
-        Ok(Registry { control, live: RwLock::new(live), turn: tokio::sync::Mutex::new(()) })
-    }
-
-    pub(crate) fn live(&self, name: &str) -> Result<Arc<Live>> {
-        self.live.read().get(name).cloned().ok_or(Error::NoSuchBucket)
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<Live>> {
-        self.live.read().values().cloned().collect()
-    }
-
-    /// Changes one bucket, control store first.
-    pub(crate) async fn modify(
-        &self,
-        name: &str,
-        change: impl FnOnce(&mut Bucket) -> Result<()>,
-    ) -> Result<()> {
-        let _turn = self.turn.lock().await;
-        let live = self.live(name)?;
-        let mut bucket = (*live.bucket()).clone();
-        change(&mut bucket)?;
-        let key = format!("{PREFIX}{name}");
-        let revision = self.control.get(&key).ok_or(Error::NoSuchBucket)?.revision;
-        let txn = Txn {
-            compares: vec![Compare::Revision(key.clone(), revision)],
-            puts: vec![(key, bucket.encode()?)],
-            ..Txn::default()
-        };
-        self.control.txn(txn).await.map_err(control_error)?;
-        *live.bucket.write() = Arc::new(bucket);
-        Ok(())
-    }
-
-    /// Decides transactions without a known outcome, so that gates that are shut for them open.
-    pub(crate) async fn resolve(&self) {
-        let shut: Vec<Arc<Live>> =
-            self.live.read().values().filter(|l| l.gate.is_undecided()).cloned().collect();
-        if shut.is_empty() {
-            return;
-        }
-        let _turn = self.turn.lock().await;
-        // A transaction that goes through is built on the last known state and replaces whatever
-        // was left on a minority.
-        if self.control.txn(Txn::default()).await.is_ok() {
-            for live in shut {
-                live.gate.open();
-            }
-        }
-    }
-}
-
-impl Live {
-    fn new(bucket: Bucket) -> Live {
-        Live { bucket: RwLock::new(Arc::new(bucket)), gate: Gate::default() }
-    }
-}
-
-/// Errors of the control store, translated.
-pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
-    match e {
-        ashlar_cluster::Error::Conflict(_) => Error::Conflict,
-        ashlar_cluster::Error::TooLarge(_) => Error::EntityTooLarge,
-        ashlar_cluster::Error::Unavailable(why) => Error::Unavailable(why),
-        e => Error::Internal(e.to_string()),
-    }
-}
-
 /// The rules of S3 for bucket names.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = |why| Err(Error::InvalidBucketName(why));
     if !(3..=63).contains(&name.len()) {
         return bad("3 to 63 characters are allowed");
@@ -251,169 +136,6 @@ fn check_name(name: &str) -> Result<()> {
         return bad("a reserved prefix or suffix");
     }
     Ok(())
-}
-
-impl Store {
-    /// Makes a bucket.
-    ///
-    /// # Errors
-    /// `BucketExists`, `InvalidBucketName`, `Unavailable`.
-    pub fn create_bucket<'a>(
-        &'a self,
-        name: &'a str,
-        spec: &'a CreateBucket,
-    ) -> BoxFuture<'a, Result<Arc<Bucket>>> {
-        Box::pin(async move {
-            check_name(name)?;
-            let registry = &self.inner.registry;
-            let _turn = registry.turn.lock().await;
-            if registry.live.read().contains_key(name) {
-                return Err(Error::BucketExists);
-            }
-            let mut id = [0; 16];
-            getrandom::fill(&mut id).map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
-            let bucket = Bucket {
-                id: BucketId(id),
-                name: name.to_owned(),
-                created_ms: self.inner.now_ms(),
-                versioning: if spec.object_lock { Versioning::Enabled } else { Versioning::Off },
-                object_lock: spec.object_lock,
-                region: spec.region.clone(),
-                tags: spec.tags.clone(),
-                documents: spec.documents.clone(),
-            };
-            let key = format!("{PREFIX}{name}");
-            let txn = Txn {
-                compares: vec![Compare::Absent(key.clone())],
-                puts: vec![(key, bucket.encode()?)],
-                ..Txn::default()
-            };
-            registry.control.txn(txn).await.map_err(|e| match e {
-                ashlar_cluster::Error::Conflict(_) => Error::BucketExists,
-                e => control_error(e),
-            })?;
-            let live = Arc::new(Live::new(bucket));
-            let bucket = live.bucket();
-            self.inner.usage.made(bucket.id, self.inner.now_ms());
-            registry.live.write().insert(name.to_owned(), live);
-            Ok(bucket)
-        })
-    }
-
-    /// The bucket, from memory: no I/O.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
-    pub fn bucket(&self, name: &str) -> Result<Arc<Bucket>> {
-        Ok(self.inner.registry.live(name)?.bucket())
-    }
-
-    /// All buckets in order of name, from memory.
-    #[must_use]
-    pub fn buckets(&self) -> Vec<Arc<Bucket>> {
-        self.inner.registry.live.read().values().map(|l| l.bucket()).collect()
-    }
-
-    /// Deletes an empty bucket; uploads in progress in it are given up.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `BucketNotEmpty`, `Conflict` (it is being deleted), `Unavailable`.
-    pub fn delete_bucket<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let registry = &self.inner.registry;
-            let live = registry.live(name)?;
-            let id = live.bucket().id;
-            let Some(_closed) = live.gate.close().await else {
-                live.gate.enter().await?;
-                return Err(Error::Conflict);
-            };
-            let _turn = registry.turn.lock().await;
-            self.inner.check_empty(id).await?;
-            let txn = Txn {
-                deletes: vec![format!("{PREFIX}{name}")],
-                puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],
-                ..Txn::default()
-            };
-            live.gate.mark(REMOVING);
-            match registry.control.txn(txn).await {
-                Ok(_) => {
-                    registry.live.write().remove(name);
-                    self.inner.usage.forget(id);
-                    live.gate.mark(DEAD);
-                    Ok(())
-                }
-                Err(e) => {
-                    if !matches!(e, ashlar_cluster::Error::Unavailable(_))
-                        || registry.control.txn(Txn::default()).await.is_ok()
-                    {
-                        live.gate.unmark(REMOVING);
-                    }
-                    Err(control_error(e))
-                }
-            }
-        })
-    }
-
-    /// Enables or suspends versioning. `Off` is refused: it cannot be had back.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `InvalidBucketState` (suspending with object lock), `InvalidArgument`.
-    pub fn set_versioning<'a>(&'a self, name: &'a str, versioning: Versioning) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let registry = &self.inner.registry;
-            registry
-                .modify(name, |b| {
-                    if versioning == Versioning::Off {
-                        return Err(Error::InvalidArgument("versioning can be suspended, not removed"));
-                    }
-                    if b.object_lock && versioning != Versioning::Enabled {
-                        return Err(Error::InvalidBucketState("object lock needs versioning"));
-                    }
-                    b.versioning = versioning;
-                    Ok(())
-                })
-                .await
-        })
-    }
-
-    /// Replaces (or with `None` removes) the tags of the bucket.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `Unavailable`.
-    pub fn set_bucket_tags<'a>(&'a self, name: &'a str, tags: Option<Pairs>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let change = |b: &mut Bucket| {
-                b.tags = tags.unwrap_or_default();
-                Ok(())
-            };
-            self.inner.registry.modify(name, change).await
-        })
-    }
-
-    /// Stores (or with `None` removes) a document of the bucket: at most 256 KiB.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `EntityTooLarge`, `Unavailable`.
-    pub fn set_bucket_document<'a>(
-        &'a self,
-        name: &'a str,
-        kind: &'a str,
-        text: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            if text.is_some_and(|t| t.len() > MAX_DOCUMENT) {
-                return Err(Error::EntityTooLarge);
-            }
-            let change = |b: &mut Bucket| {
-                match text {
-                    Some(t) => b.documents.insert(kind.to_owned(), Arc::from(t)),
-                    None => b.documents.remove(kind),
-                };
-                Ok(())
-            };
-            self.inner.registry.modify(name, change).await
-        })
-    }
 }
 
 #[cfg(test)]

@@ -26,36 +26,45 @@
 //! in this process. A cluster of several coordinators needs that turn elsewhere, because somebody who
 //! slept in step 5 could put the version on the key after another went back.
 
-use ashlar_checksum::{Digest, combine_crc, composite};
+use ashlar_checksum::Digest;
 use ashlar_format::{Body, Part, Record, RegisterKey, Upload, UploadState, Version};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::assemble::{
+    CompletedPart, assemble, check_order, check_parts, keep_conditions, kept_conditions, whole_checksum,
+};
 use crate::backend::{Decision, Failed};
-use crate::bucket::{Bucket, Live, Versioning};
-use crate::conditions::{Conditions, Match};
+use crate::bucket::{Bucket, Versioning};
+use crate::conditions::Conditions;
 use crate::feed::{Cause, Effect, Kind, Ticket};
 use crate::held;
+use crate::kept::{AT_ONCE, Kept, kept};
 use crate::lock::{self, Permit};
-use crate::parts::{Kept, kept};
-use crate::put::Committed;
+use crate::marks;
+use crate::names::{Names, upload_of};
+use crate::registry::Live;
+use crate::seal::Sealed;
+use crate::spec::Committed;
 use crate::store::Inner;
-use crate::types::{ETag, UploadId, digest_of, number_algorithm, stored};
-use crate::upload::{AT_ONCE, Completed, CompletedPart, Names, upload_of};
+use crate::types::{UploadId, digest_of};
 use crate::versions;
-use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store};
+use crate::{Error, Result, Store};
 
 /// Part registers that the caller of a complete waits for; more are cleared after the answer.
 const CLEAR_NOW: usize = 32;
-/// Names of the conditions of a pending completion in the metadata of its version.
-const IF_MATCH: &str = ":if-match";
-const IF_NONE_MATCH: &str = ":if-none-match";
-const IF_UNMODIFIED: &str = ":if-unmodified-since";
-
 /// The bucket of a key, and what the change feed is told of its change.
 type By<'a> = (&'a Arc<Bucket>, Option<&'a Arc<Cause>>);
+
+/// What a complete call made.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// The new version; the same for every retry.
+    pub committed: Committed,
+    /// How it is encrypted.
+    pub sealed: Option<Sealed>,
+}
 
 /// How a roll-forward ended.
 pub(crate) enum Outcome {
@@ -133,7 +142,7 @@ impl Store {
 
 fn completed(v: &Version, live: &Live) -> Completed {
     // How it is encrypted was understood when the upload was made.
-    let sealed = crate::seal::Sealed::of(&v.meta).ok().flatten();
+    let sealed = Sealed::of(&v.meta).ok().flatten();
     Completed { committed: Committed::of(v, live.bucket().versioning), sealed }
 }
 
@@ -223,7 +232,7 @@ impl Inner {
             let looked = self.backend.update(&names.object, None, |old| {
                 Decision::Keep(match old.map(|r| &r.body) {
                     Some(Body::Held(held)) => Err(held.clone()),
-                    body => Ok(versions::of(body).iter().find(|v| versions::mark(v) == Some(id)).cloned()),
+                    body => Ok(versions::of(body).iter().find(|v| marks::upload(v) == Some(id)).cloned()),
                 })
             });
             match looked.await? {
@@ -250,7 +259,7 @@ impl Inner {
 
     /// Steps 3 to 5. The version answered carries the time under which it is shown.
     pub(crate) async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
-        if held::noted(v).is_some() {
+        if marks::rename(v).is_some() {
             self.fill(names, v).await?;
             return Ok(Outcome::Done(Box::new(v.clone())));
         }
@@ -298,7 +307,7 @@ impl Inner {
                 continue;
             }
             let list = versions::of(key.as_ref().map(|r| &r.body));
-            if let Some(there) = list.iter().find(|l| versions::mark(l) == Some(id)) {
+            if let Some(there) = list.iter().find(|l| marks::upload(l) == Some(id)) {
                 return Ok(Outcome::Done(Box::new(there.clone())));
             }
             let upload = self.read_upload(names).await?;
@@ -315,15 +324,15 @@ impl Inner {
                 self.reopen(names).await?;
                 return Ok(Outcome::Refused(e));
             }
-            let mut new = versions::clean(v);
-            versions::set_mark(&mut new, id);
+            let mut new = marks::clean(v);
+            marks::set_upload(&mut new, id);
             let list = versions::with(list, new)?;
             // A null version made by another upload may be what this one replaces.
             let old = versions::of(key.as_ref().map(|r| &r.body));
             if let Some(other) = old
                 .iter()
-                .filter_map(versions::mark)
-                .find(|m| !list.iter().any(|n| versions::mark(n) == Some(*m)))
+                .filter_map(marks::upload)
+                .find(|m| !list.iter().any(|n| marks::upload(n) == Some(*m)))
             {
                 self.settle_other(&names.object, other).await?;
                 self.unmark(&names.object, other).await?;
@@ -392,9 +401,9 @@ impl Inner {
             // Of a rename: only then may it be forgotten.
             self.take(names, fixed).await?;
             self.clear_parts(names, Some(fixed)).await?;
-            let mut result = versions::clean(v);
+            let mut result = marks::clean(v);
             result.parts.clear();
-            if held::noted(fixed).is_some() {
+            if marks::rename(fixed).is_some() {
                 // What is renamed keeps its time, but what is answered is kept from now on.
                 result.modified_ms = self.now_ms();
             }
@@ -411,11 +420,11 @@ impl Inner {
     pub(crate) async fn unmark(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
         let done = self.backend.update(key, None, |old| {
             let list = versions::of(old.map(|r| &r.body));
-            let Some(at) = list.iter().position(|v| versions::mark(v) == Some(upload)) else {
+            let Some(at) = list.iter().position(|v| marks::upload(v) == Some(upload)) else {
                 return Decision::Keep(());
             };
             let mut list = list.to_vec();
-            list[at] = versions::clean(&list[at]);
+            list[at] = marks::clean(&list[at]);
             let (body, summary) = versions::body(list);
             Decision::Write { body, summary, moved: false, out: () }
         });
@@ -435,144 +444,9 @@ impl Inner {
         let names = Names::of(&self.backend, key.bucket(), key.key(), upload);
         let record = self.backend.read_register(key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
-        match list.iter().find(|v| versions::mark(v) == Some(upload)) {
+        match list.iter().find(|v| marks::upload(v) == Some(upload)) {
             Some(v) => self.finish_upload(&names, v).await,
             None => Ok(()),
         }
-    }
-}
-
-fn check_order(asked: &[CompletedPart]) -> Result<()> {
-    if asked.is_empty() {
-        return Err(Error::InvalidRequest("an upload is completed with at least one part"));
-    }
-    if asked.windows(2).any(|w| w[0].number >= w[1].number) {
-        return Err(Error::InvalidPartOrder);
-    }
-    match asked.iter().find(|p| p.number == 0 || p.number > MAX_PARTS) {
-        Some(p) => Err(Error::InvalidPart(p.number)),
-        None => Ok(()),
-    }
-}
-
-fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -> Result<()> {
-    let mut total = 0u64;
-    for (i, (a, f)) in asked.iter().zip(found).enumerate() {
-        let Some(f) = f else { return Err(Error::InvalidPart(a.number)) };
-        let stated = a.checksum.is_none_or(|d| f.checksum.as_ref().and_then(digest_of) == Some(d));
-        if (ETag { md5: f.md5, parts: 0 }) != a.etag || !stated {
-            return Err(Error::InvalidPart(a.number));
-        }
-        if i + 1 < asked.len() && f.plain_size() < min_part {
-            return Err(Error::EntityTooSmall { number: a.number, size: f.plain_size() });
-        }
-        total = total.saturating_add(f.plain_size());
-    }
-    if total > MAX_OBJECT { Err(Error::EntityTooLarge) } else { Ok(()) }
-}
-
-/// The version made of the parts, without id and time.
-fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>]) -> Version {
-    let mut md5s = Vec::with_capacity(16 * found.len());
-    let mut parts = Vec::with_capacity(found.len());
-    for (a, f) in asked.iter().zip(found.iter().flatten()) {
-        md5s.extend_from_slice(&f.md5);
-        if let Some(data) = f.data {
-            parts.push(Part {
-                number: a.number,
-                size: f.size,
-                md5: f.md5,
-                checksum: crate::seal::join(f.nonce, f.checksum.clone()),
-                modified_ms: f.modified_ms,
-                data,
-            });
-        }
-    }
-    Version {
-        size: found.iter().flatten().map(Kept::plain_size).sum(),
-        md5: ashlar_checksum::md5_once(&md5s),
-        parts_count: asked.len() as u16,
-        parts,
-        ..template.clone()
-    }
-}
-
-/// The checksum of the whole object from those of its parts.
-fn whole_checksum(upload: &Upload, found: &[Option<Kept>]) -> Result<Option<ashlar_format::Checksum>> {
-    let Some(algorithm) = number_algorithm(upload.checksum_algorithm) else { return Ok(None) };
-    let mut digests = Vec::with_capacity(found.len());
-    for f in found.iter().flatten() {
-        let digest = f.checksum.as_ref().and_then(digest_of).filter(|d| d.algorithm() == algorithm);
-        digests.push((digest.ok_or(Error::BadDigest)?, f.plain_size()));
-    }
-    if upload.checksum_composite {
-        let digests: Vec<Digest> = digests.into_iter().map(|(d, _)| d).collect();
-        return Ok(Some(stored(&composite(algorithm, &digests), true)));
-    }
-    let mut rest = digests.into_iter();
-    let Some((mut whole, _)) = rest.next() else { return Ok(None) };
-    for (digest, size) in rest {
-        whole = combine_crc(algorithm, &whole, &digest, size)
-            .ok_or_else(|| Error::Internal("a full-object checksum that is no CRC".to_owned()))?;
-    }
-    Ok(Some(stored(&whole, false)))
-}
-
-/// Writes the conditions beside the version that waits for them, so that whoever finishes the
-/// completion after a crash judges them too.
-fn keep_conditions(v: &mut Version, c: &Conditions) {
-    let text = |m: &Match| match m {
-        Match::Any => "*".to_owned(),
-        Match::Tags(tags) => tags.iter().fold(String::new(), |mut s, t| {
-            let comma = if s.is_empty() { "" } else { ", " };
-            let _ = write!(s, "{comma}{}\"{}\"", if t.weak { "W/" } else { "" }, t.tag);
-            s
-        }),
-    };
-    if let Some(m) = &c.if_match {
-        v.meta.push((IF_MATCH.to_owned(), text(m)));
-    }
-    if let Some(m) = &c.if_none_match {
-        v.meta.push((IF_NONE_MATCH.to_owned(), text(m)));
-    }
-    if let Some(t) = c.if_unmodified_since {
-        v.meta.push((IF_UNMODIFIED.to_owned(), t.to_string()));
-    }
-}
-
-/// The inverse of [`keep_conditions`].
-fn kept_conditions(v: &Version) -> Conditions {
-    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
-    // An unreadable condition must fail, not vanish: an empty list of tags never matches.
-    let matching = |t: &str| Match::parse(t).unwrap_or(Match::Tags(Vec::new()));
-    Conditions {
-        if_match: get(IF_MATCH).map(matching),
-        if_none_match: get(IF_NONE_MATCH).map(matching),
-        if_unmodified_since: get(IF_UNMODIFIED).and_then(|t| t.parse().ok()),
-        if_modified_since: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conditions::EntityTag;
-
-    #[test]
-    fn conditions_survive() {
-        let c = Conditions {
-            if_match: Some(Match::Tags(vec![
-                EntityTag { weak: false, tag: "a".into() },
-                EntityTag { weak: true, tag: "b, c".into() },
-            ])),
-            if_none_match: Some(Match::Any),
-            if_unmodified_since: Some(-5),
-            if_modified_since: None,
-        };
-        let mut v = Version::default();
-        keep_conditions(&mut v, &c);
-        assert_eq!(kept_conditions(&v), c);
-        assert!(versions::clean(&v).meta.is_empty());
-        assert_eq!(kept_conditions(&Version::default()), Conditions::NONE);
     }
 }

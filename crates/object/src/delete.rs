@@ -8,21 +8,11 @@ use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::lock::Permit;
 use crate::store::By;
-use crate::versions;
+use crate::versions::{self, Deleted};
 use crate::{Result, Store};
 
 /// Deletes of one multi-object call that run at the same time.
 const AT_ONCE: usize = 16;
-
-/// What a delete did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Deleted {
-    /// The version to show: the delete marker that was made, or the version that was named. `None`
-    /// in a bucket that never had versioning, when no version was named.
-    pub version_id: Option<VersionId>,
-    /// A delete marker was made, or the version named was one.
-    pub delete_marker: bool,
-}
 
 /// One key of a multi-object delete.
 #[derive(Clone, Debug)]

@@ -141,3 +141,13 @@ pub enum Error {
     #[error("internal error: {0}")]
     Internal(String),
 }
+
+/// Errors of the control store, translated.
+pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
+    match e {
+        ashlar_cluster::Error::Conflict(_) => Error::Conflict,
+        ashlar_cluster::Error::TooLarge(_) => Error::EntityTooLarge,
+        ashlar_cluster::Error::Unavailable(why) => Error::Unavailable(why),
+        e => Error::Internal(e.to_string()),
+    }
+}

@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use crate::bucket::Versioning;
 use crate::held;
 use crate::lock::{Permit, keeps};
+use crate::registry::Live;
 use crate::store::By;
 use crate::summary;
 use crate::versions;
@@ -172,7 +173,7 @@ impl Store {
     /// One change. `only`: nothing but this version, or (`None` within) the current one.
     async fn expire_now(
         &self,
-        live: &crate::bucket::Live,
+        live: &Live,
         register: &RegisterKey,
         only: Option<Option<VersionId>>,
         mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,

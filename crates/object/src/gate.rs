@@ -1,5 +1,5 @@
 //! The gate of a bucket: every change of its registers goes through; deleting the bucket closes it
-//! (see `bucket`).
+//! (see `buckets`).
 //!
 //! Invariants: whoever closed it is alone when `close` returns; nobody goes in while it is closed; a
 //! removal whose outcome is not known keeps it shut. It costs two atomic additions per change.

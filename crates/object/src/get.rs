@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::backend::Reader;
 use crate::bucket::Versioning;
 use crate::held;
+use crate::marks;
 use crate::seal::{self, ContentKey, Sealed};
 use crate::sealing::{Unsealing, stored_range};
 use crate::store::Inner;
@@ -74,9 +75,7 @@ impl Store {
             let sealed = Sealed::of(&list[index].meta)?;
             let cleaned = match &sealed {
                 Some(sealed) => Some(Box::new(seal::shown(&list[index], sealed, None))),
-                None if versions::mark(&list[index]).is_some() => {
-                    Some(Box::new(versions::clean(&list[index])))
-                }
+                None if marks::upload(&list[index]).is_some() => Some(Box::new(marks::clean(&list[index]))),
                 None => None,
             };
             let sealed = sealed.map(Box::new);

@@ -12,38 +12,23 @@ use ashlar_format::{Body, BucketId, Held, Record, RegisterKey, Space, Upload, Up
 use bytes::Bytes;
 
 use crate::backend::{Backend, Decision, Page};
+use crate::marks;
+use crate::names::{Names, upload_of};
 use crate::store::Inner;
 use crate::types::UploadId;
-use crate::upload::{Names, upload_of};
 use crate::{Error, Result, summary, versions};
 
-/// In the metadata of the upload of a rename: the source key.
-const SOURCE: &str = ":rename";
-/// Beside it: the attempt, in hexadecimal.
-const ATTEMPT: &str = ":attempt";
 /// Looks at a key that a rename holds, at most: each but the last met another attempt.
 const LOOKS: usize = 64;
 
-/// Notes on the version of an upload that it is a rename's.
-pub(crate) fn note(v: &mut Version, source: &str, attempt: [u8; 16]) {
-    v.meta.push((SOURCE.to_owned(), source.to_owned()));
-    v.meta.push((ATTEMPT.to_owned(), UploadId(attempt).to_string()));
-}
-
-/// The source key and the attempt, if the version is a rename's.
-pub(crate) fn noted(v: &Version) -> Option<(&str, [u8; 16])> {
-    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
-    Some((get(SOURCE)?, UploadId::parse(get(ATTEMPT)?)?.0))
-}
-
 /// The upload in a register is a rename's.
 pub(crate) fn noted_upload(record: Option<&Record>) -> bool {
-    upload_of(record).is_some_and(|u| noted(&u.template).is_some())
+    upload_of(record).is_some_and(|u| marks::rename(&u.template).is_some())
 }
 
 /// An upload that is not a rename's.
 pub(crate) fn clients(upload: Option<&Upload>) -> Option<&Upload> {
-    upload.filter(|u| noted(&u.template).is_none())
+    upload.filter(|u| marks::rename(&u.template).is_none())
 }
 
 /// The key whose rename a record is about.
@@ -58,7 +43,8 @@ fn names_of(backend: &Backend, key: &RegisterKey, held: &Held) -> Names {
 
 /// Where this attempt stands; `None`: it is not known any more.
 fn stands(record: Option<&Record>, attempt: [u8; 16]) -> Option<Stands<&Version>> {
-    let upload = upload_of(record).filter(|u| noted(&u.template).is_some_and(|(_, a)| a == attempt))?;
+    let upload =
+        upload_of(record).filter(|u| marks::rename(&u.template).is_some_and(|(_, a)| a == attempt))?;
     Some(match &upload.state {
         UploadState::Open => Stands::Open,
         UploadState::Completing(v) => Stands::Completing(v),
@@ -96,7 +82,7 @@ async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Re
         let stands = stands(upload.as_deref(), held.attempt);
         match (holds(stands.as_ref()), stands) {
             (Holds::After, Some(Stands::Completing(v))) => {
-                let list = if held.to.is_some() { Vec::new() } else { vec![versions::clean(v)] };
+                let list = if held.to.is_some() { Vec::new() } else { vec![marks::clean(v)] };
                 return Ok(record_of(&record, list));
             }
             (Holds::Before | Holds::After, _) => return Ok(record_of(&record, held.versions.clone())),
@@ -170,7 +156,7 @@ impl Inner {
         attempt: [u8; 16],
         to: UploadState,
     ) -> Result<bool> {
-        let mine = |u: &Upload| noted(&u.template).is_some_and(|(_, a)| a == attempt);
+        let mine = |u: &Upload| marks::rename(&u.template).is_some_and(|(_, a)| a == attempt);
         let open = |u: &Upload| (u.state == UploadState::Open && mine(u)).then(|| to.clone());
         self.set_upload(names, false, open).await
     }
@@ -182,17 +168,17 @@ impl Inner {
 
     /// Puts what a rename that happened brings on its destination.
     pub(crate) async fn fill(&self, names: &Names, v: &Version) -> Result<()> {
-        let Some((_, attempt)) = noted(v) else {
+        let Some((_, attempt)) = marks::rename(v) else {
             return Err(Error::Internal("a rename without its attempt".to_owned()));
         };
-        let mut new = versions::clean(v);
-        versions::set_mark(&mut new, names.id());
+        let mut new = marks::clean(v);
+        marks::set_upload(&mut new, names.id());
         self.unhold(&names.object, attempt, |_| vec![new.clone()]).await
     }
 
     /// Removes what a rename that happened took, from its source.
     pub(crate) async fn take(&self, names: &Names, v: &Version) -> Result<()> {
-        let Some((source, attempt)) = noted(v) else { return Ok(()) };
+        let Some((source, attempt)) = marks::rename(v) else { return Ok(()) };
         let group = self.backend.group_of(names.object.bucket(), source.as_bytes());
         let key = RegisterKey::new(group, Space::Object, names.object.bucket(), source.as_bytes());
         self.unhold(&key, attempt, |_| Vec::new()).await

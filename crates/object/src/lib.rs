@@ -7,22 +7,24 @@
 //! state) is taken in a pure function of the state before, so that it holds for exactly the state
 //! it replaces.
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `store`, `bucket`, `gate` | the store, its options, the bucket registry and its cache, safe deletion |
-//! | `put`, `get`, `copy`, `delete`, `tags` | one family of operations each |
-//! | `append` | parts that are put behind what is there |
-//! | `rename`, `held` | a key under another name; keys in the hands of a rename |
-//! | `expire` | what lifecycle rules need: a look without records, removal of what is due |
-//! | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
-//! | `seal`, `sealing`, `reseal` | encrypted bodies: packages and keys; in and out; keys sealed anew |
-//! | `listing`, `list` | how keys become pages; the lists over registers |
-//! | `versions`, `conditions` | pure: the version list of a key; RFC 9110 conditions |
-//! | `usage`, `tally` | what a bucket holds, and its limit; the counts as a state machine |
-//! | `timing` | how long a call waits for the drives |
-//! | `feed` | the record of changes that others follow |
-//! | `summary` | what the index of a drive keeps of a record, so that lists need no record |
-//! | `backend`, `memory` | registers and data over placement groups; the same in memory, for tests |
+//! Files in layers; each uses its own layer and those above it in this table:
+//!
+//! | layer | file | what it holds |
+//! |---|---|---|
+//! | types | `types`, `error`, `conditions`, `bucket` | values of the interface; errors; RFC 9110 conditions; what a bucket is |
+//! | | `marks`, `seal`, `summary`, `versions`, `lock` | pure: what stands in metadata; packages and keys of encrypted bodies; what the index keeps of a record, so that lists need none; the version list of a key; what locks keep, and their time |
+//! | | `spec`, `tally`, `gate`, `timing` | what is said of a version; counts as a state machine; safe deletion; how long a call waits for the drives |
+//! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption in and out |
+//! | | `names`, `kept` | the registers of an upload, by name; what part registers keep |
+//! | parts of the store | `registry`, `usage`, `part_usage`, `feed` | buckets in memory; what they hold, and their limits; the record of changes that others follow (but `feed::work`, which reads keys, is an operation) |
+//! | store | `store` | what all operations share; the one way in which a key changes |
+//! | shared by operations | `body`, `listing`, `held`, `assemble` | a body on its way in; how keys become pages; keys in the hands of a rename; the version that parts become |
+//! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |
+//! | | `append`, `rename`, `reseal` | parts that are put behind what is there; a key under another name; keys sealed anew |
+//! | | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
+//! | | `expire`, `count` | what lifecycle rules need: a look without records, removal of what is due; counting buckets |
+//!
+//! The definitions of `Store` and `Inner` stand in `store`, their methods in the files of the operations.
 //!
 //! Invariants: a condition is judged on the state that is replaced, never on an older one; data is
 //! dropped only after a chosen record stopped naming it; the hot path does no I/O for the bucket;
@@ -31,12 +33,15 @@
 //! It must never know: HTTP, XML, signatures, users; files, sockets, drives.
 
 mod append;
+mod assemble;
 mod backend;
 mod body;
 mod bucket;
+mod buckets;
 mod complete;
 pub mod conditions;
 mod copy;
+mod count;
 mod delete;
 mod error;
 mod expire;
@@ -46,17 +51,23 @@ pub mod fuzzed;
 mod gate;
 mod get;
 mod held;
+mod kept;
 mod list;
 mod listing;
 mod lock;
+mod marks;
 mod memory;
+mod names;
 mod part_usage;
 mod parts;
 mod put;
+mod registry;
 mod rename;
 mod reseal;
+mod retention;
 mod seal;
 mod sealing;
+mod spec;
 mod store;
 mod summary;
 mod sweep;
@@ -75,11 +86,13 @@ pub use ashlar_checksum::{Algorithm, Digest};
 pub use ashlar_erasure_set::as_tenant;
 pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_format::{BucketId, VersionId, WriteId};
+pub use assemble::CompletedPart;
 pub use backend::{CopyTurn, DecoderRoom};
 pub use bucket::{Bucket, CreateBucket, Versioning};
+pub use complete::Completed;
 pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySeal, CopySource, CopySpec};
-pub use delete::{Deleted, ToDelete};
+pub use delete::ToDelete;
 pub use error::{Error, Result};
 pub use expire::{Chosen, Expired, Found, Glanced, MAX_LOOK};
 pub use get::{Object, ObjectBody};
@@ -88,14 +101,16 @@ pub use list::{
     VersionListing,
 };
 pub use parts::{PartEntry, PartListing, PartPut, PartSpec};
-pub use put::{Committed, Put, PutSpec, Sums, VersionSpec};
+pub use put::Put;
 pub use rename::RenameSpec;
 pub use seal::{Cipher, ContentKey, MAX_ENVELOPE, Seal, Sealed};
+pub use spec::{Committed, PutSpec, Sums, VersionSpec};
 pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
-pub use upload::{Completed, CompletedPart, OpenUpload, UploadSpec};
+pub use upload::{OpenUpload, UploadSpec};
 pub use usage::{COUNT_BOUNDS, Counted, QUOTA, SIZE_BOUNDS, Usage};
+pub use versions::Deleted;
 
 /// Longest key, in bytes of UTF-8.
 pub const MAX_KEY: usize = 1024;

@@ -10,9 +10,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::held;
 use crate::listing::{Item, Walk, group, start, walk};
+use crate::names::split;
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, number_algorithm, storage_class};
-use crate::upload::split;
 use crate::{MAX_PAGE, Result, Store, summary, versions};
 
 /// Records read at the same time by a list of versions.

@@ -10,19 +10,18 @@
 //!
 //! Must never know: who may bypass, what a bucket's default is.
 
-use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::{Compare, Control, Txn};
-use ashlar_format::{Retention, Version, VersionId};
+use ashlar_format::{Retention, Version};
 use ashlar_machine::Clock;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::{Versioning, control_error};
-use crate::{Error, Result, Store};
+use crate::error::control_error;
+use crate::{Error, Result};
 
 /// Where the time of locks is kept.
 const KEY: &str = "lock-time";
@@ -84,6 +83,23 @@ impl LockTime {
         }
         at.ms.min(wall)
     }
+
+    /// Stores the time.
+    pub async fn keep(&self, control: &Control) -> Result<()> {
+        let ms = self.now_ms();
+        let json =
+            serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
+        let compare = match control.get(KEY) {
+            None => Compare::Absent(KEY.to_owned()),
+            Some(value) => Compare::Revision(KEY.to_owned(), value.revision),
+        };
+        let txn = Txn {
+            compares: vec![compare],
+            puts: vec![(KEY.to_owned(), Bytes::from(json))],
+            ..Txn::default()
+        };
+        control.txn(txn).await.map(|_| ()).map_err(control_error)
+    }
 }
 
 /// What an operation may do to locks.
@@ -135,103 +151,10 @@ pub(crate) fn guard(
     Ok(())
 }
 
-impl Store {
-    /// The time that locks go by, in milliseconds since 1970; never later than the wall clock.
-    #[must_use]
-    pub fn lock_now(&self) -> i64 {
-        self.inner.lock_time.now_ms()
-    }
-
-    /// Stores the time of locks: now and then, and before the end. What is not stored makes locks last
-    /// longer.
-    ///
-    /// # Errors
-    /// `Unavailable`.
-    pub fn keep_lock_time(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            let control = &self.inner.registry.control;
-            let ms = self.lock_now();
-            let json =
-                serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
-            let compare = match control.get(KEY) {
-                None => Compare::Absent(KEY.to_owned()),
-                Some(value) => Compare::Revision(KEY.to_owned(), value.revision),
-            };
-            let txn = Txn {
-                compares: vec![compare],
-                puts: vec![(KEY.to_owned(), Bytes::from(json))],
-                ..Txn::default()
-            };
-            control.txn(txn).await.map(|_| ()).map_err(control_error)
-        })
-    }
-
-    /// Allows locks in a bucket that keeps versions, for good.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `InvalidBucketState` without versioning, `Unavailable`.
-    pub fn enable_object_lock<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let change = |b: &mut crate::Bucket| {
-                if b.versioning != Versioning::Enabled {
-                    return Err(Error::InvalidBucketState("object lock needs versioning"));
-                }
-                b.object_lock = true;
-                Ok(())
-            };
-            self.inner.registry.modify(bucket, change).await
-        })
-    }
-
-    /// Sets (or with `None` removes) the retention of a version; `bypass`: GOVERNANCE gives way. Answers
-    /// the version id to show.
-    ///
-    /// # Errors
-    /// As [`Store::set_tags`]; `Locked` when that would shorten a retention; `InvalidRequest` in a bucket
-    /// without object lock, and for a delete marker.
-    pub fn set_retention<'a>(
-        &'a self,
-        bucket: &'a str,
-        key: &'a str,
-        version: Option<VersionId>,
-        retention: Option<Retention>,
-        bypass: bool,
-    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
-        Box::pin(async move {
-            self.needs_lock(bucket)?;
-            let permit = Permit { bypass, hold: false };
-            self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
-        })
-    }
-
-    /// Sets or lifts the legal hold of a version. Answers the version id to show.
-    ///
-    /// # Errors
-    /// As [`Store::set_tags`]; `InvalidRequest` in a bucket without object lock.
-    pub fn set_legal_hold<'a>(
-        &'a self,
-        bucket: &'a str,
-        key: &'a str,
-        version: Option<VersionId>,
-        on: bool,
-    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
-        Box::pin(async move {
-            self.needs_lock(bucket)?;
-            self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
-        })
-    }
-
-    fn needs_lock(&self, bucket: &str) -> Result<()> {
-        if self.bucket(bucket)?.object_lock {
-            return Ok(());
-        }
-        Err(Error::InvalidRequest("Bucket is missing Object Lock Configuration"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ashlar_format::VersionId;
 
     #[derive(Default)]
     struct Hands(Mutex<(i64, u64)>);

@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
 use crate::backend::{Decide, Decision, Failed, Page};
-use crate::bucket::control_error;
+use crate::error::control_error;
 use crate::{Error, Result};
 
 /// Placement groups, so that lists have something to merge.

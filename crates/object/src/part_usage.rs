@@ -13,18 +13,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use ashlar_format::{BucketId, Space};
+use ashlar_format::BucketId;
 use parking_lot::{Mutex, RwLock};
 
-use crate::store::Inner;
-use crate::{MAX_PAGE, Result, seal, summary};
-
+/// The count of one bucket.
 #[derive(Default)]
-struct Count {
+pub(crate) struct Count {
     /// The last count with what happened since; `None`: never counted.
-    known: Option<i64>,
+    pub known: Option<i64>,
     /// A count on its way, and the last register that it has seen.
-    running: Option<(i64, Vec<u8>)>,
+    pub running: Option<(i64, Vec<u8>)>,
 }
 
 /// All buckets whose parts are counted.
@@ -35,7 +33,8 @@ pub(crate) struct PartUsage {
 }
 
 impl PartUsage {
-    fn of(&self, bucket: BucketId) -> Option<Arc<Mutex<Count>>> {
+    /// The count of a bucket, if it is counted.
+    pub fn of(&self, bucket: BucketId) -> Option<Arc<Mutex<Count>>> {
         if self.number.load(Relaxed) == 0 {
             return None;
         }
@@ -69,38 +68,6 @@ impl PartUsage {
             && key <= &seen[..]
         {
             *sum = sum.saturating_add(difference);
-        }
-    }
-}
-
-impl Inner {
-    /// Counts the parts of a bucket, if they matter.
-    pub(crate) async fn count_parts(&self, bucket: BucketId) -> Result<()> {
-        let Some(count) = self.usage.parts.of(bucket) else { return Ok(()) };
-        count.lock().running = Some((0, Vec::new()));
-        let mut from = Vec::new();
-        loop {
-            let page = self.backend.list(Space::Part, bucket, &[], &from, MAX_PAGE).await?;
-            let size = |s: summary::PartSummary| match seal::split(s.checksum.as_ref()).0 {
-                Some(_) => seal::plain_len(s.size),
-                None => s.size,
-            };
-            let sizes = page.entries.iter().filter_map(|(_, s)| summary::part(s)).map(size);
-            let here = sizes.fold(0i64, i64::saturating_add_unsigned);
-            let mut c = count.lock();
-            let Some((sum, seen)) = &mut c.running else { return Ok(()) };
-            *sum = sum.saturating_add(here);
-            match page.entries.last() {
-                Some((last, _)) if page.truncated => {
-                    *seen = last.to_vec();
-                    from = last.to_vec();
-                    from.push(0);
-                }
-                _ => {
-                    c.known = c.running.take().map(|(sum, _)| sum);
-                    return Ok(());
-                }
-            }
         }
     }
 }

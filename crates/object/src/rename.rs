@@ -20,17 +20,19 @@ use ashlar_format::{
 use bytes::Bytes;
 
 use crate::backend::{Decision, Staged};
-use crate::bucket::{Bucket, Live, Versioning};
+use crate::bucket::{Bucket, Versioning};
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::feed::{Cause, Effect, Kind, Ticket};
 use crate::get::Object;
 use crate::held;
+use crate::kept::{Kept, part_body};
 use crate::lock::{self, Permit};
-use crate::parts::{Kept, part_body};
+use crate::marks;
+use crate::names::{Names, upload_of};
+use crate::registry::Live;
 use crate::seal::{self, Sealed};
 use crate::store::Inner;
 use crate::types::{UploadId, fresh_id};
-use crate::upload::{Names, upload_of};
 use crate::{Error, Result, Store, summary, versions};
 
 /// Times that a key is taken from others before a rename gives up.
@@ -86,7 +88,7 @@ impl Store {
             let names = self.inner.names(&*self.bucket(bucket)?, key, UploadId(token))?;
             let record = self.inner.read_upload(&names).await?;
             let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
-            match (held::noted(&upload.template), &upload.state) {
+            match (marks::rename(&upload.template), &upload.state) {
                 (Some((source, _)), _) if source != from => Err(Error::TokenReused),
                 (Some(_), UploadState::Completing(_) | UploadState::Done(_)) => Ok(true),
                 _ => Ok(false),
@@ -165,7 +167,7 @@ impl Store {
         let happened = match held {
             Ok(()) => {
                 let mut version = a.version.clone();
-                held::note(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
+                marks::set_rename(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
                 let to = UploadState::Completing(Box::new(version.clone()));
                 // Of an answer that is lost, the outcome is found out by whoever comes by.
                 inner.end_attempt(a.names, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
@@ -247,7 +249,7 @@ fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
 
 /// The version under its new name, without its parts.
 fn named_anew(source: &Object, spec: &RenameSpec) -> Result<Version> {
-    let mut version = versions::clean(source.stored());
+    let mut version = marks::clean(source.stored());
     version.parts.clear();
     match (source.sealed(), &spec.envelope) {
         (None, None) => {}
@@ -265,7 +267,7 @@ impl Inner {
     /// The register that will decide.
     async fn open_rename(&self, a: &Attempt<'_>) -> Result<()> {
         let mut template = a.version.clone();
-        held::note(&mut template, &String::from_utf8_lossy(a.from.key()), a.id);
+        marks::set_rename(&mut template, &String::from_utf8_lossy(a.from.key()), a.id);
         let upload = Upload {
             created_ms: self.now_ms(),
             state: UploadState::Open,
@@ -343,7 +345,7 @@ impl Inner {
                 if list.iter().any(|v| v.id != VersionId::ZERO) {
                     return Decision::Refuse(Error::InvalidRequest(VERSIONS));
                 }
-                if let Some(mark) = list.iter().find_map(versions::mark) {
+                if let Some(mark) = list.iter().find_map(marks::upload) {
                     return Decision::Keep(Met::Marked(mark));
                 }
                 if let Err(e) = judge(list) {

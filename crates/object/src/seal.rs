@@ -20,6 +20,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LE
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use zeroize::Zeroizing;
 
+use crate::marks::{self, SEAL};
 use crate::{Error, Result};
 
 /// Plaintext bytes of a package.
@@ -28,8 +29,6 @@ pub(crate) const PACKAGE: usize = 64 * 1024;
 pub(crate) const TAG: usize = 16;
 /// A whole package as stored.
 pub(crate) const WHOLE: usize = PACKAGE + TAG;
-/// Name in `meta`: `1 CIPHER SUMS ENVELOPE`.
-pub(crate) const SEAL: &str = ":seal";
 /// Added to the algorithm of a part's checksum: 16 bytes of nonce come before the value.
 const SEALED_PART: u8 = 64;
 /// Longest envelope, in bytes: it is in every record of the key.
@@ -249,7 +248,7 @@ fn mask_with(key: &ContentKey, salt: &[u8], purpose: &str, checksum: &mut Checks
 /// The version as clients may see it: plain sizes, no nonces, nothing internal. `key`: shows hidden
 /// checksums; without it there are none.
 pub(crate) fn shown(v: &Version, sealed: &Sealed, key: Option<&ContentKey>) -> Version {
-    let mut v = crate::versions::clean(v);
+    let mut v = marks::clean(v);
     v.meta.retain(|(name, _)| name != SEAL);
     let mut last = None;
     for p in &mut v.parts {

@@ -12,10 +12,12 @@ use ashlar_machine::{Clock, SystemClock};
 use parking_lot::Mutex;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
-use crate::bucket::{Bucket, Live, Registry};
+use crate::bucket::Bucket;
 use crate::feed::{self, Cause, Effect, Feed, Ticket};
 use crate::lock::{self, LockTime, Permit};
+use crate::marks;
 use crate::memory::Memory;
+use crate::registry::{Live, Registry};
 use crate::types::UploadId;
 use crate::usage::Usages;
 use crate::{Error, MAX_KEY, MIN_PART, Result, versions};
@@ -278,7 +280,7 @@ impl Inner {
 /// A mark of `old` that `new` no longer has and that is not known settled.
 fn removed_mark(old: &[Version], new: &[Version], settled: &[UploadId]) -> Option<UploadId> {
     old.iter()
-        .filter_map(versions::mark)
+        .filter_map(marks::upload)
         .filter(|m| !settled.contains(m))
-        .find(|m| !new.iter().any(|v| versions::mark(v) == Some(*m)))
+        .find(|m| !new.iter().any(|v| marks::upload(v) == Some(*m)))
 }

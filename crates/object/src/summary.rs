@@ -21,7 +21,7 @@ use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::{Checksum, Part, Upload, UploadState, Version};
 use bytes::Bytes;
 
-use crate::held;
+use crate::marks;
 use crate::types::{ETag, number_algorithm, storage_class};
 
 const FORMAT: u8 = 1;
@@ -109,7 +109,7 @@ pub(crate) fn of_upload(u: &Upload) -> Bytes {
     w.u8(FORMAT);
     w.u8(2);
     w.u8(match u.state {
-        UploadState::Open | UploadState::Completing(_) if held::noted(&u.template).is_some() => RENAME,
+        UploadState::Open | UploadState::Completing(_) if marks::rename(&u.template).is_some() => RENAME,
         UploadState::Open => 0,
         UploadState::Completing(_) => 1,
         UploadState::Done(_) => 2,

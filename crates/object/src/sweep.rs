@@ -11,10 +11,12 @@ use ashlar_cluster::Txn;
 use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
-use crate::bucket::{GONE, Live, control_error};
+use crate::error::control_error;
 use crate::held;
+use crate::marks;
+use crate::names::{Names, split, upload_of};
+use crate::registry::{GONE, Live};
 use crate::store::Inner;
-use crate::upload::{Names, split, upload_of};
 use crate::{Result, Store, summary};
 
 /// How long the answer of a completed upload is kept for retries.
@@ -79,7 +81,7 @@ impl Inner {
             for (stem, s) in &page.entries {
                 let Some(s) = summary::upload(s) else { continue };
                 let idle = live.is_some() && s.state == 0;
-                let Some(names) = Names::from_stem(self, bucket, stem).filter(|_| !idle) else {
+                let Some(names) = Names::from_stem(&self.backend, bucket, stem).filter(|_| !idle) else {
                     continue;
                 };
                 match live {
@@ -107,7 +109,7 @@ impl Inner {
         let _turn = lock.lock().await;
         let record = self.read_upload(names).await?;
         match upload_of(record.as_deref()).map(|u| &u.state) {
-            Some(UploadState::Completing(v)) if held::noted(v).is_some() => {
+            Some(UploadState::Completing(v)) if marks::rename(v).is_some() => {
                 self.roll_forward(names, v).await?;
                 swept.finished += 1;
             }
@@ -160,7 +162,7 @@ impl Inner {
                 from.push(0);
                 continue;
             };
-            if let Some(names) = Names::from_stem(self, bucket, stem) {
+            if let Some(names) = Names::from_stem(&self.backend, bucket, stem) {
                 let lock = self.upload_lock(names.id());
                 let _turn = lock.lock().await;
                 let record = self.read_upload(&names).await?;

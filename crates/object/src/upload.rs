@@ -1,29 +1,27 @@
 //! Multipart uploads: their registers, creation, and giving up.
 //!
-//! An upload is a register `key 0x00 id` in the space of uploads, each part a register
-//! `key 0x00 id number` in the space of parts, all in the placement group of the key. How an upload
-//! becomes a version is in `complete`.
+//! How their registers are named is in `names`, how an upload becomes a version in `complete`.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_checksum::{Algorithm, Digest};
-use ashlar_format::{Body, BucketId, Record, RegisterKey, Space, Upload, UploadState, Version};
+use ashlar_checksum::Algorithm;
+use ashlar_format::{Body, Record, RegisterKey, Space, Upload, UploadState, Version};
 use futures::StreamExt;
 
-use crate::backend::{Backend, Decision};
-use crate::bucket::{Bucket, Live};
+use crate::backend::Decision;
+use crate::bucket::Bucket;
 use crate::complete::Outcome;
 use crate::held;
-use crate::put::{Committed, VersionSpec};
+use crate::kept::{AT_ONCE, kept_size};
+use crate::names::{Names, upload_of};
+use crate::registry::Live;
 use crate::seal::{self, Cipher, Hiding, Sealed};
+use crate::spec::VersionSpec;
 use crate::store::Inner;
 use crate::summary;
-use crate::types::{Class, ETag, UploadId, algorithm_number, fresh_id, number_algorithm};
+use crate::types::{Class, UploadId, algorithm_number, fresh_id, number_algorithm};
 use crate::{Error, MAX_KEY, Result, Store};
-
-/// Part registers changed at the same time.
-pub(crate) const AT_ONCE: usize = 16;
 
 /// What an upload is made with.
 #[derive(Clone, Debug, Default)]
@@ -61,77 +59,6 @@ impl OpenUpload {
     pub fn hiding_md5(mut self) -> OpenUpload {
         self.hide_md5 = true;
         self
-    }
-}
-
-/// One line of a complete call.
-#[derive(Clone, Debug)]
-pub struct CompletedPart {
-    /// Part number.
-    pub number: u16,
-    /// ETag as the upload of the part answered it.
-    pub etag: ETag,
-    /// Checksum stated for the part.
-    pub checksum: Option<Digest>,
-}
-
-/// What a complete call made.
-#[derive(Clone, Debug)]
-pub struct Completed {
-    /// The new version; the same for every retry.
-    pub committed: Committed,
-    /// How it is encrypted.
-    pub sealed: Option<Sealed>,
-}
-
-/// The three registers of an upload, by name.
-#[derive(Clone)]
-pub(crate) struct Names {
-    pub object: RegisterKey,
-    pub upload: RegisterKey,
-    /// Key bytes of the upload register: the prefix of its parts.
-    pub stem: Vec<u8>,
-}
-
-impl Names {
-    pub(crate) fn part(&self, number: u16) -> RegisterKey {
-        let mut key = self.stem.clone();
-        key.extend_from_slice(&number.to_be_bytes());
-        RegisterKey::new(self.object.group(), Space::Part, self.object.bucket(), &key)
-    }
-
-    /// Of the upload `id` to a key.
-    pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> Names {
-        let group = backend.group_of(bucket, key);
-        let stem = [key, &[0], &id.0[..]].concat();
-        let object = RegisterKey::new(group, Space::Object, bucket, key);
-        Names { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
-    }
-
-    /// From the key bytes of an upload register as a list shows them.
-    pub(crate) fn from_stem(inner: &Inner, bucket: BucketId, stem: &[u8]) -> Option<Names> {
-        let (key, id) = split(stem)?;
-        Some(Names::of(&inner.backend, bucket, key, id))
-    }
-
-    pub(crate) fn id(&self) -> UploadId {
-        // `stem` always ends in the id; see the constructors.
-        split(&self.stem).map_or(UploadId([0; 16]), |(_, id)| id)
-    }
-}
-
-/// Key and upload id in the key bytes of an upload register.
-pub(crate) fn split(stem: &[u8]) -> Option<(&[u8], UploadId)> {
-    let (key, id) = stem.split_at_checked(stem.len().checked_sub(17)?)?;
-    let id: [u8; 16] = id.strip_prefix(&[0])?.try_into().ok()?;
-    Some((key, UploadId(id)))
-}
-
-/// The upload in a register.
-pub(crate) fn upload_of(record: Option<&Record>) -> Option<&Upload> {
-    match record.map(|r| &r.body) {
-        Some(Body::Upload(u)) => Some(u),
-        _ => None,
     }
 }
 
@@ -233,7 +160,7 @@ impl Inner {
                 body: Body::Tombstone,
                 summary: bytes::Bytes::new(),
                 moved: r.data().any(|p| kept.contains(&p.data.write_id)),
-                out: Some(crate::parts::kept_size(&r.body, number).unwrap_or(0)),
+                out: Some(kept_size(&r.body, number).unwrap_or(0)),
             },
             _ => Decision::Keep(None),
         });

@@ -1,6 +1,6 @@
 //! How much a bucket holds, and a limit to it.
 //!
-//! Every bucket is counted: once from the index after the start ([`Store::count_uncounted`]), and from then on
+//! Every bucket is counted: once from the index after the start (`count`), and from then on
 //! every change adds its difference (`tally`). Nothing about counts is stored: after a crash they come
 //! from the records. Cost: a change enters and leaves one small table of its bucket, without I/O.
 //! Parts of open uploads count against a limit too (`part_usage`) and are not in [`Usage`], which is of versions.
@@ -14,28 +14,22 @@
 //!
 //! Must never know: who sets limits.
 
-use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use ashlar_format::{Body, BucketId, RegisterKey, Space, Version};
-use futures::StreamExt;
+use ashlar_format::{BucketId, Version};
 use parking_lot::{Mutex, RwLock};
 
+use crate::bucket::Bucket;
 use crate::part_usage::PartUsage;
-use crate::store::Inner;
 use crate::tally::{self, Share};
 pub use crate::tally::{COUNT_BOUNDS, SIZE_BOUNDS, Usage};
-use crate::{Error, Result, Store, summary, versions};
+use crate::{Error, Result};
 
 /// The bucket's document that holds its limit, in bytes as decimal digits.
 pub const QUOTA: &str = "quota";
 
-/// Keys read at once by a count.
-const PAGE: usize = 1000;
-/// Records read at the same time by a count.
-const AT_ONCE: usize = 16;
 /// No limit.
 const NONE: u64 = u64::MAX;
 
@@ -54,11 +48,11 @@ pub struct Counted {
 
 /// The counts of one bucket.
 pub(crate) struct Ledger {
-    tally: Mutex<tally::Bucket>,
+    pub tally: Mutex<tally::Bucket>,
     /// Bytes; [`NONE`]: no limit.
     limit: AtomicU64,
     /// One scan at a time.
-    turn: tokio::sync::Mutex<()>,
+    pub turn: tokio::sync::Mutex<()>,
 }
 
 impl Default for Ledger {
@@ -136,14 +130,16 @@ impl Drop for Changing<'_> {
 }
 
 impl Usages {
-    fn of(&self, bucket: BucketId) -> Arc<Ledger> {
+    /// The counts of a bucket.
+    pub fn of(&self, bucket: BucketId) -> Arc<Ledger> {
         if let Some(ledger) = self.buckets.read().get(&bucket) {
             return ledger.clone();
         }
         self.buckets.write().entry(bucket).or_default().clone()
     }
 
-    fn limit(&self, bucket: BucketId, limit: Option<u64>) {
+    /// Limits a bucket, or no longer.
+    pub fn limit(&self, bucket: BucketId, limit: Option<u64>) {
         self.parts.follow(bucket, limit.is_some());
         let ledger = self.of(bucket);
         let had = ledger.limit.swap(limit.unwrap_or(NONE), Relaxed);
@@ -196,194 +192,7 @@ impl Usages {
     }
 }
 
-/// Gives a scan up that was left half done.
-struct Scanning<'a>(&'a Ledger);
-
-impl Drop for Scanning<'_> {
-    fn drop(&mut self) {
-        self.0.tally.lock().give_up();
-    }
-}
-
-impl Inner {
-    /// Takes up the limits that buckets have: at the start.
-    pub(crate) fn take_limits(&self) {
-        for live in self.registry.all() {
-            let bucket = live.bucket();
-            self.usage.limit(bucket.id, limit_of(&bucket));
-        }
-    }
-
-    /// Counts a bucket from the index.
-    async fn scan(&self, bucket: BucketId, pause: bool) -> Result<()> {
-        let ledger = self.usage.of(bucket);
-        let _turn = ledger.turn.lock().await;
-        self.count_parts(bucket).await?;
-        ledger.tally.lock().scan();
-        let _scanning = Scanning(&ledger);
-        let mut from = Vec::new();
-        loop {
-            let began = std::time::Instant::now();
-            ledger.tally.lock().read_page();
-            let page = self.backend.list(Space::Object, bucket, b"", &from, PAGE).await?;
-            let shares = futures::stream::iter(page.entries.clone())
-                .map(|(key, shown)| async move {
-                    match summary::glance(&shown) {
-                        Some((s, true)) => Ok(Some(Share::one(s.size, s.delete_marker))),
-                        _ => self.read_share(bucket, &key).await,
-                    }
-                })
-                .buffered(AT_ONCE);
-            let shares: Vec<Result<Option<Share>>> = shares.collect().await;
-            let shares = shares.into_iter().collect::<Result<Vec<_>>>()?;
-            ledger.tally.lock().page(page.entries.iter().map(|(key, _)| &key[..]).zip(shares));
-            match page.entries.last().filter(|_| page.truncated) {
-                Some((last, _)) => {
-                    from = last.to_vec();
-                    from.push(0);
-                }
-                None => break,
-            }
-            if pause {
-                // Half of the time is for others.
-                tokio::time::sleep(began.elapsed()).await;
-            }
-        }
-        ledger.tally.lock().finish(self.now_ms());
-        Ok(())
-    }
-
-    /// What a key adds; `None`: a rename holds it.
-    async fn read_share(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Share>> {
-        let register = RegisterKey::new(self.backend.group_of(bucket, key), Space::Object, bucket, key);
-        let record = self.backend.read_register(&register).await?;
-        Ok(match record.as_ref().map(|r| &r.body) {
-            Some(Body::Held(_)) => None,
-            body => Some(Share::of(versions::of(body))),
-        })
-    }
-
-    /// Reads keys again of which the count is not certain.
-    async fn settle_counts(&self, bucket: BucketId) {
-        let ledger = self.usage.of(bucket);
-        let due = ledger.tally.lock().due(self.now_ms(), PAGE);
-        let read = futures::stream::iter(due).map(|key| async move {
-            let mut share = self.read_share(bucket, &key).await.ok();
-            if share == Some(None) {
-                // Freed by who makes the rename, or else here.
-                let register =
-                    RegisterKey::new(self.backend.group_of(bucket, &key), Space::Object, bucket, &key);
-                if let Ok(Some(record)) = self.backend.read_register(&register).await
-                    && let Body::Held(held) = &record.body
-                {
-                    let _ = self.settle_held(&register, held).await;
-                }
-                share = None;
-            }
-            (key, share.flatten())
-        });
-        let mut read = read.buffer_unordered(AT_ONCE);
-        while let Some((key, share)) = read.next().await {
-            ledger.tally.lock().read(&key, share, self.now_ms());
-        }
-    }
-
-    fn counted(&self, bucket: BucketId) -> Counted {
-        let ledger = self.usage.of(bucket);
-        let tally = ledger.tally.lock();
-        let known = tally.usage();
-        Counted {
-            usage: known.or_else(|| tally.scanned()).unwrap_or_default(),
-            complete: known.is_some(),
-            unsettled: tally.unsettled() as u64,
-            counted_ms: tally.counted_ms(),
-        }
-    }
-}
-
 /// The limit of a bucket; one that cannot be read lets nothing in.
-fn limit_of(bucket: &crate::Bucket) -> Option<u64> {
+pub(crate) fn limit_of(bucket: &Bucket) -> Option<u64> {
     bucket.documents.get(QUOTA).map(|text| text.parse().unwrap_or(0))
-}
-
-impl Store {
-    /// Limits what a bucket may hold, in bytes of all versions; `None`: without limit. What is there
-    /// already stays. The bucket is counted before this returns.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `Unavailable`.
-    pub fn set_quota<'a>(&'a self, name: &'a str, limit: Option<u64>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.set_bucket_document(name, QUOTA, limit.map(|l| l.to_string()).as_deref()).await?;
-            let bucket = self.bucket(name)?;
-            self.inner.usage.limit(bucket.id, limit_of(&bucket));
-            if limit.is_some() {
-                self.inner.count_parts(bucket.id).await?;
-            }
-            if limit.is_some() && !self.inner.counted(bucket.id).complete {
-                self.inner.scan(bucket.id, false).await?;
-            }
-            Ok(())
-        })
-    }
-
-    /// The limit of a bucket in bytes.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
-    pub fn quota(&self, name: &str) -> Result<Option<u64>> {
-        Ok(limit_of(&*self.bucket(name)?))
-    }
-
-    /// What a bucket holds, from memory: no I/O. Every change is in it when it is answered.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
-    pub fn usage(&self, name: &str) -> Result<Counted> {
-        Ok(self.inner.counted(self.bucket(name)?.id))
-    }
-
-    /// [`Store::usage`] of all buckets by name, from memory.
-    #[must_use]
-    pub fn usages(&self) -> Vec<(String, Counted)> {
-        self.buckets().iter().map(|b| (b.name.clone(), self.inner.counted(b.id))).collect()
-    }
-
-    /// Counts a bucket anew from the index, whatever is known, and answers what it holds.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`, `Unavailable`.
-    pub fn count_usage<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Usage>> {
-        Box::pin(async move {
-            let id = self.bucket(name)?.id;
-            self.inner.scan(id, false).await?;
-            self.inner.settle_counts(id).await;
-            Ok(self.inner.counted(id).usage)
-        })
-    }
-
-    /// Counts every bucket that has not been counted since the start, or whose count cannot be trusted,
-    /// those with a limit first and without pauses; `all`: the others too. Reads keys again whose change
-    /// had no known outcome. To be called every few seconds.
-    ///
-    /// # Errors
-    /// `Unavailable`; the other buckets are counted all the same.
-    pub fn count_uncounted(&self, all: bool) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            let mut buckets = self.buckets();
-            buckets.sort_by_key(|b| !b.documents.contains_key(QUOTA));
-            let mut failed = None;
-            for bucket in buckets {
-                let wants = self.inner.usage.of(bucket.id).tally.lock().wants_scan();
-                if wants || all {
-                    match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
-                        Ok(()) | Err(Error::NoSuchBucket) => {}
-                        Err(e) => failed = Some(e),
-                    }
-                }
-                self.inner.settle_counts(bucket.id).await;
-            }
-            failed.map_or(Ok(()), Err)
-        })
-    }
 }

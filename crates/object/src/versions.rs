@@ -3,48 +3,27 @@
 //! A list is newest first. Invariants: at most one null version; ids are unique; `modified_ms` never
 //! grows towards older versions; an empty list is a tombstone.
 //!
-//! The only names in `meta` that clients never see begin with a colon ([`is_internal`]): the mark of
-//! the upload that made a version (see `complete`), the conditions of a pending completion, and how a
-//! version is encrypted (see `seal`).
+//! Must not depend on: registers, the store. What `meta` holds that clients never see is in `marks`.
 
 use ashlar_format::{Body, Version, VersionId};
 use bytes::Bytes;
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
-use crate::delete::Deleted;
 use crate::error::Error;
-use crate::types::{ETag, UploadId, fresh_id};
-use crate::{Result, Verdict};
-use crate::{seal, summary};
+use crate::types::{ETag, fresh_id};
+use crate::{Result, Verdict, summary};
 
 /// Most versions of one key: bounds the record that every change of the key rewrites.
 pub(crate) const MAX_VERSIONS: usize = 10_000;
-/// Name of the mark in `meta`.
-const MARK: &str = ":upload";
-
-/// True for names of `meta` that are this crate's own.
-pub(crate) fn is_internal(name: &str) -> bool {
-    name.starts_with(':')
-}
-
-/// The upload that made this version and has not been seen done.
-pub(crate) fn mark(v: &Version) -> Option<UploadId> {
-    v.meta.iter().find(|(k, _)| k == MARK).and_then(|(_, id)| UploadId::parse(id))
-}
-
-/// Marks a version as made by `upload`.
-pub(crate) fn set_mark(v: &mut Version, upload: UploadId) {
-    v.meta.retain(|(k, _)| k != MARK);
-    v.meta.insert(0, (MARK.to_owned(), upload.to_string()));
-}
-
-/// A copy without what was only of use while an upload was being completed. How the bytes are encrypted
-/// stays: without it they are lost.
-pub(crate) fn clean(v: &Version) -> Version {
-    let mut v = v.clone();
-    v.meta.retain(|(k, _)| !is_internal(k) || k == seal::SEAL);
-    v
+/// What a delete did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deleted {
+    /// The version to show: the delete marker that was made, or the version that was named. `None`
+    /// in a bucket that never had versioning, when no version was named.
+    pub version_id: Option<VersionId>,
+    /// A delete marker was made, or the version named was one.
+    pub delete_marker: bool,
 }
 
 /// The entity tag.
@@ -177,15 +156,5 @@ mod tests {
         assert_eq!(delete_current(&[], Versioning::Off, marker, 1).unwrap().0, None);
         assert_eq!(delete_version(&list, VersionId([9; 16])).0, None);
         assert_eq!(delete_version(&list, VersionId([1; 16])).0.unwrap().len(), 2);
-    }
-
-    #[test]
-    fn marks_are_internal() {
-        let mut x = v(1, 1);
-        x.meta.push(("content-type".into(), "a/b".into()));
-        set_mark(&mut x, UploadId([3; 16]));
-        assert_eq!(mark(&x), Some(UploadId([3; 16])));
-        assert_eq!(clean(&x).meta.len(), 1);
-        assert_eq!(mark(&clean(&x)), None);
     }
 }

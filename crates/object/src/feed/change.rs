@@ -7,8 +7,7 @@ use std::sync::Arc;
 use ashlar_format::{Version, VersionId};
 
 use crate::types::{ETag, Pairs};
-use crate::versions;
-use crate::{Bucket, Versioning};
+use crate::{Bucket, Versioning, marks, versions};
 
 macro_rules! kinds {
     ($($number:literal $name:ident $text:literal $what:literal,)*) => {
@@ -131,7 +130,7 @@ impl Effect {
     /// What a version that was made, changed or removed says.
     pub fn of(kind: Kind, v: &Version, versioning: Versioning) -> Effect {
         let mut meta = v.meta.clone();
-        meta.retain(|(name, _)| !versions::is_internal(name));
+        meta.retain(|(name, _)| !marks::is_internal(name));
         Effect {
             kind,
             version_id: versions::shown(versioning, v.id),

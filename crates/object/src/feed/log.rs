@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Decision};
-use crate::bucket::control_error;
+use crate::error::control_error;
 use crate::{Error, Result, summary, versions};
 
 /// The bucket of the server's own registers; no bucket that was made has this id.

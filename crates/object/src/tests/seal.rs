@@ -10,7 +10,8 @@ use ashlar_erasure_set::Sets;
 use bytes::Bytes;
 
 use super::{Pool, Rng, memory};
-use crate::seal::{PACKAGE, SEAL, WHOLE};
+use crate::marks::SEAL;
+use crate::seal::{PACKAGE, WHOLE};
 use crate::sealing::Unsealing;
 use crate::*;
 use ashlar_machine::BufferPool;

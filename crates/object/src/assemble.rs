@@ -1,0 +1,165 @@
+//! The version that the parts of an upload become: pure functions.
+//!
+//! Must not depend on: registers, the store.
+
+use ashlar_checksum::{Digest, combine_crc, composite};
+use ashlar_format::{Checksum, Part, Upload, Version};
+use std::fmt::Write as _;
+
+use crate::conditions::{Conditions, Match};
+use crate::kept::Kept;
+use crate::types::{ETag, digest_of, number_algorithm, stored};
+use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, seal};
+
+/// Names of the conditions of a pending completion in the metadata of its version.
+const IF_MATCH: &str = ":if-match";
+const IF_NONE_MATCH: &str = ":if-none-match";
+const IF_UNMODIFIED: &str = ":if-unmodified-since";
+
+/// One line of a complete call.
+#[derive(Clone, Debug)]
+pub struct CompletedPart {
+    /// Part number.
+    pub number: u16,
+    /// ETag as the upload of the part answered it.
+    pub etag: ETag,
+    /// Checksum stated for the part.
+    pub checksum: Option<Digest>,
+}
+
+/// Part numbers as they have to be.
+pub(crate) fn check_order(asked: &[CompletedPart]) -> Result<()> {
+    if asked.is_empty() {
+        return Err(Error::InvalidRequest("an upload is completed with at least one part"));
+    }
+    if asked.windows(2).any(|w| w[0].number >= w[1].number) {
+        return Err(Error::InvalidPartOrder);
+    }
+    match asked.iter().find(|p| p.number == 0 || p.number > MAX_PARTS) {
+        Some(p) => Err(Error::InvalidPart(p.number)),
+        None => Ok(()),
+    }
+}
+
+/// Compares what is asked for with what is there.
+pub(crate) fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -> Result<()> {
+    let mut total = 0u64;
+    for (i, (a, f)) in asked.iter().zip(found).enumerate() {
+        let Some(f) = f else { return Err(Error::InvalidPart(a.number)) };
+        let stated = a.checksum.is_none_or(|d| f.checksum.as_ref().and_then(digest_of) == Some(d));
+        if (ETag { md5: f.md5, parts: 0 }) != a.etag || !stated {
+            return Err(Error::InvalidPart(a.number));
+        }
+        if i + 1 < asked.len() && f.plain_size() < min_part {
+            return Err(Error::EntityTooSmall { number: a.number, size: f.plain_size() });
+        }
+        total = total.saturating_add(f.plain_size());
+    }
+    if total > MAX_OBJECT { Err(Error::EntityTooLarge) } else { Ok(()) }
+}
+
+/// The version made of the parts, without id and time.
+pub(crate) fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>]) -> Version {
+    let mut md5s = Vec::with_capacity(16 * found.len());
+    let mut parts = Vec::with_capacity(found.len());
+    for (a, f) in asked.iter().zip(found.iter().flatten()) {
+        md5s.extend_from_slice(&f.md5);
+        if let Some(data) = f.data {
+            parts.push(Part {
+                number: a.number,
+                size: f.size,
+                md5: f.md5,
+                checksum: seal::join(f.nonce, f.checksum.clone()),
+                modified_ms: f.modified_ms,
+                data,
+            });
+        }
+    }
+    Version {
+        size: found.iter().flatten().map(Kept::plain_size).sum(),
+        md5: ashlar_checksum::md5_once(&md5s),
+        parts_count: asked.len() as u16,
+        parts,
+        ..template.clone()
+    }
+}
+
+/// The checksum of the whole object from those of its parts.
+pub(crate) fn whole_checksum(upload: &Upload, found: &[Option<Kept>]) -> Result<Option<Checksum>> {
+    let Some(algorithm) = number_algorithm(upload.checksum_algorithm) else { return Ok(None) };
+    let mut digests = Vec::with_capacity(found.len());
+    for f in found.iter().flatten() {
+        let digest = f.checksum.as_ref().and_then(digest_of).filter(|d| d.algorithm() == algorithm);
+        digests.push((digest.ok_or(Error::BadDigest)?, f.plain_size()));
+    }
+    if upload.checksum_composite {
+        let digests: Vec<Digest> = digests.into_iter().map(|(d, _)| d).collect();
+        return Ok(Some(stored(&composite(algorithm, &digests), true)));
+    }
+    let mut rest = digests.into_iter();
+    let Some((mut whole, _)) = rest.next() else { return Ok(None) };
+    for (digest, size) in rest {
+        whole = combine_crc(algorithm, &whole, &digest, size)
+            .ok_or_else(|| Error::Internal("a full-object checksum that is no CRC".to_owned()))?;
+    }
+    Ok(Some(stored(&whole, false)))
+}
+
+/// Writes the conditions beside the version that waits for them, so that whoever finishes the
+/// completion after a crash judges them too.
+pub(crate) fn keep_conditions(v: &mut Version, c: &Conditions) {
+    let text = |m: &Match| match m {
+        Match::Any => "*".to_owned(),
+        Match::Tags(tags) => tags.iter().fold(String::new(), |mut s, t| {
+            let comma = if s.is_empty() { "" } else { ", " };
+            let _ = write!(s, "{comma}{}\"{}\"", if t.weak { "W/" } else { "" }, t.tag);
+            s
+        }),
+    };
+    if let Some(m) = &c.if_match {
+        v.meta.push((IF_MATCH.to_owned(), text(m)));
+    }
+    if let Some(m) = &c.if_none_match {
+        v.meta.push((IF_NONE_MATCH.to_owned(), text(m)));
+    }
+    if let Some(t) = c.if_unmodified_since {
+        v.meta.push((IF_UNMODIFIED.to_owned(), t.to_string()));
+    }
+}
+
+/// The inverse of [`keep_conditions`].
+pub(crate) fn kept_conditions(v: &Version) -> Conditions {
+    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
+    // An unreadable condition must fail, not vanish: an empty list of tags never matches.
+    let matching = |t: &str| Match::parse(t).unwrap_or(Match::Tags(Vec::new()));
+    Conditions {
+        if_match: get(IF_MATCH).map(matching),
+        if_none_match: get(IF_NONE_MATCH).map(matching),
+        if_unmodified_since: get(IF_UNMODIFIED).and_then(|t| t.parse().ok()),
+        if_modified_since: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::EntityTag;
+
+    #[test]
+    fn conditions_survive() {
+        let c = Conditions {
+            if_match: Some(Match::Tags(vec![
+                EntityTag { weak: false, tag: "a".into() },
+                EntityTag { weak: true, tag: "b, c".into() },
+            ])),
+            if_none_match: Some(Match::Any),
+            if_unmodified_since: Some(-5),
+            if_modified_since: None,
+        };
+        let mut v = Version::default();
+        keep_conditions(&mut v, &c);
+        assert_eq!(kept_conditions(&v), c);
+        assert!(crate::marks::clean(&v).meta.is_empty());
+        assert_eq!(kept_conditions(&Version::default()), Conditions::NONE);
+    }
+}

@@ -1,0 +1,87 @@
+//! What a part register keeps, and the record that it is kept in.
+//!
+//! Must not depend on: the store, operations.
+
+use ashlar_format::{Body, Checksum, Data, Part, Version};
+use bytes::Bytes;
+
+use crate::{seal, summary};
+
+/// Part registers read or changed at the same time.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// What a part register keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+    /// Of an encrypted part; `size` is as stored then.
+    pub nonce: Option<[u8; 16]>,
+    pub modified_ms: i64,
+    /// `None` for an empty part, which has no data.
+    pub data: Option<Data>,
+}
+
+/// Reads a part register. An empty part is kept as a version without data, since a part record
+/// always names data.
+pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
+    match body {
+        Body::Part(p) if p.number == number => {
+            let (nonce, checksum) = seal::split(p.checksum.as_ref());
+            Some(Kept {
+                size: p.size,
+                md5: p.md5,
+                checksum,
+                nonce,
+                modified_ms: p.modified_ms,
+                data: Some(p.data),
+            })
+        }
+        Body::Versions(v) => v.first().map(|v| Kept {
+            size: 0,
+            md5: v.md5,
+            checksum: v.checksum.clone(),
+            nonce: None,
+            modified_ms: v.modified_ms,
+            data: None,
+        }),
+        _ => None,
+    }
+}
+
+impl Kept {
+    /// Bytes as clients see them.
+    pub(crate) fn plain_size(&self) -> u64 {
+        if self.nonce.is_some() { seal::plain_len(self.size) } else { self.size }
+    }
+}
+
+/// Bytes of the part in a register, as clients see them.
+pub(crate) fn kept_size(body: &Body, number: u16) -> Option<u64> {
+    kept(body, number).map(|k| k.plain_size())
+}
+
+pub(crate) fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
+    let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
+    let checksum = seal::join(k.nonce, k.checksum.clone());
+    // Only for the summary when there is no data.
+    let nothing = Data {
+        write_id: ashlar_format::WriteId::ZERO,
+        k: 1,
+        m: 0,
+        rotate: 0,
+        stripe: 1,
+        durable: 0,
+        inline: true,
+    };
+    let data = k.data.unwrap_or(nothing);
+    let part = Part { number, size, md5, checksum: checksum.clone(), modified_ms, data };
+    let summary = summary::of_part(&part);
+    let body = if k.data.is_some() {
+        Body::Part(Box::new(part))
+    } else {
+        Body::Versions(vec![Version { md5, checksum, modified_ms, ..Version::default() }])
+    };
+    (body, summary)
+}

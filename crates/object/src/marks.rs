@@ -1,0 +1,69 @@
+//! What this crate itself writes into the metadata of versions, for itself: names that begin with a colon,
+//! which clients never see.
+//!
+//! Must not depend on: anything but types.
+
+use ashlar_format::Version;
+
+use crate::types::UploadId;
+
+/// The upload that made a version, until that is seen done.
+const UPLOAD: &str = ":upload";
+
+/// In the metadata of the upload of a rename: the source key.
+const SOURCE: &str = ":rename";
+/// Beside it: the attempt, in hexadecimal.
+const ATTEMPT: &str = ":attempt";
+/// Name in `meta`: `1 CIPHER SUMS ENVELOPE`.
+pub(crate) const SEAL: &str = ":seal";
+
+/// True for names of `meta` that are this crate's own.
+pub(crate) fn is_internal(name: &str) -> bool {
+    name.starts_with(':')
+}
+
+/// The upload that made this version and has not been seen done.
+pub(crate) fn upload(v: &Version) -> Option<UploadId> {
+    v.meta.iter().find(|(k, _)| k == UPLOAD).and_then(|(_, id)| UploadId::parse(id))
+}
+
+/// Marks a version as made by `upload`.
+pub(crate) fn set_upload(v: &mut Version, upload: UploadId) {
+    v.meta.retain(|(k, _)| k != UPLOAD);
+    v.meta.insert(0, (UPLOAD.to_owned(), upload.to_string()));
+}
+
+/// A copy without what was only of use while an upload was being completed. How the bytes are encrypted
+/// stays: without it they are lost.
+pub(crate) fn clean(v: &Version) -> Version {
+    let mut v = v.clone();
+    v.meta.retain(|(k, _)| !is_internal(k) || k == SEAL);
+    v
+}
+
+/// Notes on the version of an upload that it is a rename's.
+pub(crate) fn set_rename(v: &mut Version, source: &str, attempt: [u8; 16]) {
+    v.meta.push((SOURCE.to_owned(), source.to_owned()));
+    v.meta.push((ATTEMPT.to_owned(), UploadId(attempt).to_string()));
+}
+
+/// The source key and the attempt, if the version is a rename's.
+pub(crate) fn rename(v: &Version) -> Option<(&str, [u8; 16])> {
+    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
+    Some((get(SOURCE)?, UploadId::parse(get(ATTEMPT)?)?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_internal() {
+        let mut x = Version::default();
+        x.meta.push(("content-type".into(), "a/b".into()));
+        set_upload(&mut x, UploadId([3; 16]));
+        assert_eq!(upload(&x), Some(UploadId([3; 16])));
+        assert_eq!(clean(&x).meta.len(), 1);
+        assert_eq!(upload(&clean(&x)), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! Operations on object lock: retention, legal hold, the time of locks. What they allow is judged by
+//! `lock` where version lists are replaced.
+//!
+//! Must never know: who may bypass, what a bucket's default is.
+
+use futures::future::BoxFuture;
+
+use ashlar_format::{Retention, VersionId};
+
+use crate::bucket::{Bucket, Versioning};
+use crate::lock::Permit;
+use crate::{Error, Result, Store};
+
+impl Store {
+    /// The time that locks go by, in milliseconds since 1970; never later than the wall clock.
+    #[must_use]
+    pub fn lock_now(&self) -> i64 {
+        self.inner.lock_time.now_ms()
+    }
+
+    /// Stores the time of locks: now and then, and before the end. What is not stored makes locks last
+    /// longer.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub fn keep_lock_time(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.inner.lock_time.keep(&self.inner.registry.control).await })
+    }
+
+    /// Allows locks in a bucket that keeps versions, for good.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `InvalidBucketState` without versioning, `Unavailable`.
+    pub fn enable_object_lock<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let change = |b: &mut Bucket| {
+                if b.versioning != Versioning::Enabled {
+                    return Err(Error::InvalidBucketState("object lock needs versioning"));
+                }
+                b.object_lock = true;
+                Ok(())
+            };
+            self.inner.registry.modify(bucket, change).await
+        })
+    }
+
+    /// Sets (or with `None` removes) the retention of a version; `bypass`: GOVERNANCE gives way. Answers
+    /// the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::set_tags`]; `Locked` when that would shorten a retention; `InvalidRequest` in a bucket
+    /// without object lock, and for a delete marker.
+    pub fn set_retention<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        version: Option<VersionId>,
+        retention: Option<Retention>,
+        bypass: bool,
+    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
+        Box::pin(async move {
+            self.needs_lock(bucket)?;
+            let permit = Permit { bypass, hold: false };
+            self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
+        })
+    }
+
+    /// Sets or lifts the legal hold of a version. Answers the version id to show.
+    ///
+    /// # Errors
+    /// As [`Store::set_tags`]; `InvalidRequest` in a bucket without object lock.
+    pub fn set_legal_hold<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        version: Option<VersionId>,
+        on: bool,
+    ) -> BoxFuture<'a, Result<Option<VersionId>>> {
+        Box::pin(async move {
+            self.needs_lock(bucket)?;
+            self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
+        })
+    }
+
+    fn needs_lock(&self, bucket: &str) -> Result<()> {
+        if self.bucket(bucket)?.object_lock {
+            return Ok(());
+        }
+        Err(Error::InvalidRequest("Bucket is missing Object Lock Configuration"))
+    }
+}
