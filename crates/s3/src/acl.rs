@@ -20,9 +20,10 @@ use ashlar_policy::{
 use http::HeaderMap;
 
 use crate::auth::Identity;
+use crate::context::Context;
+use crate::documents::public_access_block;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
-use crate::ops::{Context, bucket_policy};
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds its list.
@@ -58,9 +59,9 @@ pub fn ownership(bucket: &Bucket) -> Ownership {
 
 /// The public access block of a bucket; one that cannot be read blocks everything.
 fn block(bucket: &Bucket) -> PublicAccessBlock {
-    let text = bucket.documents.get(bucket_policy::BLOCK);
+    let text = bucket.documents.get(public_access_block::BLOCK);
     text.map_or_else(PublicAccessBlock::default, |t| {
-        bucket_policy::block_from(t).unwrap_or(PublicAccessBlock::ALL)
+        public_access_block::block_from(t).unwrap_or(PublicAccessBlock::ALL)
     })
 }
 
@@ -366,6 +367,18 @@ pub fn print_id(cx: &Context, xml: &mut Xml, id: &str) {
     let named = || cx.people.as_ref()?.user_by_canonical_id(id);
     let name = if id == cx.owner_id { Some(cx.owner_name.clone()) } else { named() };
     xml.leaf("ID", id).leaf("DisplayName", name.as_deref().unwrap_or(id));
+}
+
+/// Prints who owns an object: the owner of everything, unless it has one of its own.
+pub fn object_owner(cx: &Context, xml: &mut Xml, id: &str) {
+    xml.open("Owner");
+    print_id(cx, xml, if id.is_empty() { &cx.owner_id } else { id });
+    xml.close();
+}
+
+/// Prints the owner of everything.
+pub fn owner(cx: &Context, xml: &mut Xml, element: &'static str) {
+    xml.open(element).leaf("ID", &cx.owner_id).leaf("DisplayName", &cx.owner_name).close();
 }
 
 /// Prints an `AccessControlPolicy`.

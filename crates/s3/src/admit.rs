@@ -11,11 +11,11 @@ use crate::auth::{self, Scheme, Verified};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form;
 use crate::framing::Framing;
+use crate::gate::Origin;
 use crate::headers;
 use crate::intake::{Intake, Source};
 use crate::operation::{Operation, classify};
 use crate::ops::{Call, bucket_policy, lock};
-use crate::permit::Origin;
 use crate::service::{Arrival, Seen, Service};
 use crate::target::{Target, is_bucket_name};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 
-use crate::witness::Note;
+use crate::note::Note;
 
 /// A read that failed after the head of the answer was sent: the connection breaks.
 #[derive(Debug, thiserror::Error)]

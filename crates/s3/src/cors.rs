@@ -6,8 +6,8 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
+use crate::answer::Answer;
 use crate::fault::{Code, Fault, Outcome};
-use crate::ops::Answer;
 
 const METHODS: &str = "GET, PUT, POST, DELETE, HEAD";
 const EXPOSED: &str = "ETag, Content-Length, Content-Range, Accept-Ranges, Last-Modified, x-amz-request-id, x-amz-id-2, x-amz-version-id, x-amz-delete-marker, x-amz-checksum-crc32, x-amz-checksum-crc32c, x-amz-checksum-crc64nvme, x-amz-checksum-sha1, x-amz-checksum-sha256, x-amz-checksum-sha512, x-amz-checksum-md5, x-amz-checksum-xxhash64, x-amz-checksum-xxhash3, x-amz-checksum-xxhash128, x-amz-checksum-type, x-amz-mp-parts-count, x-amz-tagging-count";

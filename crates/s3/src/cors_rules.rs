@@ -9,8 +9,8 @@
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
 
+use crate::answer::Answer;
 use crate::fault::{Code, Fault, Outcome};
-use crate::ops::Answer;
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use http::HeaderMap;
 use memchr::memmem;
 
 use crate::fault::{Code, Fault, Outcome};
+pub use crate::fields::Fields;
 use crate::intake::Intake;
 
 /// Most bytes of all fields together, names included.
@@ -16,30 +17,6 @@ pub const MAX_FIELDS_BYTES: usize = 64 * 1024;
 pub const MAX_FIELDS: usize = 128;
 /// Longest header block of a part.
 const MAX_PART_HEAD: usize = 4 * 1024;
-
-/// The fields before the file, names in lower case.
-#[derive(Debug, Default)]
-pub struct Fields(Vec<(String, String)>);
-
-impl Fields {
-    /// The value of a field.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
-    }
-
-    /// Puts a field in place.
-    pub fn set(&mut self, name: &str, value: String) {
-        match self.0.iter_mut().find(|(n, _)| n == name) {
-            Some((_, v)) => *v = value,
-            None => self.0.push((name.to_owned(), value)),
-        }
-    }
-}
 
 /// A form whose fields have been read; the file follows.
 pub struct Form {

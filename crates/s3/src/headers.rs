@@ -16,6 +16,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::intake::Intake;
+use crate::tags;
 
 /// Most bytes of user metadata, names and values together.
 pub const MAX_USER_META: usize = 2048;
@@ -411,14 +412,14 @@ pub fn tagging(headers: &HeaderMap) -> Outcome<Option<Pairs>> {
         )
     };
     let value = value.to_str().map_err(|_| bad())?;
-    let mut tags = Pairs::new();
+    let mut pairs = Pairs::new();
     for pair in value.split('&').filter(|p| !p.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decode = |t| crate::target::decode(t, true).map_err(|_| bad());
-        tags.push((decode(name)?, decode(value)?));
+        pairs.push((decode(name)?, decode(value)?));
     }
-    crate::ops::tagging::validate(&tags, crate::ops::tagging::OBJECT_TAGS)?;
-    Ok(Some(tags))
+    tags::validate(&pairs, tags::OBJECT_TAGS)?;
+    Ok(Some(pairs))
 }
 
 #[cfg(test)]

@@ -3,24 +3,25 @@
 //!
 //! A request walks `service` -> gate (`framing`, `target`, `auth`) -> `operation` -> `ops` -> answer.
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `service` | the walk, request ids, logging, what every answer has |
-//! | `admit` | the gate: head, signature, operation |
-//! | `framing`, `target` | how a request said where it ends; bucket, key and query, decoded once |
-//! | `auth` | signatures: V4 header, query, form, chunks; V2; keys; the type [`auth::Verified`] |
-//! | `permit` | whether who asks may do it: from operation to actions, from policies to a decision |
-//! | `operation` | which operation a request is; what is not implemented, by name |
-//! | `intake`, `body`, `chunked`, `form` | bodies in and out; `aws-chunked`; `multipart/form-data` |
-//! | `archive` | compression and tar, for PUT of an archive that is unpacked |
-//! | `headers`, `date`, `xml`, `policy`, `cors` | the small languages of the protocol |
-//! | `madmin` | documents as MinIO's administration clients seal them |
-//! | `sse` | server-side encryption: what is asked for, content keys, bucket defaults |
-//! | `sts` | temporary credentials, on the same port |
-//! | `ops` | one file per family of operations |
-//! | `fault`, `metrics` | errors as S3 says them; counters |
-//! | `notices` | listeners, and reads that somebody wants to hear of |
-//! | `witness` | what is noted about a request for the audit log |
+//! Files in layers; each uses its own layer and those above it in this table:
+//!
+//! | layer | file | what it holds |
+//! |---|---|---|
+//! | language | `fault`, `xml`, `date`, `target` | errors as S3 says them; the small languages of the protocol; bucket, key and query, decoded once |
+//! | | `operation`, `tags`, `fields`, `website`, `madmin`, `archive` | which operation a request is; rules for tags; fields of forms; what websites answer; documents of MinIO's administration; compression and tar |
+//! | wire | `framing`, `auth` | how a request said where it ends; signatures and keys; the type [`auth::Verified`] |
+//! | | `intake`, `chunked`, `form`, `policy` | bodies in; `aws-chunked`; `multipart/form-data` and its policy |
+//! | | `body`, `note`, `trace`, `metrics` | bodies out; what is written down of them; counters |
+//! | | `headers`, `answer`, `store_fault` | headers in; answers; errors of the store as errors of S3 |
+//! | settings | `cors_rules`, `documents`, `parsed` | what documents of buckets say, by kind; each read once |
+//! | context | `context`, `notices`, `access_log` | what operations share; listeners; lines for access logs |
+//! | | `acl`, `gate`, `ruling`, `call`, `permit` | access control lists; policies, compiled; decisions; a verified request; whether who asks may do it |
+//! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; what each needs to be permitted |
+//! | | `notices::listen`, `access_log::delivery`, `witness` | what listeners are sent; log objects; what is noted about a request for the audit log |
+//! | walk | `service`, `admit`, `hosting`, `sts`, `cors`, `turns` | the walk, request ids, logging, what every answer has; head, signature, operation; websites; temporary credentials; origins for all buckets; who waits |
+//!
+//! [`Call`](ops::Call) and [`Context`] stand low and hold only data; what is decided about a call is in
+//! `permit` and `needs`.
 //!
 //! Invariants: handlers take only [`auth::Verified`] requests; one decoding of the target serves
 //! both the signature and the operation; body bytes go through without a copy and without being
@@ -37,30 +38,41 @@
 pub mod access_log;
 mod acl;
 mod admit;
+mod answer;
 pub mod archive;
 pub mod auth;
 pub mod body;
+mod call;
 pub mod chunked;
+mod context;
 pub mod cors;
 pub mod cors_rules;
 pub mod date;
+mod documents;
 pub mod fault;
+mod fields;
 pub mod form;
 pub mod framing;
+mod gate;
 pub mod headers;
 mod hosting;
 pub mod intake;
 pub mod madmin;
 pub mod metrics;
+mod needs;
+mod note;
 pub mod notices;
 pub mod operation;
 pub mod ops;
 pub mod parsed;
 pub mod permit;
 pub mod policy;
+mod ruling;
 pub mod service;
 pub mod sse;
+mod store_fault;
 mod sts;
+mod tags;
 pub mod target;
 pub mod trace;
 mod turns;
@@ -70,12 +82,12 @@ pub mod xml;
 
 pub use auth::{Credential, Keys, Secret, Verifier};
 pub use body::Body;
+pub use context::Context;
 pub use cors::Origins;
 pub use fault::{Code, Fault};
 pub use framing::{HeadScanner, Watch};
 pub use intake::Source;
 pub use metrics::Metrics;
 pub use notices::Notices;
-pub use ops::Context;
 pub use service::{Arrival, Config, Service};
 pub use turns::{Turn, Turns};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use ashlar_object::{Bucket, BucketId};
 use parking_lot::RwLock;
 
+use crate::documents;
+
 /// Buckets whose documents are kept parsed; all are forgotten when there are more.
 const KEPT: usize = 4096;
 
@@ -58,9 +60,9 @@ pub struct Features {
 impl Default for Features {
     fn default() -> Features {
         Features {
-            lifecycle: Parsed::new(crate::ops::lifecycle::DOCUMENT, ashlar_lifecycle::Config::decode),
-            cors: Parsed::new(crate::ops::cors::DOCUMENT, crate::ops::cors::decode),
-            website: Parsed::new(crate::ops::website::DOCUMENT, crate::ops::website::decode),
+            lifecycle: Parsed::new(documents::lifecycle::DOCUMENT, ashlar_lifecycle::Config::decode),
+            cors: Parsed::new(documents::cors::DOCUMENT, documents::cors::decode),
+            website: Parsed::new(documents::website::DOCUMENT, documents::website::decode),
         }
     }
 }

@@ -1,41 +1,33 @@
 //! May they? From a request whose sender is known to a decision of the policy language.
 //!
-//! Invariants: every operation has its action in the table of operations (`operation::table`), so that a new
-//! one does not compile without; nothing about buckets or keys is answered before the decision, nor are
-//! conditions looked at; what cannot be read (a bucket's policy) denies; facts that a policy may ask for
-//! come from the connection and the verified request, a header never passes for one.
+//! What an operation needs is in `needs`.
+//!
+//! Invariants: nothing about buckets or keys is answered before the decision, nor are conditions looked at;
+//! what cannot be read (a bucket's policy) denies; facts that a policy may ask for come from the connection
+//! and the verified request, a header never passes for one.
 //!
 //! Must never know: what operations do, who stores users.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use ashlar_iam::Kind;
-use ashlar_object::BucketId;
 use ashlar_object::{Bucket, Pairs, VersionId, parse_version};
 use ashlar_policy::{
     Action, BucketRules, By, Check, Context as Facts, Decision, Level, Lookup, Of, Ownership, Policy,
     PublicAccessBlock, Request, Requester, Source, Values, decide,
 };
 use http::HeaderMap;
-use parking_lot::RwLock;
 use smallvec::{SmallVec, smallvec};
 
 use crate::acl;
 use crate::auth::{Scheme, Verified};
+use crate::call::Call;
+use crate::context::Context;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
+use crate::gate::Rules;
+pub use crate::gate::{Gate, Origin};
 use crate::headers;
-use crate::operation::Operation;
-use crate::ops::bucket::RESERVED_PREFIX;
-use crate::ops::{Call, Context, bucket_policy, copy, rename};
-use crate::parsed::Features;
-use crate::target::Query;
-use crate::witness::{Ruling, Slot};
-
-/// Buckets whose policies are kept compiled; all are forgotten when there are more.
-const COMPILED: usize = 4096;
+use crate::ruling::{Ruling, Slot};
+use crate::target::{Query, RESERVED_PREFIX};
 
 /// What is needed to be allowed one thing.
 pub struct Need<'a> {
@@ -47,80 +39,6 @@ pub struct Need<'a> {
     pub key: &'a str,
     /// A version that is meant.
     pub version: Option<&'a str>,
-}
-
-/// A bucket's policy, public access block and ownership, as compiled from its documents.
-struct Rules {
-    /// What they were made from: the same allocation, the same text.
-    made_from: [Option<Arc<str>>; 3],
-    /// `Err`: it cannot be read.
-    policy: Result<Option<Policy>, ()>,
-    block: PublicAccessBlock,
-    ownership: Ownership,
-}
-
-/// What decisions share.
-#[derive(Default)]
-pub struct Gate {
-    rules: RwLock<HashMap<BucketId, Arc<Rules>>>,
-    /// What buckets' documents say.
-    pub features: Features,
-    /// Access logs of buckets.
-    pub logs: crate::access_log::Logs,
-    /// Every decision is written down, so it is looked up which statement made it.
-    recorded: bool,
-}
-
-/// Where a request came from.
-#[derive(Clone)]
-pub struct Origin {
-    /// The other end of the connection.
-    pub ip: IpAddr,
-    /// What decisions share.
-    pub gate: Arc<Gate>,
-}
-
-impl Gate {
-    /// Nothing is compiled yet.
-    pub fn new(recorded: bool) -> Gate {
-        Gate { recorded, ..Gate::default() }
-    }
-
-    fn rules(&self, bucket: &Bucket) -> Option<Arc<Rules>> {
-        let documents = [bucket_policy::POLICY, bucket_policy::BLOCK, acl::OWNERSHIP]
-            .map(|d| bucket.documents.get(d).cloned());
-        if documents.iter().all(Option::is_none) {
-            return None;
-        }
-        let same = |r: &&Arc<Rules>| {
-            let both = r.made_from.iter().zip(&documents);
-            both.into_iter().all(|pair| match pair {
-                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-                (None, None) => true,
-                _ => false,
-            })
-        };
-        if let Some(rules) = self.rules.read().get(&bucket.id).filter(same) {
-            return Some(rules.clone());
-        }
-        let policy = documents[0].as_deref().map(|d| Policy::parse_for_bucket(&bucket.name, d.as_bytes()));
-        let policy = policy.transpose().map_err(|e| {
-            tracing::error!(bucket = bucket.name, error = %e, "the bucket's policy cannot be read; all is denied");
-        });
-        let block = match documents[1].as_deref().map(bucket_policy::block_from) {
-            None => PublicAccessBlock::default(),
-            // What cannot be read blocks everything.
-            Some(block) => block.unwrap_or(PublicAccessBlock::ALL),
-        };
-        let rules =
-            Arc::new(Rules { made_from: documents, policy, block, ownership: acl::ownership(bucket) });
-        let mut all = self.rules.write();
-        if all.len() >= COMPILED {
-            all.clear();
-        }
-        all.insert(bucket.id, rules.clone());
-        Some(rules)
-    }
 }
 
 /// Headers as the policy language sees them.
@@ -386,93 +304,10 @@ impl Call {
     pub async fn permit(&self, cx: &Context, need: &Need<'_>) -> Outcome<()> {
         if self.may(cx, need).await { Ok(()) } else { Err(Fault::new(Code::ACCESS_DENIED)) }
     }
-
-    /// Refuses unless the one who asks may do all that `op` needs.
-    pub(crate) async fn permit_all(&self, cx: &Context, op: Operation) -> Outcome<()> {
-        let anonymous = self.verified.identity().kind == Kind::Anonymous;
-        if anonymous && op == Operation::DeleteObjects {
-            // Decided key by key; but nobody is told which buckets there are.
-            if !bucket_policy::exists(cx, &self.bucket) {
-                return Err(Fault::new(Code::ACCESS_DENIED));
-            }
-        }
-        let source = match op {
-            Operation::CopyObject | Operation::UploadPartCopy => Some(copy::source(self)?),
-            _ => None,
-        };
-        let version = self.query.filled("versionId");
-        for action in needs(op, self, version.is_some()) {
-            let key = if action.level() == Level::Object { &self.key } else { "" };
-            self.permit(cx, &Need { action, bucket: &self.bucket, key, version }).await?;
-        }
-        if let Some(from) = source {
-            let version = from.version.map(ashlar_object::version_text);
-            let action = reading(version.is_some());
-            let need = Need { action, bucket: &from.bucket, key: &from.key, version: version.as_deref() };
-            self.permit(cx, &need).await?;
-        }
-        if op == Operation::RenameObject {
-            // What is renamed is read there and gone afterwards.
-            let from = rename::source(self)?;
-            for action in [Action::GetObject, Action::DeleteObject] {
-                self.permit(cx, &Need { action, bucket: &self.bucket, key: &from, version: None }).await?;
-            }
-        }
-        if anonymous && self.query.iter().any(|(name, _)| name.starts_with("response-")) {
-            return Err(Fault::with(
-                Code::INVALID_REQUEST,
-                "Request specific response headers cannot be used for anonymous GET requests.",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Hides that a key does not exist from those who may not list it, as S3 does.
-    pub(crate) async fn hide(&self, cx: &Context, fault: Fault) -> Fault {
-        if fault.code() != Code::NO_SUCH_KEY || self.verified.identity().is_unbounded_root() {
-            return fault;
-        }
-        let source = copy::source(self).ok().map(|s| s.bucket);
-        let bucket = source.as_deref().unwrap_or(&self.bucket);
-        let need = Need { action: Action::ListBucket, bucket, key: "", version: None };
-        if self.may(cx, &need).await { fault } else { Fault::new(Code::ACCESS_DENIED) }
-    }
-}
-
-/// What an operation needs on its own bucket and key: its own action, and those of what it carries.
-fn needs(op: Operation, call: &Call, versioned: bool) -> SmallVec<[Action; 2]> {
-    // Decided when the document has been read: conditions are about the tags in it.
-    let first = op.action(versioned).filter(|_| op != Operation::PutObjectTagging);
-    let Some(first) = first else { return smallvec![] };
-    let mut all = smallvec![first];
-    if op == Operation::GetObjectAttributes {
-        all.push(reading(versioned));
-    }
-    let makes = matches!(op, Operation::PutObject | Operation::CopyObject | Operation::CreateMultipartUpload);
-    let header = |name: &'static str| headers::ascii(&call.headers, name).filter(|v| !v.is_empty());
-    if makes {
-        all.extend(carried(&call.headers));
-    }
-    if op == Operation::DeleteBucket && crate::ops::bucket::forced(&call.headers) {
-        all.push(Action::ForceDeleteBucket);
-    }
-    if op == Operation::CreateBucket {
-        let lock = header("x-amz-bucket-object-lock-enabled");
-        if lock.is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-            all.extend([Action::PutBucketObjectLockConfiguration, Action::PutBucketVersioning]);
-        }
-        if asks_for_acl(&call.headers) {
-            all.push(Action::PutBucketAcl);
-        }
-        if header("x-amz-object-ownership").is_some() {
-            all.push(Action::PutBucketOwnershipControls);
-        }
-    }
-    all
 }
 
 /// Whether the headers ask for another access control list than the private one.
-fn asks_for_acl(request: &HeaderMap) -> bool {
+pub(crate) fn asks_for_acl(request: &HeaderMap) -> bool {
     let canned = headers::ascii(request, "x-amz-acl").is_some_and(|acl| !acl.is_empty() && acl != "private");
     canned || request.keys().any(|name| name.as_str().starts_with("x-amz-grant-"))
 }
@@ -499,9 +334,4 @@ pub(crate) fn carried(request: &HeaderMap) -> SmallVec<[Action; 4]> {
 /// Whether an action changes nothing.
 fn reads(action: Action) -> bool {
     ["s3:Get", "s3:List", "s3:Head"].iter().any(|start| action.name().starts_with(start))
-}
-
-/// Reading an object, or one version of it.
-fn reading(versioned: bool) -> Action {
-    if versioned { Action::GetObjectVersion } else { Action::GetObject }
 }

@@ -76,6 +76,9 @@ pub fn check_key(key: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// How the names begin of buckets that the server makes for itself. Only root changes what is in them.
+pub const RESERVED_PREFIX: &str = "ashlar-";
+
 /// Whether `name` is a legal bucket name (AWS's general purpose bucket rules).
 pub fn is_bucket_name(name: &str) -> bool {
     let b = name.as_bytes();

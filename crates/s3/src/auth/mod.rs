@@ -158,7 +158,7 @@ impl Verifier {
     }
 
     /// Checks the signature of a form's policy; see [`crate::form`].
-    pub fn verify_form(&self, fields: &crate::form::Fields, now: i64) -> Outcome<Verified> {
+    pub fn verify_form(&self, fields: &crate::fields::Fields, now: i64) -> Outcome<Verified> {
         match (fields.get("x-amz-signature"), fields.get("signature")) {
             (Some(_), Some(_)) => Err(only_one()),
             (Some(signature), None) => v4::form(self, fields, signature, now),

@@ -66,7 +66,11 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
     Ok(verified(identity, Scheme::QueryV2))
 }
 
-pub(super) fn form(verifier: &Verifier, fields: &crate::form::Fields, signature: &str) -> Outcome<Verified> {
+pub(super) fn form(
+    verifier: &Verifier,
+    fields: &crate::fields::Fields,
+    signature: &str,
+) -> Outcome<Verified> {
     let need = |name: &'static str| {
         fields.get(name).ok_or_else(|| Fault::argument(name, "", format!("Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the fields.")))
     };

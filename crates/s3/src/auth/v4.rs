@@ -274,7 +274,7 @@ pub(super) fn query(verifier: &Verifier, request: &Request<'_>, now: i64) -> Out
 /// Checks the signature of a form: HMAC of its base64 policy.
 pub(super) fn form(
     verifier: &Verifier,
-    fields: &crate::form::Fields,
+    fields: &crate::fields::Fields,
     signature: &str,
     now: i64,
 ) -> Outcome<Verified> {

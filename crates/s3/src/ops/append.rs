@@ -7,7 +7,7 @@ use ashlar_object::feed::Kind;
 use ashlar_object::{PutSpec, Tail};
 use http::header::{HeaderName, HeaderValue};
 
-use super::put::{DEFAULT_CHECKSUM, Promise, version_spec};
+use super::new_object::{DEFAULT_CHECKSUM, Promise, version_spec};
 use super::{Answer, Call, Context};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;

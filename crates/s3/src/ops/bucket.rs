@@ -17,6 +17,7 @@ use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, refuse_unsupported};
 use crate::permit::Need;
+pub use crate::target::RESERVED_PREFIX;
 use crate::target::is_bucket_name;
 use crate::xml::{Doc, Xml};
 
@@ -28,8 +29,6 @@ const FORCED_AT_ONCE: usize = 16;
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 /// Names whose paths belong to the server itself.
 const RESERVED: [&str; 2] = ["ashlar", "minio"];
-/// How the names begin of buckets that the server makes for itself. Only root changes what is in them.
-pub const RESERVED_PREFIX: &str = "ashlar-";
 
 /// `ListBuckets`.
 pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
@@ -47,7 +46,7 @@ pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let region = call.query.filled("bucket-region");
     let mut xml = Xml::new();
     xml.root("ListAllMyBucketsResult");
-    owner(cx, &mut xml, "Owner");
+    acl::owner(cx, &mut xml, "Owner");
     xml.open("Buckets");
     let (mut shown, mut last, mut more) = (0, None, false);
     for bucket in buckets {
@@ -95,18 +94,6 @@ async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<Arc<Bucket>>> {
         }
     }
     if out.is_empty() { Err(Fault::new(Code::ACCESS_DENIED)) } else { Ok(out) }
-}
-
-/// Prints who owns an object: the owner of everything, unless it has one of its own.
-pub fn object_owner(cx: &Context, xml: &mut Xml, id: &str) {
-    xml.open("Owner");
-    acl::print_id(cx, xml, if id.is_empty() { &cx.owner_id } else { id });
-    xml.close();
-}
-
-/// Prints the owner of everything.
-pub fn owner(cx: &Context, xml: &mut Xml, element: &'static str) {
-    xml.open(element).leaf("ID", &cx.owner_id).leaf("DisplayName", &cx.owner_name).close();
 }
 
 /// `CreateBucket`.
@@ -177,12 +164,12 @@ fn parse_creation(body: &[u8]) -> Outcome<(String, Pairs)> {
             "Location" | "Bucket" => {
                 return Err(Fault::not_implemented("Directory buckets (Location, Bucket)"));
             }
-            "Tags" => super::tagging::tags(&mut doc, super::tagging::BUCKET_TAGS, &mut tags)?,
+            "Tags" => crate::tags::tags(&mut doc, crate::tags::BUCKET_TAGS, &mut tags)?,
             other => return doc.unexpected(other),
         }
     }
     doc.finish()?;
-    super::tagging::validate(&tags, super::tagging::BUCKET_TAGS)?;
+    crate::tags::validate(&tags, crate::tags::BUCKET_TAGS)?;
     Ok((location, tags))
 }
 

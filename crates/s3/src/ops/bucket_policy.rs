@@ -10,13 +10,11 @@ use super::document::{set, stored};
 use super::{Answer, Call, Context, limit};
 use crate::acl;
 use crate::body::Body;
+pub use crate::documents::POLICY;
+use crate::documents::public_access_block::fields;
+pub use crate::documents::public_access_block::{BLOCK, block_from};
 use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};
-
-/// The bucket's document that holds its policy.
-pub const POLICY: &str = "policy";
-/// The bucket's document that holds its public access block.
-pub const BLOCK: &str = "public-access-block";
 
 /// Whether a bucket exists and has a policy, or lets access control lists count: only then may a request
 /// without identity be told anything about it.
@@ -71,26 +69,6 @@ pub fn status(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let mut xml = Xml::new();
     xml.root("PolicyStatus").leaf("IsPublic", if public { "TRUE" } else { "FALSE" }).close();
     Ok(Answer::document(xml))
-}
-
-/// The settings by their names in the document.
-fn fields(block: &mut PublicAccessBlock) -> [(&'static str, &mut bool); 4] {
-    [
-        ("BlockPublicAcls", &mut block.block_public_acls),
-        ("IgnorePublicAcls", &mut block.ignore_public_acls),
-        ("BlockPublicPolicy", &mut block.block_public_policy),
-        ("RestrictPublicBuckets", &mut block.restrict_public_buckets),
-    ]
-}
-
-/// The settings as they are stored: the names of those that are on, one per line.
-pub fn block_from(text: &str) -> Option<PublicAccessBlock> {
-    let mut block = PublicAccessBlock::default();
-    for name in text.lines() {
-        let (_, on) = fields(&mut block).into_iter().find(|(n, _)| *n == name)?;
-        *on = true;
-    }
-    Some(block)
 }
 
 /// `GetPublicAccessBlock`.

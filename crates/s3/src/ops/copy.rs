@@ -73,7 +73,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let from = source(call)?;
     let class = headers::class(&call.headers)?;
     let meta = if replaces(call, "x-amz-metadata-directive")? {
-        Some(super::put::metadata(&call.headers)?.0)
+        Some(super::new_object::metadata(&call.headers)?.0)
     } else {
         None
     };
@@ -83,7 +83,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         None
     };
     let checksum = call.checksum_algorithm()?;
-    let of_bucket = super::put::of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
+    let of_bucket = super::new_object::of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
     let mut spec = CopySpec {
         seal: CopySeal::Plain,
         retention: of_bucket.retention,

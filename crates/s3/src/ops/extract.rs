@@ -31,16 +31,17 @@ use futures::stream::FuturesUnordered;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use self::source::Source;
-use super::put::{DEFAULT_CHECKSUM, Promise, spec_from};
+use super::new_object::{DEFAULT_CHECKSUM, Promise, spec_from};
 use super::{Answer, CHECKSUM_TYPE, Call, Came, Context, fault};
 use crate::archive::{self, Entry, Item, Kind};
 use crate::auth::Verified;
 use crate::fault::{Code, Fault, Outcome};
+use crate::gate::Origin;
 use crate::headers;
-use crate::permit::{Asker, Need, Origin, carried};
+use crate::permit::{Asker, Need, carried};
+use crate::ruling::Slot;
 use crate::sse::{self, Allowed};
 use crate::target::Query;
-use crate::witness::Slot;
 
 mod source;
 

@@ -11,8 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::StreamExt;
 
-use super::bucket::{object_owner, owner};
 use super::{Answer, Call, Context};
+use crate::acl::{object_owner, owner};
 use crate::date;
 use crate::fault::{Fault, Outcome};
 use crate::headers::{checksum_type, refuse_unsupported};

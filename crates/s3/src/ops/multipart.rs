@@ -5,11 +5,11 @@ use ashlar_object::feed::Kind;
 use ashlar_object::{CompletedPart, ETag, MAX_PARTS, PartPut, PartSpec, UploadId, UploadSpec};
 use http::header::HeaderName;
 
-use super::put::{Promise, version_spec};
+use super::new_object::{Promise, version_spec};
 use super::{Answer, CHECKSUM_ALGORITHM, CHECKSUM_TYPE, Call, Context, limit};
+use crate::acl::owner;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, checksum_header, checksum_text, checksum_type, refuse_unsupported};
-use crate::ops::bucket::owner;
 use crate::sse::{self, Allowed};
 use crate::xml::{Doc, Xml};
 use crate::{date, fault};

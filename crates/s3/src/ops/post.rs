@@ -7,13 +7,14 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use super::put::DEFAULT_CHECKSUM;
+use super::new_object::DEFAULT_CHECKSUM;
 use super::{Answer, Came, Context, STORAGE_CLASS, fault};
 use crate::auth::{Scheme, Verifier};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
+use crate::gate::Origin;
 use crate::headers::{self, Stated};
-use crate::permit::{Asker, Need, Origin};
+use crate::permit::{Asker, Need};
 use crate::policy::Policy;
 use crate::sse::{self, Allowed};
 use crate::target::{Query, check_key};
@@ -114,9 +115,9 @@ pub(crate) async fn post_object(
     let sums = put.end().await.map_err(of_store)?;
     form.finish().await?;
     check_sum(stated, sums.checksum.as_ref())?;
-    let of_bucket = super::put::of_bucket(cx, bucket, verified.identity(), &request)?;
+    let of_bucket = super::new_object::of_bucket(cx, bucket, verified.identity(), &request)?;
     let spec = VersionSpec { meta, tags, ..of_bucket };
-    let rules = super::put::rules(cx, bucket, origin).map(|rules| (rules, spec.tags.clone()));
+    let rules = super::lifecycle::rules(cx, bucket, origin).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);

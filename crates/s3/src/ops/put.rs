@@ -2,108 +2,22 @@
 //!
 //! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
 
-use std::sync::Arc;
-
-use ashlar_checksum::Algorithm;
+use ashlar_object::PutSpec;
 use ashlar_object::feed::Kind;
-use ashlar_object::{Class, MAX_PUT, Pairs, PutSpec, Sums, VersionSpec};
 
-use http::HeaderMap;
-
-use super::{Answer, Call, Context, STORAGE_CLASS, extract, fault, lock};
-use crate::acl::{self, Asked};
-use crate::auth::Identity;
-use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, Stated, content_md5};
-use crate::permit::Origin;
+pub use super::new_object::{DEFAULT_CHECKSUM, Promise, metadata, of_bucket, spec_from, version_spec};
+use super::{Answer, Call, Context, append, extract, lifecycle};
+use crate::fault::Outcome;
+use crate::headers;
 use crate::sse::{self, Allowed};
-
-/// Checksum of objects that are put without one, as AWS does.
-pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
-
-/// What the head of a PUT (or of a part) says about its body.
-pub struct Promise {
-    /// Bytes.
-    pub size: u64,
-    /// The checksum stated.
-    pub stated: Stated,
-    /// The MD5 stated.
-    pub md5: Option<[u8; 16]>,
-}
-
-impl Promise {
-    /// Reads the head.
-    pub fn read(call: &Call) -> Outcome<Promise> {
-        let size = call.intake.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
-        if size > MAX_PUT {
-            return Err(Fault::new(Code::ENTITY_TOO_LARGE)
-                .element("ProposedSize", size.to_string())
-                .element("MaxSizeAllowed", MAX_PUT.to_string())
-                .closing());
-        }
-        Ok(Promise { size, stated: Stated::read(&call.headers)?, md5: content_md5(&call.headers)? })
-    }
-
-    /// Compares with what came, once the body has ended.
-    pub fn check(&self, call: &Call, sums: &Sums) -> Outcome<()> {
-        if self.md5.is_some() && self.md5 != sums.md5 {
-            return Err(Fault::new(Code::BAD_DIGEST));
-        }
-        self.stated.check(sums.checksum.as_ref(), &call.intake)
-    }
-}
-
-/// Metadata and storage class, from the headers.
-pub fn metadata(request: &HeaderMap) -> Outcome<(Pairs, Class)> {
-    let class = headers::class(request)?;
-    let mut meta = headers::metadata(request)?;
-    if class != Class::Standard {
-        meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
-    }
-    Ok((meta, class))
-}
-
-/// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
-pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
-    spec_from(cx, &call.bucket, call.verified.identity(), &call.headers)
-}
-
-/// As [`version_spec`], from any headers.
-pub fn spec_from(
-    cx: &Context,
-    bucket: &str,
-    who: &Identity,
-    request: &HeaderMap,
-) -> Outcome<(VersionSpec, Class)> {
-    let (meta, class) = metadata(request)?;
-    let tags = headers::tagging(request)?.unwrap_or_default();
-    let of_bucket = of_bucket(cx, bucket, who, request)?;
-    Ok((VersionSpec { meta, tags, ..of_bucket }, class))
-}
-
-/// What a new object gets by its bucket's settings and the headers about them: owner and access control
-/// list, retention and legal hold. The rest is empty.
-pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap) -> Outcome<VersionSpec> {
-    let asked = Asked::read(request)?;
-    let bucket = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
-    let acl = acl::for_new_object(cx, &bucket, who, &asked)?;
-    let (retention, legal_hold) = lock::for_new_object(cx, &bucket, request)?;
-    Ok(VersionSpec { acl, retention, legal_hold, ..VersionSpec::default() })
-}
-
-/// The lifecycle rules of the bucket, if it has any.
-pub fn rules(cx: &Context, bucket: &str, origin: &Origin) -> Option<Arc<ashlar_lifecycle::Config>> {
-    let bucket = cx.store.bucket(bucket).ok()?;
-    origin.gate.features.lifecycle.of(&bucket)
-}
 
 /// `PutObject`.
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if extract::is_asked(&call.headers)? {
         return Box::pin(extract::put_archive(cx, call)).await;
     }
-    if let Some(offset) = super::append::offset(call)? {
-        return Box::pin(super::append::append_object(cx, call, offset)).await;
+    if let Some(offset) = append::offset(call)? {
+        return Box::pin(append::append_object(cx, call, offset)).await;
     }
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
     let promise = Promise::read(call)?;
@@ -124,13 +38,13 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;
     promise.check(call, &sums)?;
-    let rules = rules(cx, &call.bucket, &call.origin).map(|rules| (rules, spec.tags.clone()));
+    let rules = lifecycle::rules(cx, &call.bucket, &call.origin).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &conditions).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.committed(&committed);
     if let Some((rules, tags)) = rules {
         let made = (committed.modified_ms, committed.size);
-        super::lifecycle::tell(&rules, &call.key, made, &tags, &mut answer);
+        lifecycle::tell(&rules, &call.key, made, &tags, &mut answer);
     }
     if let Some(made) = &made {
         made.show(&mut answer);

@@ -6,7 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use super::{ARN, BUCKET_KEY, CONTEXT, Envelope, KEY_ID, KIND, Kind};
+use super::encryption::{ARN, BUCKET_KEY, CONTEXT, KEY_ID, KIND};
+use super::envelope::{Envelope, Kind};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 

@@ -4,10 +4,10 @@
 //! by name or ARN, `-`: the default key; `0` or `1`). Invariant: a default that cannot be read lets nothing be written.
 
 use super::ask::{Asked, key_name};
-use super::kms;
+use super::encryption::of_kms;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
-use crate::ops::{Answer, Call, Context, document, limit};
+use crate::ops::{Answer, Call, Context, document, fault, limit};
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds its default encryption.
@@ -43,7 +43,7 @@ impl Rule {
 }
 
 fn stored(cx: &Context, bucket: &str) -> Outcome<Option<Rule>> {
-    let found = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, ""))?;
+    let found = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
     let Some(text) = found.documents.get(DEFAULT) else { return Ok(None) };
     match Rule::parse(text) {
         Some(rule) => Ok(Some(rule)),
@@ -101,9 +101,9 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let body = call.document(limit::CONFIGURATION).await?;
     let rule = parse(&body)?;
     // Without keys nothing could be written any more.
-    let keys = kms(cx)?;
+    let keys = cx.encryption.keys()?;
     if let Rule::Kms { key_id: Some(id), .. } = &rule {
-        keys.generate(&key_name(id)?, b"check").await.map_err(super::of_kms)?;
+        keys.generate(&key_name(id)?, b"check").await.map_err(of_kms)?;
     }
     document::set(cx, call, DEFAULT, Some(&rule.text())).await?;
     Ok(Answer::ok())

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `ask` | the headers of the three kinds, checked; keys that customers bring |
+//! | `encryption` | the key service, the names of headers |
 //! | `envelope` | what is kept with a version to find its key again |
 //! | `bucket` | the default of a bucket; `?encryption` |
 //!
@@ -18,38 +19,21 @@
 
 mod ask;
 pub mod bucket;
+mod encryption;
 mod envelope;
-
-use std::sync::Arc;
 
 use ashlar_kms::{DataKey, Kms, Secret};
 use ashlar_object::{BucketId, Cipher, ContentKey, Object, Seal, Sealed, Tail};
 use http::HeaderMap;
-use http::header::HeaderName;
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::ops::{Answer, Call, Context};
 
+use encryption::{ARN, BUCKET_KEY, CUSTOMER, CUSTOMER_MD5, KEY_ID, KIND, of_kms};
+
 pub use ask::{Allowed, Asked, CustomerKey, Side, asked, customer, gives_any, refuse, same_as_upload};
+pub use encryption::Encryption;
 pub use envelope::{Envelope, Kind};
-
-const KIND: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
-const KEY_ID: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-aws-kms-key-id");
-const CONTEXT: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-context");
-const BUCKET_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-bucket-key-enabled");
-const CUSTOMER: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
-const CUSTOMER_MD5: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-key-md5");
-/// How AWS's clients name keys of this kind; it is MinIO's form.
-const ARN: &str = "arn:aws:kms:";
-
-/// What requests for encryption need.
-#[derive(Clone, Default)]
-pub struct Encryption {
-    /// Where named keys are; `None`: SSE-S3 and SSE-KMS are refused.
-    pub kms: Option<Arc<Kms>>,
-    /// The cipher of new versions; `None`: the quicker one on this machine.
-    pub cipher: Option<Cipher>,
-}
 
 /// How a new version is encrypted.
 pub struct Made {
@@ -71,39 +55,6 @@ impl Made {
 fn context(bucket: BucketId, key: &str, given: &str) -> Vec<u8> {
     let length = (key.len() as u32).to_be_bytes();
     [b"ashlar object 1", &bucket.0[..], &length, key.as_bytes(), given.as_bytes()].concat()
-}
-
-/// Errors of the key service as S3 says them.
-fn of_kms(error: ashlar_kms::Error) -> Fault {
-    use ashlar_kms::Error as E;
-    let text = error.to_string();
-    match error {
-        E::Missing(name) => Fault::with(Code::KMS_NOT_FOUND, format!("Invalid keyId '{name}'")),
-        E::Exists(_) | E::Invalid(_) => Fault::with(Code::INVALID_ARGUMENT, text),
-        E::Refused(_) => Fault::with(
-            Code::ACCESS_DENIED,
-            "The key service refuses to use the key. Let this server use it, or name another key.",
-        )
-        .because(text),
-        E::Unavailable(_) => {
-            Fault::with(Code::UNAVAILABLE, "The key service cannot be reached. Try again.").because(text)
-        }
-        E::Sealed | E::Corrupt(_) | E::OtherRoot => Fault::with(
-            Code::INTERNAL,
-            "The key of the object does not open. Bring back the key service's keys that it was written with.",
-        )
-        .because(text),
-    }
-}
-
-fn kms(cx: &Context) -> Outcome<&Arc<Kms>> {
-    cx.encryption.kms.as_ref().ok_or_else(|| {
-        Fault::with(
-            Code::NOT_IMPLEMENTED,
-            "Server side encryption specified but KMS is not configured. Start the server with a root key \
-             (--kms-root-key-file) or a key service.",
-        )
-    })
 }
 
 /// How a new version is to be encrypted: as the request asks, or by the bucket's default.
@@ -163,13 +114,13 @@ pub async fn make(cx: &Context, bucket: &str, key: &str, asked: Asked) -> Outcom
     let (plain, envelope, customer_md5, md5) = match asked {
         Asked::Nothing => return Err(Fault::internal("nothing asks for encryption")),
         Asked::S3 => {
-            let kms = kms(cx)?;
+            let kms = cx.encryption.keys()?;
             let made = kms.generate(kms.default_key(), &context(id, key, "")).await.map_err(of_kms)?;
             let DataKey { plain, sealed, key_id } = made;
             (plain, Envelope::s3(key_id, sealed), None, true)
         }
         Asked::Kms { key_id, context: given, bucket_key } => {
-            let kms = kms(cx)?;
+            let kms = cx.encryption.keys()?;
             let name = key_id.as_deref().unwrap_or_else(|| kms.default_key());
             let made = kms.generate(name, &context(id, key, &given)).await.map_err(of_kms)?;
             let DataKey { plain, sealed, key_id } = made;
@@ -210,7 +161,9 @@ pub async fn open(
                 )
             })?,
         (_, Some(_)) => return Err(not_applicable()),
-        (_, None) => kms(cx)?.open(&envelope.key_id, &envelope.sealed, &context).await.map_err(of_kms)?,
+        (_, None) => {
+            cx.encryption.keys()?.open(&envelope.key_id, &envelope.sealed, &context).await.map_err(of_kms)?
+        }
     };
     Ok(ContentKey::new(*plain.expose()))
 }
@@ -373,7 +326,7 @@ pub async fn rename(
     let old = context(id, from, &envelope.context);
     let new = context(id, to, &envelope.context);
     envelope.sealed =
-        kms(cx)?.rebind(&envelope.key_id, &envelope.sealed, &old, &new).await.map_err(of_kms)?;
+        cx.encryption.keys()?.rebind(&envelope.key_id, &envelope.sealed, &old, &new).await.map_err(of_kms)?;
     Ok(envelope.text())
 }
 
@@ -400,7 +353,7 @@ pub async fn for_copy(
             Asked::Kms { key_id, context, .. } if old.kind == Kind::Kms => {
                 let name = match key_id {
                     Some(name) => name.as_str(),
-                    None => kms(cx)?.default_key(),
+                    None => cx.encryption.keys()?.default_key(),
                 };
                 if name == old.key_id && *context == old.context {
                     return Ok((CopySeal::Kept, Shown(Some((old.clone(), None)))));

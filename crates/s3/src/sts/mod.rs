@@ -21,16 +21,17 @@ use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
+use crate::answer::Answer;
 use crate::auth::{Request, Verified};
 use crate::body::Body;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::intake::{Intake, Source};
 use crate::operation::Operation;
-use crate::ops::Answer;
+use crate::ruling::{Ruling, Slot};
 use crate::service::{Arrival, Seen, Service, crowded};
 use crate::target::{Query, Target};
-use crate::witness::{Ruling, Slot, Witness};
+use crate::witness::Witness;
 use crate::xml::Xml;
 
 /// Longest document. A session's policy has 2 KiB, a web identity's token may have 20.

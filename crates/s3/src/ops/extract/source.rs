@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use crate::archive::{DETECT, Decoder, Format, Item, Reader};
 use crate::fault::{Code, Fault, Outcome};
 use crate::intake::Intake;
-use crate::ops::put::Promise;
+use crate::ops::new_object::Promise;
 use crate::ops::{Context, fault};
 
 /// Longest signed chunk: it is held until its signature fits. Clients send 64 or 128 KiB.

@@ -1,0 +1,88 @@
+//! Delivery of access logs, as objects.
+//!
+//! Invariant: a log object is made as any object of its bucket is: encrypted, locked and told of by the
+//! bucket's settings. Must never know: what lines say.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ashlar_object::feed::{Cause, Kind};
+use ashlar_object::{Class, Conditions, PutSpec, VersionSpec};
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::{Logs, Waiting};
+use crate::context::Context;
+use crate::date;
+use crate::documents::logging::Logging;
+use crate::ops::lock;
+use crate::sse;
+
+impl Logs {
+    /// Delivers what waits: an object for each bucket. What cannot be delivered is dropped and said.
+    pub async fn deliver(&self, cx: &Context) {
+        self.look_again(&cx.store);
+        self.pressing.store(false, Relaxed);
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for (bucket, of) in waiting {
+            let bytes = of.lines.len();
+            match put(cx, &bucket, of).await {
+                Ok(()) => {
+                    self.delivered.fetch_add(1, Relaxed);
+                }
+                Err(error) => {
+                    self.dropped.fetch_add(1, Relaxed);
+                    tracing::warn!(bucket, error, "an access log could not be delivered and is lost");
+                }
+            }
+            self.held.fetch_sub(bytes, Relaxed);
+        }
+    }
+}
+
+async fn put(cx: &Context, bucket: &str, of: Waiting) -> Result<(), String> {
+    let mut unique = [0u8; 8];
+    getrandom::fill(&mut unique).map_err(|e| e.to_string())?;
+    let now_ms = (cx.clock)();
+    let key = key(&of.logging, cx, bucket, now_ms, of.since_ms, &hex::encode_upper(unique));
+    let target = cx.store.bucket(&of.logging.target).map_err(|e| e.to_string())?;
+    let (retention, legal_hold) =
+        lock::for_new_object(cx, &target, &HeaderMap::new()).map_err(|fault| fault.message().to_owned())?;
+    let spec =
+        PutSpec { size: of.lines.len() as u64, checksum: None, want_md5: true, class: Class::Standard };
+    let words = |e: ashlar_object::Error| e.to_string();
+    // As any object there: by the bucket's default, and told to who follows its changes.
+    let made = sse::for_new(cx, &of.logging.target, &key, &HeaderMap::new(), true).await;
+    let made = made.map_err(|fault| fault.message().to_owned())?;
+    let cause = Cause { kind: Kind::Put, who: "logging".to_owned(), ..Cause::default() };
+    let store = cx.store.by(Arc::new(cause));
+    let seal = made.as_ref().map(|m| m.seal.clone());
+    let mut put = store.put_sealed(&of.logging.target, &key, spec, seal).await.map_err(words)?;
+    put.write(Bytes::from(of.lines)).await.map_err(words)?;
+    put.end().await.map_err(words)?;
+    let meta = vec![("content-type".to_owned(), "text/plain".to_owned())];
+    let spec = VersionSpec { meta, retention, legal_hold, ..VersionSpec::default() };
+    put.commit(spec, &Conditions::NONE).await.map_err(words)?;
+    Ok(())
+}
+
+/// The key of a log object.
+fn key(logging: &Logging, cx: &Context, bucket: &str, now_ms: i64, since_ms: i64, unique: &str) -> String {
+    let stamp = date::format_iso_secs(now_ms.div_euclid(1000));
+    let stamp = stamp.trim_end_matches('Z').replace(['T', ':'], "-");
+    let prefix = &logging.prefix;
+    match logging.partitioned {
+        None => format!("{prefix}{stamp}-{unique}"),
+        Some(of_events) => {
+            let at = date::format_iso_secs(if of_events { since_ms } else { now_ms }.div_euclid(1000));
+            let day = at[..10].replace('-', "/");
+            let (owner, region) = (&cx.owner_id, &cx.region);
+            let stamp = match of_events {
+                // As in AWS the time of day says nothing there.
+                true => format!("{}-00-00-00", &at[..10]),
+                false => stamp,
+            };
+            format!("{prefix}{owner}/{region}/{bucket}/{day}/{stamp}-{unique}")
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What operations share.
+//!
+//! Must not depend on: requests, answers, operations.
+
+use std::sync::Arc;
+
+use ashlar_iam::Iam;
+use ashlar_object::Store;
+
+use crate::notices::Notices;
+use crate::sse::Encryption;
+
+/// What operations share.
+pub struct Context {
+    /// Where objects are.
+    pub store: Store,
+    /// What encrypts.
+    pub encryption: Encryption,
+    /// The region of this endpoint.
+    pub region: String,
+    /// Buckets may be asked for in any region: they are made here.
+    pub any_region: bool,
+    /// Canonical id of the owner of everything, 64 hexadecimal digits.
+    pub owner_id: String,
+    /// Name of the owner.
+    pub owner_name: String,
+    /// Milliseconds since 1970.
+    pub clock: fn() -> i64,
+    /// Who is told of what happens.
+    pub notices: Notices,
+    /// The users, for their canonical ids; [`crate::Service::new`] takes those that its keys are of.
+    pub people: Option<Arc<Iam>>,
+}

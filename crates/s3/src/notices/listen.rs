@@ -1,0 +1,146 @@
+//! Listeners: what they want to hear of, what they are sent; and reads, which are told for them.
+//!
+//! Invariants: a listener has the bounded queue that the feed's watch is; a stream ends when the server stops.
+//!
+//! Must never know: targets, XML.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use ashlar_events::rules::DOCUMENT;
+use ashlar_events::{Event, Names, Site, store};
+use ashlar_object::Object;
+use ashlar_object::feed::{Change, Kind, Watch, Watched};
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::{Counted, Place};
+use crate::body::{Broken, Pieces};
+use crate::call::Call;
+use crate::context::Context;
+use crate::fault::{Code, Fault, Outcome};
+
+/// How often something is sent to a listener who did not ask for pings.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// What a listener wants to hear of.
+pub struct Filter {
+    /// The bucket; empty: all.
+    pub bucket: String,
+    /// Keys begin so.
+    pub prefix: String,
+    /// Keys end so.
+    pub suffix: String,
+    /// Which events.
+    pub names: Names,
+}
+
+impl Filter {
+    fn fits(&self, event: &Event) -> bool {
+        self.names.has(event.name)
+            && (self.bucket.is_empty() || self.bucket == event.bucket)
+            && event.key.starts_with(&self.prefix)
+            && event.key.ends_with(&self.suffix)
+    }
+}
+
+/// A listener.
+pub struct Stream {
+    filter: Filter,
+    watch: Watch,
+    site: Arc<Site>,
+    ping: Option<Duration>,
+    stopping: Option<watch::Receiver<bool>>,
+    _place: Place,
+    _reads: Option<Counted>,
+}
+
+impl Stream {
+    /// A new listener in the name of `who`; hears of what happens from now on.
+    ///
+    /// # Errors
+    /// There are too many, in all or of that identity.
+    pub fn open(cx: &Context, filter: Filter, ping: Option<u64>, who: &str) -> Outcome<Stream> {
+        let place = cx.notices.place(who).ok_or_else(|| {
+            cx.notices.refused.fetch_add(1, Relaxed);
+            Fault::new(Code::SLOW_DOWN).because("too many listeners")
+        })?;
+        let stopping = cx.notices.stopping.clone();
+        let reads = Names::parse("s3:ObjectAccessed:*").is_some_and(|all| filter.names.meets(all));
+        Ok(Stream {
+            watch: cx.store.feed().watch(),
+            site: cx.notices.site(),
+            ping: ping.map(Duration::from_secs),
+            stopping,
+            _place: place,
+            _reads: reads.then(|| Counted::new(&cx.notices.reads)),
+            filter,
+        })
+    }
+}
+
+impl Pieces for Stream {
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        let silence = tokio::time::sleep(self.ping.unwrap_or(QUIET));
+        tokio::pin!(silence);
+        loop {
+            let stop = async {
+                match &mut self.stopping {
+                    Some(stopping) => drop(stopping.wait_for(|s| *s).await),
+                    None => std::future::pending().await,
+                }
+            };
+            let seen = tokio::select! {
+                () = stop => return None,
+                seen = self.watch.next() => seen,
+                () = &mut silence => return Some(Ok(match self.ping {
+                    Some(_) => Bytes::from_static(b"{\"Records\":null}\n"),
+                    None => Bytes::from_static(b" "),
+                })),
+            };
+            match seen {
+                Watched::Change(change) => {
+                    let Some(event) = store::event(&change).filter(|e| self.filter.fits(e)) else { continue };
+                    return Some(Ok([&event.records("", &self.site)[..], b"\n"].concat().into()));
+                }
+                // A program that reads lines of events passes over it; somebody who looks sees it.
+                Watched::Missed(missed) => {
+                    return Some(Ok(format!("{{\"Records\":null,\"Missed\":{missed}}}\n").into()));
+                }
+                Watched::Closed => return None,
+            }
+        }
+    }
+}
+
+/// Tells of a read, if somebody wants to hear of it.
+pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
+    let Ok(bucket) = cx.store.bucket(&call.bucket) else { return };
+    let feed = cx.store.feed();
+    if !feed.wants(&bucket) {
+        return;
+    }
+    let ruled = || {
+        let text = bucket.documents.get(DOCUMENT)?;
+        store::name(kind).map(|name| cx.notices.parsed.of(&bucket.name, text).want(name, &call.key))
+    };
+    if cx.notices.reads.load(Relaxed) == 0 && !ruled().unwrap_or(false) {
+        return;
+    }
+    // Names that begin with a colon are the store's own.
+    let meta = object.version().meta.iter().filter(|(n, _)| !n.starts_with(':')).cloned().collect();
+    let change = Change {
+        position: 0,
+        time_ms: (cx.clock)(),
+        bucket: call.bucket.clone(),
+        key: call.key.clone(),
+        kind,
+        version_id: object.version_id(),
+        size: object.size(),
+        etag: Some(object.etag()),
+        meta,
+        cause: Arc::new(call.came().cause(kind)),
+    };
+    feed.tell(&bucket, change);
+}

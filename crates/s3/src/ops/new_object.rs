@@ -1,0 +1,86 @@
+//! What the head of a request says of an object that is made: its body, and what it carries.
+//!
+//! Must not depend on: the operations that make objects.
+
+use ashlar_checksum::Algorithm;
+use ashlar_object::{Class, MAX_PUT, Pairs, Sums, VersionSpec};
+use http::HeaderMap;
+
+use super::{Call, Context, STORAGE_CLASS, fault, lock};
+use crate::acl::{self, Asked};
+use crate::auth::Identity;
+use crate::fault::{Code, Fault, Outcome};
+use crate::headers::{self, Stated, content_md5};
+
+/// Checksum of objects that are put without one, as AWS does.
+pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
+
+/// What the head of a PUT (or of a part) says about its body.
+pub struct Promise {
+    /// Bytes.
+    pub size: u64,
+    /// The checksum stated.
+    pub stated: Stated,
+    /// The MD5 stated.
+    pub md5: Option<[u8; 16]>,
+}
+
+impl Promise {
+    /// Reads the head.
+    pub fn read(call: &Call) -> Outcome<Promise> {
+        let size = call.intake.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
+        if size > MAX_PUT {
+            return Err(Fault::new(Code::ENTITY_TOO_LARGE)
+                .element("ProposedSize", size.to_string())
+                .element("MaxSizeAllowed", MAX_PUT.to_string())
+                .closing());
+        }
+        Ok(Promise { size, stated: Stated::read(&call.headers)?, md5: content_md5(&call.headers)? })
+    }
+
+    /// Compares with what came, once the body has ended.
+    pub fn check(&self, call: &Call, sums: &Sums) -> Outcome<()> {
+        if self.md5.is_some() && self.md5 != sums.md5 {
+            return Err(Fault::new(Code::BAD_DIGEST));
+        }
+        self.stated.check(sums.checksum.as_ref(), &call.intake)
+    }
+}
+
+/// Metadata and storage class, from the headers.
+pub fn metadata(request: &HeaderMap) -> Outcome<(Pairs, Class)> {
+    let class = headers::class(request)?;
+    let mut meta = headers::metadata(request)?;
+    if class != Class::Standard {
+        meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
+    }
+    Ok((meta, class))
+}
+
+/// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
+pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
+    spec_from(cx, &call.bucket, call.verified.identity(), &call.headers)
+}
+
+/// As [`version_spec`], from any headers.
+pub fn spec_from(
+    cx: &Context,
+    bucket: &str,
+    who: &Identity,
+    request: &HeaderMap,
+) -> Outcome<(VersionSpec, Class)> {
+    let (meta, class) = metadata(request)?;
+    let tags = headers::tagging(request)?.unwrap_or_default();
+    let of_bucket = of_bucket(cx, bucket, who, request)?;
+    Ok((VersionSpec { meta, tags, ..of_bucket }, class))
+}
+
+/// What a new object gets by its bucket's settings and the headers about them: owner and access control
+/// list, retention and legal hold. The rest is empty.
+pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap) -> Outcome<VersionSpec> {
+    let asked = Asked::read(request)?;
+    let bucket = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
+    let acl = acl::for_new_object(cx, &bucket, who, &asked)?;
+    let (retention, legal_hold) = lock::for_new_object(cx, &bucket, request)?;
+    Ok(VersionSpec { acl, retention, legal_hold, ..VersionSpec::default() })
+}
