@@ -13,6 +13,7 @@ use http::header::{self, HeaderName};
 
 use super::{Answer, Call, Context, fault, limit};
 use crate::acl::{self, Asked};
+pub use crate::acl::{object_owner, owner};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, refuse_unsupported};

@@ -5,6 +5,7 @@
 use ashlar_object::PutSpec;
 use ashlar_object::feed::Kind;
 
+pub use super::lifecycle::rules;
 pub use super::new_object::{DEFAULT_CHECKSUM, Promise, metadata, of_bucket, spec_from, version_spec};
 use super::{Answer, Call, Context, append, extract, lifecycle};
 use crate::fault::Outcome;
