@@ -2,17 +2,17 @@
 //!
 //! Invariant: with `--json` the server's own answer is printed, so that no field gets lost.
 
-use ashlar_client::{Client, Method};
+use ashlar_client::Method;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
 use super::{
-    Context,
+    admin_request::{ask, understand},
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     output::{Output, Tone, empty_table, size_text, span_text},
-    place::Place,
     progress::Progress,
 };
 
@@ -193,51 +193,6 @@ struct Capacity {
 struct Memory {
     buffers: u64,
     ceiling: u64,
-}
-
-/// Asks the administration of an alias.
-pub(super) async fn ask(
-    context: &Context,
-    alias: &str,
-    method: Method,
-    path: &str,
-    body: Option<&Value>,
-) -> Outcome<Value> {
-    ask_with(context, alias, method, path, &[], body).await
-}
-
-/// As [`ask`], with a query.
-pub(super) async fn ask_with(
-    context: &Context,
-    alias: &str,
-    method: Method,
-    path: &str,
-    query: &[(&str, &str)],
-    body: Option<&Value>,
-) -> Outcome<Value> {
-    let client = client(context, alias)?;
-    let answer = client.admin(method, path, query, body).await;
-    answer.map_err(|error| {
-        let strange = matches!(error, ashlar_client::Error::Unexpected(_))
-            || matches!(error.code(), Some("NoSuchBucket" | "NoSuchKey" | "NotFound" | "MethodNotAllowed"))
-                && !path.contains('/');
-        let mut failure = Failure::from(error);
-        failure.what = format!("`{alias}`");
-        if strange {
-            failure.cause = format!("this is no Ashlar server, or an older one ({})", failure.cause);
-        }
-        failure
-    })
-}
-
-pub(super) fn client(context: &Context, alias: &str) -> Outcome<Client> {
-    // `it/` is taken for `it`.
-    Ok(Place::remote(alias.trim_end_matches('/'), &context.aliases)?.client)
-}
-
-pub(super) fn understand<T: for<'a> Deserialize<'a>>(value: &Value) -> Outcome<T> {
-    T::deserialize(value)
-        .map_err(|e| Failure::new(Kind::Failed, format!("the server's answer is not understood: {e}")))
 }
 
 /// Shows the state of a server.

@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{
-    Context,
     aliases::{Alias, check_name, parse_mc},
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     output::Tone,
 };

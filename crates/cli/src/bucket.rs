@@ -6,7 +6,7 @@ use futures::StreamExt;
 use serde_json::json;
 
 use super::{
-    Context, each,
+    context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
     place::{Place, Remote},
     rm, tree,

@@ -4,7 +4,7 @@ use ashlar_client::GetOptions;
 use clap::Args;
 
 use super::{
-    Context, each,
+    context::{Context, each},
     failure::{Outcome, While},
     place::Place,
 };

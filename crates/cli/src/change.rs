@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
 use super::{
-    Context,
+    context::Context,
     cp::{self, TransferOptions},
     failure::{Failure, Kind, Outcome, While},
     place::{Place, Remote},

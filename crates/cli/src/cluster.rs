@@ -13,8 +13,8 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_request::ask_with,
+    context::Context,
     failure::{Failure, Kind, Outcome},
 };
 

@@ -15,8 +15,8 @@ use clap::Subcommand;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_request::ask_with,
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     output::empty_table,
 };

@@ -17,8 +17,8 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 use super::{
-    Context,
     bucket::parse_tags,
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     output::{Output, size_text},
     place::{Place, local_path},

@@ -1,6 +1,6 @@
 //! What a command ends with when it does not succeed, and the exit codes.
 //!
-//! Invariant: every error is shown once, by [`super::run`].
+//! Invariant: every error is shown once, by [`super::output::finish`].
 
 use std::{fmt, io};
 

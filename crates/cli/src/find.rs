@@ -9,7 +9,7 @@ use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
 use super::{
-    Context, each,
+    context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
     output::{Tone, size_text, time_json},
     place::Place,

@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_records::{order, shown},
+    admin_request::ask_with,
+    context::Context,
     failure::{Failure, Outcome, While},
-    iam::{order, shown},
     output::{Tone, empty_table},
 };
 

@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_request::ask_with,
     bucket::parse_tags,
+    context::Context,
     failure::{Failure, Kind, Outcome, While as _},
     output::{empty_table, size_text},
     place::{Place, Remote},

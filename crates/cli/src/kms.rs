@@ -5,8 +5,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_request::ask_with,
+    context::Context,
     failure::Outcome,
     output::{empty_table, time_text},
 };

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::{
-    Context,
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     place::{Place, Remote},
     tree,

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use serde_json::{Value, json};
 
 use super::{
-    Context, each,
+    context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
     output::{Tone, size_text, time_json, time_text},
     place::{Place, Remote},

@@ -34,7 +34,7 @@ struct ClientOnly {
     #[command(flatten)]
     _globals: Globals,
     #[command(subcommand)]
-    _command: super::Command,
+    _command: super::commands::Command,
 }
 
 fn root(globals: &Globals) -> clap::Command {

@@ -12,7 +12,7 @@ use futures::{StreamExt, stream};
 use serde_json::json;
 
 use super::{
-    Context,
+    context::Context,
     cp::{Job, TransferOptions, conclude, copy_all, job_below},
     failure::{Failure, Kind, Outcome},
     place::Place,

@@ -9,8 +9,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{
-    Context,
-    admin::{ask_with, client},
+    admin_request::{ask_with, client},
+    context::Context,
     failure::{Failure, Outcome},
     output::{Tone, empty_table, size_text, span_text, time_text},
 };

@@ -6,6 +6,7 @@
 
 use std::{
     io::{self, BufWriter, IsTerminal, Write},
+    process::ExitCode,
     sync::Mutex,
 };
 
@@ -14,7 +15,10 @@ use owo_colors::{OwoColorize, Style};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
-use super::{failure::Failure, globals::Globals};
+use super::{
+    failure::{Failure, Outcome},
+    globals::Globals,
+};
 
 /// A table as all commands show them: lines between columns, cells wrapped to the width of the terminal.
 pub fn empty_table() -> Table {
@@ -245,6 +249,19 @@ pub fn time_text(at: Option<OffsetDateTime>) -> String {
 /// A time as JSON carries it; null if unknown.
 pub fn time_json(at: Option<OffsetDateTime>) -> Value {
     at.and_then(|t| t.format(&Rfc3339).ok()).map_or(Value::Null, Value::String)
+}
+
+/// Says what went wrong; the exit code.
+pub fn finish(output: &Output, outcome: Outcome) -> ExitCode {
+    let code = match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.kind as u8)
+        }
+    };
+    output.flush();
+    code
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_request::ask_with,
+    context::Context,
     failure::{Failure, Outcome},
     output::size_text,
     place::Place,

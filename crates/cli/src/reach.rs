@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{
-    Context,
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     place::Place,
 };

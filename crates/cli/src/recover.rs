@@ -7,8 +7,8 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Context;
-use super::admin::{ask, understand};
+use super::admin_request::{ask, understand};
+use super::context::Context;
 use super::failure::{Failure, Kind, Outcome};
 
 /// How a recovery is run.

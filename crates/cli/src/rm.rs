@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt, stream};
 use serde_json::json;
 
 use super::{
-    Context, each,
+    context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
     place::{Place, Remote},
     progress::Progress,

@@ -11,7 +11,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::{Globals, output::Output};
+use crate::{
+    Globals,
+    output::{Output, finish},
+};
 
 /// What to do.
 #[derive(clap::Subcommand, Debug)]
@@ -54,7 +57,7 @@ fn usage(what: &str, why: impl ToString) -> Failure {
 /// Runs it.
 pub fn run(command: &Command, globals: &Globals) -> std::process::ExitCode {
     let output = Output::new(globals);
-    crate::finish(&output, make(command, &output))
+    finish(&output, make(command, &output))
 }
 
 fn make(command: &Command, output: &Output) -> Outcome {

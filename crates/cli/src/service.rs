@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
-    Context,
-    admin::ask_with,
+    admin_request::ask_with,
+    context::Context,
     failure::{Failure, Kind, Outcome},
     output::span_text,
 };

@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
-    Context,
     bucket::parse_tags,
+    context::Context,
     failure::{Failure, Kind, Outcome, While},
     place::{Place, Remote},
 };

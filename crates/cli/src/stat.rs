@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    Context, each,
+    context::{Context, each},
     failure::{Outcome, While},
     output::{size_text, time_json, time_text},
     place::{Place, Remote},

@@ -14,7 +14,7 @@ use std::{
 use clap::{Args, Subcommand};
 
 use crate::{
-    Outcome,
+    outcome::Outcome,
     shell::{is_root, read},
     size::Size,
 };

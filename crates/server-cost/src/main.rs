@@ -7,6 +7,7 @@
 
 mod bench;
 mod loopdrives;
+mod outcome;
 mod shell;
 mod size;
 
@@ -46,6 +47,3 @@ fn main() -> ExitCode {
         }
     }
 }
-
-/// What a task returns; the text says what to do.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {

@@ -15,8 +15,10 @@ use ashlar_s3::Body;
 use ashlar_s3::witness::{Ruling, describe, identify};
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
 
+use super::admin_request::unrecorded;
 use super::clock::now_ms;
-use super::routes::Peer;
+use super::connection::Peer;
+use super::responses::refused;
 use ashlar_arguments::size;
 
 /// Time for a receiver to answer.
@@ -216,7 +218,7 @@ impl Trail {
             Ok(()) => response,
             Err(error) => {
                 tracing::error!(%error, "an administration call was done, and is not recorded yet");
-                super::admin::refused(&super::admin::unrecorded())
+                refused(&unrecorded())
             }
         }
     }

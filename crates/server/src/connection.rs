@@ -7,6 +7,7 @@
 //! asked for only when the socket has taken the one before.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -36,6 +37,43 @@ pub const LOOK: Duration = Duration::from_secs(3);
 
 /// Bytes of a request head that are read without a turn.
 pub const FREE_HEAD: usize = 8 << 10;
+
+/// Long request heads at a time.
+const LONG_HEADS: usize = 64;
+/// How long others wait for theirs.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// What is known about the other end of a connection.
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// It speaks TLS.
+    pub tls: bool,
+    /// The client's certificates in DER, its own first; none unless TLS asked for them.
+    pub certificates: Vec<Vec<u8>>,
+    /// The scanner of its requests.
+    pub watch: Watch,
+}
+
+/// Turns to read long request heads.
+pub fn heads() -> Arc<Turns> {
+    Turns::new(LONG_HEADS, PATIENCE)
+}
+
+/// What became of connections, for metrics.
+#[derive(Default, Debug)]
+pub struct Counts {
+    /// Open now.
+    pub open: AtomicUsize,
+    /// Displaced by others, by class.
+    pub displaced: [AtomicU64; 4],
+    /// Refused because there were too many.
+    pub refused: AtomicU64,
+    /// Cut because too much of answers waited in sockets.
+    pub cut: AtomicU64,
+    /// Answered from the reserve with 503.
+    pub busy: AtomicU64,
+}
 
 /// What is known about a connection. Times are [`coarse`] seconds, 0 for "not".
 #[derive(Debug)]

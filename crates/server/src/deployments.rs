@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ashlar_format::DeploymentId;
 use serde::{Deserialize, Serialize};
 
-use super::places::{self, Place};
+use super::drive_discovery::{self, Place};
 
 /// Format number of the notes.
 const FORMAT: u32 = 1;
@@ -90,7 +90,11 @@ impl Deployments {
     ///
     /// # Errors
     /// In words: nothing is noted.
-    pub fn note(&self, deployment: DeploymentId, places: &[(PathBuf, places::Facts)]) -> Result<(), String> {
+    pub fn note(
+        &self,
+        deployment: DeploymentId,
+        places: &[(PathBuf, drive_discovery::Facts)],
+    ) -> Result<(), String> {
         let Some(folder) = &self.folder else {
             return Err("neither --state-dir nor HOME names a folder".into());
         };
@@ -142,7 +146,7 @@ fn was_removed(folder: &Noted) -> bool {
 
 /// The mount point of a folder, or of the nearest one above it that exists.
 fn nearest_mount(path: &Path) -> Option<String> {
-    path.ancestors().find_map(places::facts).map(|f| f.mount)
+    path.ancestors().find_map(drive_discovery::facts).map(|f| f.mount)
 }
 
 #[cfg(test)]
@@ -161,7 +165,7 @@ mod tests {
         let drive = dir.path().join("d1");
         assert_eq!(state.check_new(&at(&drive, Probe::Missing), false), Ok(()), "nothing was ever there");
         std::fs::create_dir(&drive).unwrap();
-        let mut facts = places::facts(&drive).unwrap();
+        let mut facts = drive_discovery::facts(&drive).unwrap();
         facts.memory = false;
         let id = DeploymentId([7; 16]);
         state.note(id, &[(drive.clone(), facts.clone())]).unwrap();
@@ -192,13 +196,13 @@ mod tests {
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         for (n, path) in [(1, &a), (2, &b)] {
             std::fs::create_dir(path).unwrap();
-            let mut facts = places::facts(path).unwrap();
+            let mut facts = drive_discovery::facts(path).unwrap();
             facts.memory = false;
             state.note(DeploymentId([n; 16]), &[(path.clone(), facts)]).unwrap();
         }
         assert_eq!(state.notes().len(), 2);
         std::fs::remove_dir(&a).unwrap();
-        let mut facts = places::facts(&b).unwrap();
+        let mut facts = drive_discovery::facts(&b).unwrap();
         facts.memory = false;
         state.note(DeploymentId([2; 16]), &[(b.clone(), facts.clone())]).unwrap();
         assert_eq!(state.notes().len(), 1);

@@ -15,7 +15,7 @@ use ashlar_events::{Error, Hub, TargetId};
 use ashlar_metrics::{Group, Kind, Page};
 use http::StatusCode;
 
-use super::admin::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, state as shape};
 use super::table::Route;
 

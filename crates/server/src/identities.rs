@@ -17,7 +17,7 @@
 //!
 //! Invariants (docs/proof.md 2.2): whatever is done was permitted by an action of the table, or is about the
 //! requester's own access keys, sessions and secret; nobody changes what is attached to themselves, and
-//! nobody hands out more than they have ([`Reach`]), except those who may everything; one change at a
+//! nobody hands out more than they have ([`Delegation`]), except those who may everything; one change at a
 //! time, so that what was checked still holds when it is done; a secret is answered once, when it was
 //! made, and nothing here logs one.
 
@@ -33,10 +33,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::admin::{Ask, Refusal, Reply, denied, wrong};
+use super::admin_request::{Ask, Refusal, Reply, denied, wrong};
 use super::api::{self, PolicyOrText, people as shape};
 use super::clock::now_ms;
-use super::reach::{Reach, denies};
+use super::delegation::{Delegation, denies};
 use super::table::Route;
 
 /// The door to users, groups, policies and access keys.
@@ -373,7 +373,7 @@ fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
 
 /// Refuses those who may not everything.
 pub(super) fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
-    if Reach::of(&ask.who).is_full() {
+    if Delegation::of(&ask.who).is_full() {
         return Ok(());
     }
     Err(denied(format!("Access Denied. {what}: only root, or who may everything, does that.")))
@@ -385,8 +385,8 @@ fn names(all: &[String]) -> String {
 
 /// Refuses to hand out what who asks has not.
 fn covered(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
-    let reach = Reach::of(&ask.who);
-    let more = |n: &&String| iam.policy(n).is_some_and(|p| !reach.covers(n, &p.policy));
+    let delegation = Delegation::of(&ask.who);
+    let more = |n: &&String| iam.policy(n).is_some_and(|p| !delegation.covers(n, &p.policy));
     match policies.iter().find(more) {
         Some(name) => {
             Err(denied(format!("Access Denied. \"{name}\" allows more than you may, so you cannot give it.")))
@@ -523,7 +523,7 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
         None => return Err(wrong("the policy is missing: send the document")),
     };
     let compiled = Policy::parse(Attached::Identity, text).map_err(|e| Refusal::from(Error::from(e)))?;
-    if !Reach::of(&ask.who).covers_document(&compiled) {
+    if !Delegation::of(&ask.who).covers_document(&compiled) {
         return Err(denied("Access Denied. The policy allows more than you may."));
     }
     iam.put_policy(name, text).await?;

@@ -31,12 +31,12 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, keys as shape};
 use super::clock::now_ms;
 use super::credentials::{self, Keeper};
-use super::house::House;
 use super::kms_remote::{kes, kes_endpoints, vault};
+use super::node::Node;
 use super::own_key::Places;
 use super::table::Route;
 
@@ -253,7 +253,7 @@ impl Configured {
 ///
 /// # Errors
 /// In words: what is configured cannot be used. A server that should encrypt does not start without keys.
-pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<Encryption, String> {
+pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<Encryption, String> {
     let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
         None => None,
         Some("aes") => Some(Cipher::Aes256Gcm),
@@ -263,7 +263,7 @@ pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<
         }
     };
     let Configured { now, old, remote, own, .. } = configured;
-    if remote.is_some() && !house.control.list("kms/").is_empty() {
+    if remote.is_some() && !node.control.list("kms/").is_empty() {
         tracing::warn!(
             "encryption: keys that were made here are not used with a key server; what they seal is not read"
         );
@@ -274,7 +274,7 @@ pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<
             kms
         }
         (None, None) => {
-            if !house.control.list("kms/").is_empty() {
+            if !node.control.list("kms/").is_empty() {
                 return Err(
                     "encryption: there are keys, and no root key; start with the one that they were made with"
                         .to_owned(),
@@ -283,7 +283,7 @@ pub async fn open(args: &Args, configured: Configured, house: &House) -> Result<
             return Ok(Encryption { kms: None, cipher });
         }
         (Some(root), None) => {
-            let driver = Builtin::open_keys(house.control.clone(), root.key, old.as_ref(), now_ms);
+            let driver = Builtin::open_keys(node.control.clone(), root.key, old.as_ref(), now_ms);
             let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
             let driver = driver.await.map_err(said)?;

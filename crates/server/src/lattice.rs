@@ -20,7 +20,7 @@ use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::admin::{Ask, Reply};
+use super::admin_request::{Ask, Reply};
 use super::identities::Identities;
 use super::table::Route;
 use super::transfer;

@@ -34,7 +34,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::admin::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, state as shape};
 use super::clock::now_ms;
 use super::table::Route;

@@ -6,8 +6,18 @@ use std::time::Duration;
 
 use ashlar_erasure_set::MemoryLimits;
 
-use super::listen::Bounds;
 use ashlar_arguments::size;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// In all.
+    pub all: usize,
+    /// From one address that is not this machine.
+    pub each: usize,
+    /// Bytes of answers that sockets have not taken.
+    pub unsent: usize,
+}
 
 /// Bounds of what clients share.
 #[derive(clap::Args)]

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use ashlar_s3::Turns;
@@ -22,15 +22,13 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::clock::coarse;
-use super::connection::{Class, LOOK, Life, Outgoing, Watched};
-use super::routes::{Peer, Routes};
+use super::connection::{Class, Counts, LOOK, Life, Outgoing, Peer, Watched};
+use super::limits::Bounds;
+use super::responses::busy;
+use super::routes::Routes;
 
 /// Connections beyond the bound, for administration and health.
 const RESERVE: usize = 64;
-/// Long request heads at a time.
-const LONG_HEADS: usize = 64;
-/// How long others wait for theirs.
-const PATIENCE: Duration = Duration::from_secs(4);
 /// Connections whose clients take nothing for so many seconds are cut when too much of answers waits.
 const STUCK: u64 = 2;
 /// One in so many connections may be silent: never permitted anything, and without a request.
@@ -44,37 +42,6 @@ const MAX_BUFFER: usize = 256 * 1024;
 /// A little more than the service allows, so that it is the service that answers.
 const MAX_HEAD: usize = 80 * 1024;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// How many connections there may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// In all.
-    pub all: usize,
-    /// From one address that is not this machine.
-    pub each: usize,
-    /// Bytes of answers that sockets have not taken.
-    pub unsent: usize,
-}
-
-/// Turns to read long request heads.
-pub fn heads() -> Arc<Turns> {
-    Turns::new(LONG_HEADS, PATIENCE)
-}
-
-/// What became of connections, for metrics.
-#[derive(Default, Debug)]
-pub struct Counts {
-    /// Open now.
-    pub open: AtomicUsize,
-    /// Displaced by others, by class.
-    pub displaced: [AtomicU64; 4],
-    /// Refused because there were too many.
-    pub refused: AtomicU64,
-    /// Cut because too much of answers waited in sockets.
-    pub cut: AtomicU64,
-    /// Answered from the reserve with 503.
-    pub busy: AtomicU64,
-}
 
 /// Sockets that listen.
 pub struct Listener {
@@ -440,7 +407,7 @@ where
                 true => Box::pin(routes.administer(request, &peer)).await,
                 false if reserved && !routes.is_own(&request) => {
                     routes.connections().busy.fetch_add(1, Relaxed);
-                    super::routes::busy()
+                    busy()
                 }
                 // On the heap: hyper keeps room for the whole future in each connection, idle or not.
                 false => Box::pin(routes.answer(request, &peer)).await,

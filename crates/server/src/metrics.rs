@@ -12,8 +12,8 @@ use ashlar_erasure_set::Phase;
 use ashlar_machine::Space;
 use ashlar_metrics::{Group, Kind, Page};
 
-use super::house::House;
-use super::listen::Counts;
+use super::connection::Counts;
+use super::node::Node;
 use super::{machine, monitor};
 
 /// What has to be asked for, because it may take a while.
@@ -27,14 +27,14 @@ pub struct Asked {
     pub certificate: Option<i64>,
 }
 
-/// Adds everything that the house knows.
-pub fn render(house: &House, asked: &Asked, page: &mut Page) {
-    cluster(house, page);
-    usage(house, page);
-    drives(house, asked, page);
-    healing(house, page);
-    house.lifecycle.render(page);
-    feed(house, page);
+/// Adds everything that the node knows.
+pub fn render(node: &Node, asked: &Asked, page: &mut Page) {
+    cluster(node, page);
+    usage(node, page);
+    drives(node, asked, page);
+    healing(node, page);
+    node.lifecycle.render(page);
+    feed(node, page);
     keys(asked, page);
     if let Some(at) = asked.certificate {
         let help = "When the TLS certificate expires, in seconds since 1970.";
@@ -56,13 +56,13 @@ pub struct Capacity {
 }
 
 /// Adds up the file systems of the drives in service.
-pub fn capacity(house: &House) -> Capacity {
-    let map = house.map.load();
+pub fn capacity(node: &Node) -> Capacity {
+    let map = node.map.load();
     let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
     // A file system that several folders are on counts once.
     let mut counted = std::collections::HashSet::new();
     let (mut raw, mut raw_free) = (0u64, 0u64);
-    for slot in house.slots.lock().iter() {
+    for slot in node.slots.lock().iter() {
         let Some(drive) = &slot.drive else { continue };
         if slot.facts.as_ref().is_none_or(|f| counted.insert(f.device)) {
             let stats = drive.stats();
@@ -73,15 +73,15 @@ pub fn capacity(house: &House) -> Capacity {
     Capacity { raw, raw_free, usable: raw / n * k, usable_free: raw_free / n * k }
 }
 
-fn cluster(house: &House, page: &mut Page) {
-    let slots = house.slots.lock().clone();
+fn cluster(node: &Node, page: &mut Page) {
+    let slots = node.slots.lock().clone();
     let online =
         slots.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
     let offline = slots.len() - online;
-    let health = house.sets.health();
-    let capacity = capacity(house);
-    let control = house.control.health();
-    let buckets = house.store.buckets().len();
+    let health = node.sets.health();
+    let capacity = capacity(node);
+    let control = node.control.health();
+    let buckets = node.store.buckets().len();
     let writable = u8::from(health.iter().all(|g| g.writable));
     let c = Group::Cluster;
     page.value(c, "minio_cluster_nodes_online_total", "Total number of nodes online.", 1);
@@ -134,11 +134,11 @@ fn cluster(house: &House, page: &mut Page) {
     let help = "Whether the control store takes changes.";
     page.value(c, "ashlar_control_writable", help, u8::from(control.writable));
     let n = Group::Node;
-    page.value(n, "ashlar_buffer_bytes", "Bytes of buffers in use.", house.pool.used());
-    page.value(n, "ashlar_buffer_idle_bytes", "Bytes of buffers kept for use.", house.pool.idle());
-    page.value(n, "ashlar_buffer_ceiling_bytes", "Most bytes of buffers.", house.pool.ceiling());
+    page.value(n, "ashlar_buffer_bytes", "Bytes of buffers in use.", node.pool.used());
+    page.value(n, "ashlar_buffer_idle_bytes", "Bytes of buffers kept for use.", node.pool.idle());
+    page.value(n, "ashlar_buffer_ceiling_bytes", "Most bytes of buffers.", node.pool.ceiling());
     let help = "Total number of S3 requests that wait for memory.";
-    page.value(n, "minio_s3_requests_waiting_total", help, house.pool.waiting());
+    page.value(n, "minio_s3_requests_waiting_total", help, node.pool.waiting());
     let help = "Bytes between nodes; there is one node.";
     page.count(n, "minio_inter_node_traffic_received_bytes", help, 0);
     page.count(n, "minio_inter_node_traffic_sent_bytes", help, 0);
@@ -157,8 +157,8 @@ pub struct Refusals {
 }
 
 /// What is shared between clients, and who was refused for it.
-pub fn fairness(house: &House, connections: &Counts, other: &Refusals, page: &mut Page) {
-    let m = house.sets.memory();
+pub fn fairness(node: &Node, connections: &Counts, other: &Refusals, page: &mut Page) {
+    let m = node.sets.memory();
     let open = connections.open.load(Relaxed);
     page.value(Group::Node, "ashlar_connections_open", "Connections that are open.", open);
     for (name, help, value) in [
@@ -198,8 +198,8 @@ pub fn fairness(house: &House, connections: &Counts, other: &Refusals, page: &mu
 }
 
 /// What buckets hold.
-fn usage(house: &House, page: &mut Page) {
-    let all = monitor::total(&house.store);
+fn usage(node: &Node, page: &mut Page) {
+    let all = monitor::total(&node.store);
     let u = &all.usage;
     let c = Group::Cluster;
     page.value(c, "minio_cluster_usage_total_bytes", "Total cluster usage in bytes.", u.bytes);
@@ -220,7 +220,7 @@ fn usage(house: &House, page: &mut Page) {
         ("count", "Total cluster objects count.", u.objects),
         ("versions_count", "Total cluster object versions count.", u.versions),
         ("delete_markers_count", "Total cluster delete markers count.", u.delete_markers),
-        ("buckets_count", "Total cluster buckets count.", house.store.buckets().len() as u64),
+        ("buckets_count", "Total cluster buckets count.", node.store.buckets().len() as u64),
     ] {
         page.value(v3, &format!("minio_cluster_usage_objects_{name}"), help, value);
     }
@@ -235,10 +235,10 @@ fn usage(house: &House, page: &mut Page) {
         page.gauge(v3, "minio_cluster_usage_objects_versions_count_distribution", help)
             .add(&[("range", range)], n);
     }
-    for (bucket, counted) in house.store.usages() {
+    for (bucket, counted) in node.store.usages() {
         let (u, bucket) = (&counted.usage, bucket.as_str());
         let labels = [("bucket", bucket)];
-        let quota = house.store.quota(bucket).ok().flatten().unwrap_or(0);
+        let quota = node.store.quota(bucket).ok().flatten().unwrap_or(0);
         let v3 = Group::V3("cluster/usage/buckets");
         for (name, v3_name, help, value) in [
             ("usage_total_bytes", "total_bytes", "Total bucket size in bytes.", u.bytes),
@@ -314,10 +314,10 @@ const FIELDS: [Field; 18] = [
     ),
 ];
 
-fn drives(house: &House, asked: &Asked, page: &mut Page) {
-    let slots = house.slots.lock().clone();
+fn drives(node: &Node, asked: &Asked, page: &mut Page) {
+    let slots = node.slots.lock().clone();
     let n = Group::Node;
-    let online = |s: &&super::house::Slot| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
+    let online = |s: &&super::node::Slot| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
     let up = slots.iter().filter(online).count();
     page.value(n, "minio_node_drive_total", "Total drives in a node.", slots.len());
     page.value(n, "minio_node_drive_online_total", "Total drives online in a node.", up);
@@ -388,8 +388,8 @@ fn drives(house: &House, asked: &Asked, page: &mut Page) {
     page.value(v3, "minio_system_drive_offline_count", "Count of offline drives.", slots.len() - up);
 }
 
-fn healing(house: &House, page: &mut Page) {
-    let heal = house.sets.heal_stats();
+fn healing(node: &Node, page: &mut Page) {
+    let heal = node.sets.heal_stats();
     let n = Group::Node;
     let help = "Objects scanned in current self healing run.";
     page.count(n, "minio_heal_objects_total", help, heal.looked);
@@ -403,7 +403,7 @@ fn healing(house: &House, page: &mut Page) {
     page.count(n, "ashlar_heal_records_total", "Records brought up to date.", heal.records);
     page.count(n, "ashlar_heal_shards_total", "Shards made again.", heal.shards);
     page.count(n, "ashlar_heal_lost_total", "Pieces of data found with too few shards.", heal.lost);
-    let rebuilds = house.sets.rebuilds();
+    let rebuilds = node.sets.rebuilds();
     let active = rebuilds.iter().filter(|r| r.phase != Phase::Done).count();
     page.value(n, "ashlar_rebuilds_active", "Drives being filled.", active);
     for r in rebuilds.iter().filter(|r| r.phase != Phase::Done) {
@@ -415,7 +415,7 @@ fn healing(house: &House, page: &mut Page) {
         page.counter(n, "ashlar_rebuild_bytes_total", "Bytes of shards made for the drive.")
             .add(&drive, r.bytes);
     }
-    if let Some(scrub) = house.sets.last_scrub() {
+    if let Some(scrub) = node.sets.last_scrub() {
         let help = "Registers looked at in the last pass.";
         page.value(n, "ashlar_scrub_registers", help, scrub.registers);
         let help = "Shards that no record named in the last pass.";
@@ -424,8 +424,8 @@ fn healing(house: &House, page: &mut Page) {
 }
 
 /// The change feed, and how far behind its readers are.
-fn feed(house: &House, page: &mut Page) {
-    let stats = house.store.feed().stats();
+fn feed(node: &Node, page: &mut Page) {
+    let stats = node.store.feed().stats();
     let n = Group::Node;
     page.count(n, "ashlar_feed_changes_total", "Changes written to the change feed.", stats.position);
     page.value(n, "ashlar_feed_segments", "Segments of the change feed on drives.", stats.segments);

@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use super::Args;
+use super::args::Args;
 
 /// Variables that other modules of the server read, by the beginning of their names.
 const READ_ELSEWHERE: [&str; 6] = [

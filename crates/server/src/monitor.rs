@@ -25,7 +25,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
-use super::admin::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, state as shape};
 use super::clock::coarse;
 use super::logs::{self, Line};

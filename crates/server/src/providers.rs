@@ -34,12 +34,12 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin::{Ask, Refusal, Reply, denied, wrong};
+use super::admin_request::{Ask, Refusal, Reply, denied, wrong};
 use super::api::{self, settings as shape};
 use super::clock::now_ms;
+use super::connection::Peer;
 use super::identities::only_full;
-use super::routes::Peer;
-use super::table::{Route, SignInRoute};
+use super::table::{BASES, Route, SignInRoute};
 
 /// Longest document of a sign-in.
 const LIMIT: usize = 16 * 1024;
@@ -227,7 +227,7 @@ impl Door {
     /// requests of the administration need no signature.
     pub async fn sign_in(&self, request: Request<Incoming>, peer: &Peer) -> Result<Reply, Request<Incoming>> {
         let path = request.uri().path();
-        let path = super::admin::BASES.iter().find_map(|base| path.strip_prefix(base)).unwrap_or_default();
+        let path = BASES.iter().find_map(|base| path.strip_prefix(base)).unwrap_or_default();
         match SignInRoute::find(request.method(), path) {
             Some(SignInRoute::Choices) => Ok(self.choices(&request, peer).await),
             Some(SignInRoute::Back) => Ok(self.back(request, peer).await),

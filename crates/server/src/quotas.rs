@@ -14,7 +14,7 @@ use ashlar_object::{Error, Store};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::admin::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, state::BucketQuota};
 use super::table::Route;
 

@@ -10,7 +10,7 @@ use ashlar_format::Space;
 use parking_lot::Mutex;
 
 use super::api::state as shape;
-use super::house::{self, House};
+use super::node::{self, Node};
 
 /// The last recovery.
 #[derive(Default, Clone)]
@@ -28,8 +28,8 @@ impl Recovery {
     ///
     /// # Errors
     /// In words: one is running, or none is needed.
-    pub fn start(&self, house: &Arc<House>, dry_run: bool) -> Result<shape::Recovery, String> {
-        if !house.sets.needs_salvage() {
+    pub fn start(&self, node: &Arc<Node>, dry_run: bool) -> Result<shape::Recovery, String> {
+        if !node.sets.needs_salvage() {
             return Err("no placement group needs a recovery: either enough of its drives vote, or some are not in service; see `ashlar drive list`".into());
         }
         {
@@ -39,11 +39,11 @@ impl Recovery {
             }
             *last = shape::Recovery { state: "running", dry_run, ..shape::Recovery::default() };
         }
-        let (house, last) = (house.clone(), self.last.clone());
+        let (node, last) = (node.clone(), self.last.clone());
         tokio::spawn(async move {
-            let done = recover(&house, dry_run).await;
+            let done = recover(&node, dry_run).await;
             let report = match done {
-                Ok(salvaged) => report(&house, dry_run, &salvaged),
+                Ok(salvaged) => report(&node, dry_run, &salvaged),
                 Err(why) => {
                     tracing::error!(why, "the recovery ended early; it can be started again");
                     shape::Recovery { state: "failed", dry_run, why: Some(why), ..shape::Recovery::default() }
@@ -55,26 +55,26 @@ impl Recovery {
     }
 }
 
-async fn recover(house: &House, dry_run: bool) -> Result<Salvaged, String> {
+async fn recover(node: &Node, dry_run: bool) -> Result<Salvaged, String> {
     if !dry_run {
         // What a distrusted drive may have promised before counts no more.
-        let _one = house.changes.lock().await;
-        let map = house.map.load_full();
+        let _one = node.changes.lock().await;
+        let map = node.map.load_full();
         let next = map.next_epoch().map_err(|e| e.to_string())?;
-        let layout = house::layout(&next);
-        house.write_map(next).await?;
-        house.sets.set_layout(layout).map_err(|e| e.to_string())?;
+        let layout = node::layout(&next);
+        node.write_map(next).await?;
+        node.sets.set_layout(layout).map_err(|e| e.to_string())?;
     }
-    house.sets.salvage(!dry_run).await.map_err(|e| e.to_string())
+    node.sets.salvage(!dry_run).await.map_err(|e| e.to_string())
 }
 
-fn report(house: &House, dry_run: bool, done: &Salvaged) -> shape::Recovery {
-    let buckets = house.store.buckets();
+fn report(node: &Node, dry_run: bool, done: &Salvaged) -> shape::Recovery {
+    let buckets = node.store.buckets();
     let bucket = |id| {
         let known = buckets.iter().find(|b| b.id == id);
         known.map_or_else(|| format!("a deleted bucket ({id})"), |b| b.name.clone())
     };
-    let slots = house.slots.lock().clone();
+    let slots = node.slots.lock().clone();
     let path = |id| {
         let slot = slots.iter().find(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
         slot.map_or_else(String::new, |s| s.path.display().to_string())

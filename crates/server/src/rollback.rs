@@ -14,7 +14,7 @@ use ashlar_drive::{Drive, Probe, Role, State};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_machine::Folder;
 
-use super::house::{House, blocking};
+use super::node::{Node, blocking};
 
 /// How often new sequences are noted.
 const EVERY: Duration = Duration::from_secs(2);
@@ -54,27 +54,27 @@ pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
 }
 
 /// Notes on every drive how far all of them have come, for ever.
-pub async fn run(house: Arc<House>) {
-    let paths = house.slots.lock().iter().map(|s| s.path.clone()).collect();
-    let deployment = house.map.load().deployment;
+pub async fn run(node: Arc<Node>) {
+    let paths = node.slots.lock().iter().map(|s| s.path.clone()).collect();
+    let deployment = node.map.load().deployment;
     let mut all = blocking(move || noted_in_time(paths, deployment)).await.unwrap_or_default();
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        note(&house, deployment, &mut all).await;
+        note(&node, deployment, &mut all).await;
     }
 }
 
 /// One round of notes.
-async fn note(house: &House, deployment: DeploymentId, all: &mut Sequences) {
-    let drives: Vec<Drive> = house.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
+async fn note(node: &Node, deployment: DeploymentId, all: &mut Sequences) {
+    let drives: Vec<Drive> = node.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
     let online = drives.iter().filter(|d| d.state() == State::Online);
     let mut news = false;
     for drive in online {
         let (id, sequence) = (drive.label().drive, drive.sequence());
         // One that is put in service without a vote may be behind what was noted of it, and may not be the next time.
-        news |= match house.joins.lock().contains(&id) {
+        news |= match node.joins.lock().contains(&id) {
             true => all.begin_again(id, sequence),
             false => all.note(id, sequence),
         };

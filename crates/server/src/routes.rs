@@ -3,7 +3,6 @@
 //! Invariants: without a signature there are only health checks, and metrics where the operator made
 //! them public; a request that panics costs that request only.
 
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use ashlar_erasure_set::Sets;
 use ashlar_machine::Folder;
 use ashlar_metrics::{Group, Page};
 use ashlar_pacer::Foreground;
-use ashlar_s3::{Arrival, Body, Service, Turns, Watch};
+use ashlar_s3::{Arrival, Body, Service, Turns};
 use futures::FutureExt as _;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -20,23 +19,12 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::admin::Admin;
-use super::house::House;
-use super::listen::{self, Counts};
+use super::connection::{self, Counts, Peer};
 use super::metrics::{Asked, Refusals};
 use super::minio::Minio;
+use super::node::Node;
+use super::responses::plain;
 use super::tls::Certificates;
-
-/// What is known about the other end of a connection.
-pub struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
-    /// It speaks TLS.
-    pub tls: bool,
-    /// The client's certificates in DER, its own first; none unless TLS asked for them.
-    pub certificates: Vec<Vec<u8>>,
-    /// The scanner of its requests.
-    pub watch: Watch,
-}
 
 /// What `work` answers; if it panics, that it failed, on a connection that is not used again. The cause is in
 /// the log and not in the answer.
@@ -67,7 +55,7 @@ fn not_sniffed(mut response: Response<Body>) -> Response<Body> {
 /// All that requests can reach.
 pub struct Routes {
     service: Arc<Service>,
-    house: Arc<House>,
+    node: Arc<Node>,
     foreground: Arc<Foreground>,
     admin: Arc<Admin>,
     minio: Minio,
@@ -88,7 +76,7 @@ impl Routes {
     /// Puts them together.
     pub fn new(
         service: Arc<Service>,
-        house: Arc<House>,
+        node: Arc<Node>,
         public_metrics: bool,
         admin: Admin,
         certificates: Option<Arc<Certificates>>,
@@ -96,12 +84,12 @@ impl Routes {
     ) -> Routes {
         let admin = Arc::new(admin);
         let minio = Minio::new(admin.clone());
-        let (connections, heads) = (Arc::default(), listen::heads());
-        let (foreground, keys) = (house.sets.foreground(), parking_lot::Mutex::default());
+        let (connections, heads) = (Arc::default(), connection::heads());
+        let (foreground, keys) = (node.sets.foreground(), parking_lot::Mutex::default());
         Routes {
             foreground,
             service,
-            house,
+            node,
             admin,
             minio,
             public_metrics,
@@ -125,7 +113,7 @@ impl Routes {
 
     /// The placement groups.
     pub fn sets(&self) -> Sets {
-        self.house.sets.clone()
+        self.node.sets.clone()
     }
 
     /// Whether a request is for health or administration.
@@ -222,14 +210,14 @@ impl Routes {
 
     /// Reads can be served somewhere.
     fn ready(&self) -> Response<Body> {
-        let ready = self.house.sets.health().iter().all(|g| g.readable);
+        let ready = self.node.sets.health().iter().all(|g| g.readable);
         plain(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, "")
     }
 
     /// Every placement group takes writes (or reads). One machine is the whole cluster: taking it
     /// away for maintenance always stops service, and that is what is said (412, as in MinIO).
     fn cluster(&self, write: bool, maintenance: bool) -> Response<Body> {
-        let health = self.house.sets.health();
+        let health = self.node.sets.health();
         let good = health.iter().all(|g| if write { g.writable } else { g.readable });
         let status = match (good, maintenance) {
             (true, false) => StatusCode::OK,
@@ -272,16 +260,16 @@ impl Routes {
     async fn page(&self) -> Page {
         let mut page = Page::new(&self.name);
         let asked = self.ask().await;
-        super::metrics::render(&self.house, &asked, &mut page);
+        super::metrics::render(&self.node, &asked, &mut page);
         let other = Refusals {
             heads: self.heads.counts(),
             unsigned: self.service.unsigned_counts(),
             sealed: self.minio.refused(),
             listeners: self.service.context().notices.refused(),
         };
-        super::metrics::fairness(&self.house, &self.connections, &other, &mut page);
+        super::metrics::fairness(&self.node, &self.connections, &other, &mut page);
         let counted = self.service.metrics();
-        counted.keep_buckets(|name| self.house.store.bucket(name).is_ok());
+        counted.keep_buckets(|name| self.node.store.bucket(name).is_ok());
         counted.render(&mut page);
         self.service.audit().render(&mut page);
         self.service.access_logs().render(&mut page);
@@ -293,7 +281,7 @@ impl Routes {
 
     /// What may take a while; what does is left out.
     async fn ask(&self) -> Asked {
-        let paths: Vec<_> = self.house.slots.lock().iter().map(|s| s.path.clone()).collect();
+        let paths: Vec<_> = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
         let spaces = paths.into_iter().map(|path| async move {
             let space = tokio::task::spawn_blocking(move || Folder::real(&path, None).space().ok());
             tokio::time::timeout(PATIENCE, space).await.ok()?.ok()?
@@ -352,42 +340,6 @@ fn known(response: Response<Body>, peer: &Peer) -> Response<Body> {
     response
 }
 
-/// An error of S3 that ends the connection.
-fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    let mut response = plain(
-        status,
-        format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
-        ),
-    );
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-/// The answer on connections of the reserve to all but administration and health.
-pub fn busy() -> Response<Body> {
-    let mut response = error(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "SlowDown",
-        "There are too many connections. Please reduce your request rate and try again.",
-    );
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
-}
-
-/// An answer in text.
-pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
-    let mut response = Response::new(Body::whole(text.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::SERVER, HeaderValue::from_static("Ashlar"));
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,15 +355,5 @@ mod tests {
         assert!(text.contains("<Code>InternalError</Code>") && !text.contains("planted"), "{text}");
         let fine = whatever_happens(async { plain(StatusCode::OK, "fine") }, peer).await;
         assert_eq!(fine.status(), StatusCode::OK);
-    }
-
-    #[test]
-    fn the_reserve_says_when_to_come_again() {
-        let busy = busy();
-        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(
-            (&busy.headers()[header::RETRY_AFTER], &busy.headers()[header::CONNECTION]),
-            (&HeaderValue::from_static("1"), &HeaderValue::from_static("close"))
-        );
     }
 }

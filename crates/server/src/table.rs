@@ -8,6 +8,9 @@
 use ashlar_policy::Action;
 use http::Method;
 
+/// Where the paths begin. The last only where there are no buckets.
+pub const BASES: [&str; 3] = ["/ashlar/api/v1/", "/ashlar/admin/v1/", "/api/v1/"];
+
 macro_rules! routes {
     ($($name:ident $method:ident $pattern:literal $first:ident $($other:ident)*;)*) => {
         /// An administration request. The pattern's `*` is a name; it may hold slashes.

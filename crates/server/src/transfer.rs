@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::admin::{Ask, Refusal, Reply, denied};
+use super::admin_request::{Ask, Refusal, Reply, denied};
 use super::api::people::{Imported, ImportedRecord};
 use super::api::{self, PolicyDocument, PolicyOrText};
 use super::clock::now_ms;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use ashlar_client::{Identifier, ListOptions};
 
-use super::{Options, load, process::Process};
-use crate::Outcome;
+use super::{load, options::Options, process::Process};
+use crate::outcome::Outcome;
 
 /// What listing measured.
 #[derive(serde::Serialize, Debug)]

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
 use hdrhistogram::Histogram;
 
-use super::{Options, process::Process};
-use crate::{Outcome, size::Size};
+use super::{options::Options, process::Process};
+use crate::{outcome::Outcome, size::Size};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -4,7 +4,7 @@
 
 use std::{fs, time::Duration};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// A running process.
 pub struct Process {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{
-    Options,
     listing::Listing,
     load::{Measured, Verb},
+    options::Options,
     process,
 };
 use crate::size::Size;

@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Options;
-use crate::{Outcome, shell};
+use super::options::Options;
+use crate::{outcome::Outcome, shell};
 
 /// A server that this process started.
 pub struct Server {

@@ -7,10 +7,10 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, keys, people, settings, state};
+use super::{OpenApi, PolicyDocument, keys, orders, people, settings, state};
 use crate::settings as settings_door;
 use crate::table::{Route, SignInRoute};
-use crate::{admin, identities, kms, lifecycle, providers, quotas, transfer};
+use crate::{identities, kms, lifecycle, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -85,9 +85,9 @@ fn answer(route: Route) -> Shape {
 /// The document that a route takes.
 fn order(route: Route) -> Option<Shape> {
     Some(match route {
-        Route::HealStart => of::<admin::Order>(),
-        Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => of::<admin::Order>(),
-        Route::DriveRecover => of::<admin::RecoverOrder>(),
+        Route::HealStart => of::<orders::Order>(),
+        Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => of::<orders::Order>(),
+        Route::DriveRecover => of::<orders::RecoverOrder>(),
         Route::UserPut => of::<identities::UserOrder>(),
         Route::GroupMembers => of::<identities::Members>(),
         Route::PolicyPut => of::<PolicyDocument>(),
@@ -101,7 +101,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
         Route::IamImport => of::<transfer::Document>(),
         Route::SettingPut => of::<settings_door::Order>(),
-        Route::ServiceStop | Route::ServiceRestart => of::<admin::EndOrder>(),
+        Route::ServiceStop | Route::ServiceRestart => of::<orders::EndOrder>(),
         // A document that is sent all the same must be empty, or is not read.
         Route::Info
         | Route::UsageList

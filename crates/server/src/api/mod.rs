@@ -6,14 +6,16 @@
 //! | `people` | users, groups, policies, access keys |
 //! | `keys` | keys for encryption at rest |
 //! | `settings` | settings, identity providers, signing in |
+//! | `orders` | what clients send about drives and the process |
 //! | `document` | the description |
 //!
-//! Documents that clients send are types beside the code that reads them.
+//! Other documents that clients send are types beside the code that reads them.
 //!
 //! Invariant: an answer is made from the type that describes it. Must never know: how anything is done.
 
 pub mod document;
 pub mod keys;
+pub mod orders;
 pub mod people;
 pub mod settings;
 pub mod state;

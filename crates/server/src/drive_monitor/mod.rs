@@ -3,12 +3,14 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `workers` | looking, opening and formatting, each on a thread of its own |
-//! | `orders` | what operators ask for |
+//! | `order` | the type of what operators ask for |
+//! | `orders` | giving and carrying it out |
 //! | `replace` | the change of the map that puts a blank drive in the place of another |
 //!
 //! Invariants: every change of the map is in the control store before it is in force, and one change is made
 //! at a time; nothing here waits for a drive, so that one that hangs holds up no other.
 
+pub mod order;
 mod orders;
 mod replace;
 #[cfg(test)]
@@ -24,13 +26,14 @@ use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, S
 use ashlar_cluster::{FoundAt, Map};
 use ashlar_drive::{Drive, Role, State};
 use ashlar_format::DriveId;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::UnboundedReceiver;
 
-pub use orders::{Order, hold, last_seen, release, replace_now};
+use order::Order;
+pub use orders::{hold, last_seen, release, replace_now};
 use workers::{Answer, AtOpen, Workers};
 
-use super::house::{self, House};
-use super::places::Facts;
+use super::drive_discovery::Facts;
+use super::node::{self, Node};
 
 /// How often drives are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -55,7 +58,7 @@ pub struct Start {
 
 /// The monitor and what it steers.
 struct Shell {
-    house: Arc<House>,
+    node: Arc<Node>,
     monitor: Monitor,
     began: Instant,
     opened: HashMap<usize, Drive>,
@@ -68,11 +71,11 @@ struct Shell {
 }
 
 /// Looks after the drives for ever.
-pub async fn run(house: Arc<House>, start: Start) {
+pub async fn run(node: Arc<Node>, start: Start) {
     let Start { monitor, first, opened, workers, mut answers, mut orders } = start;
-    let map = house.map.load_full();
+    let map = node.map.load_full();
     let mut shell = Shell {
-        house,
+        node,
         monitor,
         began: Instant::now(),
         opened,
@@ -100,7 +103,7 @@ pub async fn run(house: Arc<House>, start: Start) {
 
 impl Shell {
     fn give(&mut self, event: Event) {
-        let now = self.house.map.load_full();
+        let now = self.node.map.load_full();
         if !Arc::ptr_eq(&now, &self.map) {
             self.map = now.clone();
             let actions = self.monitor.step(Event::Map(now));
@@ -119,11 +122,11 @@ impl Shell {
     fn answered(&mut self, answer: Answer) {
         let event = match answer {
             Answer::Probed(i, place) => {
-                let found = workers::found(&place, self.house.map.load().deployment);
+                let found = workers::found(&place, self.node.map.load().deployment);
                 Event::Probed(i, found)
             }
             Answer::Opened(i, Ok(AtOpen { drive, facts, distrust })) => {
-                if let Some(slot) = self.house.slots.lock().get_mut(i) {
+                if let Some(slot) = self.node.slots.lock().get_mut(i) {
                     slot.facts = facts;
                 }
                 let event = opened_event(i, &drive, distrust);
@@ -147,7 +150,7 @@ impl Shell {
     fn look(&mut self) {
         self.give(Event::Tick(self.began.elapsed()));
         let conditions: Vec<(usize, Condition)> = {
-            let slots = self.house.slots.lock();
+            let slots = self.node.slots.lock();
             let serving = slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.drive.as_ref()?)));
             serving.map(|(i, drive)| (i, condition(drive))).collect()
         };
@@ -155,49 +158,49 @@ impl Shell {
             self.give(Event::Condition(i, condition));
         }
         if !self.settling.swap(true, Ordering::AcqRel) {
-            let (house, running) = (self.house.clone(), self.settling.clone());
+            let (node, running) = (self.node.clone(), self.settling.clone());
             tokio::spawn(async move {
-                settle_map(&house).await;
+                settle_map(&node).await;
                 running.store(false, Ordering::Release);
             });
         }
     }
 
     fn path(&self, i: usize) -> std::path::PathBuf {
-        self.house.slots.lock().get(i).map(|s| s.path.clone()).unwrap_or_default()
+        self.node.slots.lock().get(i).map(|s| s.path.clone()).unwrap_or_default()
     }
 
     fn perform(&mut self, action: Action) {
         match action {
             Action::Probe(i) => self.workers.probe(i, self.path(i)),
             Action::Open(i) => {
-                let peers = self.house.slots.lock().iter().map(|s| s.path.clone()).collect();
+                let peers = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
                 self.workers.open(i, self.path(i), peers);
             }
             Action::Format(i, mount) => {
-                let deployment = self.house.map.load().deployment;
+                let deployment = self.node.map.load().deployment;
                 self.workers.format(i, self.path(i), deployment, mount);
             }
             Action::MakeJoining(i) => self.make_joining(i),
             Action::Attach(i) => {
                 if let Some(drive) = self.opened.remove(&i) {
-                    enlist(&self.house, i, drive);
+                    enlist(&self.node, i, drive);
                 }
             }
             Action::Replace(i, old) => {
                 let Some(drive) = self.opened.get(&i).cloned() else { return };
-                let (house, workers) = (self.house.clone(), self.workers.clone());
+                let (node, workers) = (self.node.clone(), self.workers.clone());
                 tokio::spawn(async move {
-                    let done = replace::replace(&house, i, old, drive).await;
+                    let done = replace::replace(&node, i, old, drive).await;
                     workers.answer(Answer::Replaced(i, done));
                 });
             }
             Action::Withdraw(i, _) => {
-                let drive = self.house.slots.lock().get_mut(i).and_then(|s| s.drive.take());
+                let drive = self.node.slots.lock().get_mut(i).and_then(|s| s.drive.take());
                 if let Some(drive) = &drive {
                     let id = drive.label().drive;
-                    self.house.sets.detach(id);
-                    self.house.control.detach(id);
+                    self.node.sets.detach(id);
+                    self.node.control.detach(id);
                 }
                 self.close(i, drive);
             }
@@ -207,7 +210,7 @@ impl Shell {
             }
             Action::Distrust(id, why) => self.distrust(id, why),
             Action::Note(i, why) => {
-                let mut slots = self.house.slots.lock();
+                let mut slots = self.node.slots.lock();
                 let Some(slot) = slots.get_mut(i) else { return };
                 if let Some(why) = &why {
                     tracing::warn!(drive = %slot.path.display(), why, "drive out of service");
@@ -242,16 +245,16 @@ impl Shell {
 
     /// Notes in the map that a drive must join; asked for again at every tick until the map says so.
     fn distrust(&self, id: DriveId, why: String) {
-        if !self.house.control.health().writable || self.noting.swap(true, Ordering::AcqRel) {
+        if !self.node.control.health().writable || self.noting.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (house, running) = (self.house.clone(), self.noting.clone());
+        let (node, running) = (self.node.clone(), self.noting.clone());
         tokio::spawn(async move {
-            let _one = house.changes.lock().await;
-            let map = house.map.load_full();
+            let _one = node.changes.lock().await;
+            let map = node.map.load_full();
             if map.drive(id).is_some_and(|d| d.distrusted.is_none())
                 && let Ok(next) = map.distrust(id, &why)
-                && let Err(why) = put_map(&house, &map, next).await
+                && let Err(why) = put_map(&node, &map, next).await
             {
                 tracing::warn!(%id, why, "the map does not note yet that the drive must join");
             }
@@ -277,31 +280,31 @@ fn condition(drive: &Drive) -> Condition {
 }
 
 /// Puts an opened drive in service at a folder.
-fn enlist(house: &Arc<House>, i: usize, drive: Drive) {
+fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
     let id = drive.label().drive;
     let path = drive.path().to_owned();
-    if let Some(slot) = house.slots.lock().get_mut(i) {
+    if let Some(slot) = node.slots.lock().get_mut(i) {
         (slot.drive, slot.problem) = (Some(drive.clone()), None);
     }
     if drive.role() == Role::Joining {
-        house.joins.lock().insert(id);
+        node.joins.lock().insert(id);
     }
-    house.sets.attach(drive);
+    node.sets.attach(drive);
     tracing::info!(drive = %path.display(), %id, "drive in service");
-    let house = house.clone();
+    let node = node.clone();
     tokio::spawn(async move {
-        if let Err(error) = house.control.attach(id, house::medium(&path, id)).await {
+        if let Err(error) = node.control.attach(id, node::medium(&path, id)).await {
             tracing::warn!(drive = %path.display(), %error, "control store: the drive is not used");
         }
     });
 }
 
 /// Notes in the map which drives have joined, which must join again, and where drives were found.
-async fn settle_map(house: &Arc<House>) {
-    let _one = house.changes.lock().await;
-    let before = house.map.load_full();
+async fn settle_map(node: &Arc<Node>) {
+    let _one = node.changes.lock().await;
+    let before = node.map.load_full();
     let serving: Vec<Serving> = {
-        let slots = house.slots.lock();
+        let slots = node.slots.lock();
         let works = |d: &&Drive| matches!(d.state(), State::Online | State::ReadOnly);
         let serves = slots.iter().filter_map(|s| Some((s, s.drive.as_ref().filter(works)?)));
         let at = |facts: &Option<Facts>| facts.as_ref().map(|f| f.mount.clone());
@@ -313,7 +316,7 @@ async fn settle_map(house: &Arc<House>) {
             .collect()
     };
     let next = settle(&before, &serving);
-    if next == *before || !house.control.health().writable {
+    if next == *before || !node.control.health().writable {
         return;
     }
     for drive in &next.drives {
@@ -322,20 +325,17 @@ async fn settle_map(house: &Arc<House>) {
             tracing::info!(drive = drive.path, id = %drive.id, epoch = next.epoch, state = ?drive.state, "drive's place in the map");
         }
     }
-    if let Err(why) = put_map(house, &before, next).await {
+    if let Err(why) = put_map(node, &before, next).await {
         tracing::debug!(why, "the map could not be brought up to date; tried again soon");
     }
 }
 
 /// Writes a map that follows `before` and lets the sets follow it. The caller holds `changes`.
-async fn put_map(house: &House, before: &Map, next: Map) -> Result<(), String> {
-    let layout = (next.epoch != before.epoch).then(|| house::layout(&next));
-    house.write_map(next).await?;
+async fn put_map(node: &Node, before: &Map, next: Map) -> Result<(), String> {
+    let layout = (next.epoch != before.epoch).then(|| node::layout(&next));
+    node.write_map(next).await?;
     match layout {
-        Some(layout) => house.sets.set_layout(layout).map_err(|e| e.to_string()),
+        Some(layout) => node.sets.set_layout(layout).map_err(|e| e.to_string()),
         None => Ok(()),
     }
 }
-
-/// Where orders of operators go.
-pub type Orders = UnboundedSender<Order>;

@@ -7,24 +7,13 @@ use ashlar_cluster::{DriveState, Map};
 use ashlar_format::DriveId;
 use tokio::sync::oneshot;
 
+use super::order::{Order, Reply};
 use super::{Shell, workers};
-use crate::house::{House, Slot};
-use crate::places;
+use crate::drive_discovery;
+use crate::node::{Node, Slot};
 
 /// How long an operator waits for a look at a folder, and for a replacement.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// An order of an operator; the answer says whether it is done.
-pub enum Order {
-    /// Out of service until `Release`.
-    Hold(usize, Reply),
-    /// Undoes `Hold`.
-    Release(usize, Reply),
-    /// The blank folder takes the place of the drive that was there; what was just seen in it.
-    Replace(usize, places::Place, Reply),
-}
-
-type Reply = oneshot::Sender<Result<(), String>>;
 
 /// An operator who waits for a replacement.
 pub struct Waiting {
@@ -36,7 +25,7 @@ impl Shell {
     pub(super) fn order(&mut self, order: Order) {
         match order {
             Order::Hold(i, reply) => {
-                if let Some(slot) = self.house.slots.lock().get_mut(i) {
+                if let Some(slot) = self.node.slots.lock().get_mut(i) {
                     slot.held = true;
                 }
                 let actions = self.monitor.hold(i);
@@ -44,17 +33,17 @@ impl Shell {
                 let _ = reply.send(Ok(()));
             }
             Order::Release(i, reply) => {
-                if let Some(slot) = self.house.slots.lock().get_mut(i) {
+                if let Some(slot) = self.node.slots.lock().get_mut(i) {
                     slot.held = false;
                 }
                 self.monitor.release(i);
                 let _ = reply.send(Ok(()));
             }
             Order::Replace(i, place, reply) => {
-                let found = workers::found(&place, self.house.map.load().deployment);
+                let found = workers::found(&place, self.node.map.load().deployment);
                 match self.monitor.replace(i, found) {
                     Ok(actions) => {
-                        if let Some(slot) = self.house.slots.lock().get_mut(i) {
+                        if let Some(slot) = self.node.slots.lock().get_mut(i) {
                             slot.held = false;
                         }
                         self.waiting.push(Waiting { folder: i, reply });
@@ -80,9 +69,9 @@ impl Shell {
     }
 }
 
-async fn ask(house: &House, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
+async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
     let (reply, answer) = oneshot::channel();
-    house.orders.send(order(reply)).map_err(|_| "the server is ending")?;
+    node.orders.send(order(reply)).map_err(|_| "the server is ending")?;
     match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err("the server is ending".into()),
@@ -94,42 +83,42 @@ async fn ask(house: &House, order: impl FnOnce(Reply) -> Order) -> Result<(), St
 ///
 /// # Errors
 /// In words.
-pub async fn hold(house: &House, which: &str) -> Result<(), String> {
-    let i = find(house, which)?;
-    let spare = house.sets.health().iter().map(|g| g.spare).min().unwrap_or(0);
-    let serving = house.slots.lock().get(i).is_some_and(|s| s.drive.is_some());
+pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
+    let i = find(node, which)?;
+    let spare = node.sets.health().iter().map(|g| g.spare).min().unwrap_or(0);
+    let serving = node.slots.lock().get(i).is_some_and(|s| s.drive.is_some());
     if serving && spare == 0 {
         return Err("no drive can be spared now: writes would stop. Wait until the others are whole".into());
     }
-    ask(house, |reply| Order::Hold(i, reply)).await
+    ask(node, |reply| Order::Hold(i, reply)).await
 }
 
 /// Undoes [`hold`].
 ///
 /// # Errors
 /// In words.
-pub async fn release(house: &House, which: &str) -> Result<(), String> {
-    let i = find(house, which)?;
-    ask(house, |reply| Order::Release(i, reply)).await
+pub async fn release(node: &Node, which: &str) -> Result<(), String> {
+    let i = find(node, which)?;
+    ask(node, |reply| Order::Release(i, reply)).await
 }
 
 /// Puts the blank folder at a place in service for the drive that was there, whatever file system it is on.
 ///
 /// # Errors
 /// In words.
-pub async fn replace_now(house: &House, which: &str) -> Result<(), String> {
-    let i = find(house, which)?;
-    let path = house.slots.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
+pub async fn replace_now(node: &Node, which: &str) -> Result<(), String> {
+    let i = find(node, which)?;
+    let path = node.slots.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
     let (look, looked) = oneshot::channel();
     std::thread::Builder::new()
         .name("drive-look".into())
-        .spawn(move || drop(look.send(places::look(&path))))
+        .spawn(move || drop(look.send(drive_discovery::look(&path))))
         .map_err(|e| e.to_string())?;
     let place = match tokio::time::timeout(PATIENCE, looked).await {
         Ok(Ok(place)) => place,
         _ => return Err("the folder does not answer".into()),
     };
-    ask(house, |reply| Order::Replace(i, place, reply)).await
+    ask(node, |reply| Order::Replace(i, place, reply)).await
 }
 
 /// The drive of the map that was last seen at `path`.
@@ -139,13 +128,13 @@ pub fn last_seen(map: &Map, path: &Path) -> Option<DriveId> {
 }
 
 /// The folder that `which` means: its path, or the id of its drive or the beginning of it.
-fn find(house: &House, which: &str) -> Result<usize, String> {
-    let slots = house.slots.lock();
-    let by_path = |s: &Slot| s.path.as_os_str() == which || s.path == places::absolute(which);
+fn find(node: &Node, which: &str) -> Result<usize, String> {
+    let slots = node.slots.lock();
+    let by_path = |s: &Slot| s.path.as_os_str() == which || s.path == drive_discovery::absolute(which);
     if let Some(i) = slots.iter().position(by_path) {
         return Ok(i);
     }
-    let map = house.map.load();
+    let map = node.map.load();
     // A drive that is out of service keeps its name.
     let by_id = |s: &Slot| {
         let id = s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, &s.path));

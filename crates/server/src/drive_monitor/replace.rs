@@ -9,53 +9,53 @@ use ashlar_format::DriveId;
 use ashlar_machine::Folder;
 
 use super::enlist;
-use crate::house::{self, House};
+use crate::node::{self, Node};
 
 /// Folder in which the control store stands in for a drive that is being replaced.
 const HANDOVER: &str = "handover";
 
 /// Writes the map in which `drive` has the slots of `old`, and puts it in service.
-pub async fn replace(house: &Arc<House>, i: usize, old: DriveId, drive: Drive) -> Result<(), String> {
-    let _one = house.changes.lock().await;
-    let map = house.map.load_full();
+pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> Result<(), String> {
+    let _one = node.changes.lock().await;
+    let map = node.map.load_full();
     let (id, path) = (drive.label().drive, drive.path().to_owned());
     let next = map
         .replace(old, id, &path.display().to_string(), drive.stats().capacity)
         .map_err(|e| e.to_string())?;
     // In the same change: the drive may be unmounted before the next.
-    let mount = house.slots.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
+    let mount = node.slots.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
-    let handover = hand_over(house, old, &path).await?;
-    house.control.attach(id, house::medium(&path, id)).await.map_err(|e| e.to_string())?;
-    let written = house.write_map(next.clone()).await;
+    let handover = hand_over(node, old, &path).await?;
+    node.control.attach(id, node::medium(&path, id)).await.map_err(|e| e.to_string())?;
+    let written = node.write_map(next.clone()).await;
     if handover.is_some() || written.is_ok() {
-        house.control.detach(old);
+        node.control.detach(old);
     }
     if handover.is_some() {
         let folder = Folder::real(&path, None);
-        let _ = house::blocking(move || folder.remove_folder(HANDOVER)).await;
+        let _ = node::blocking(move || folder.remove_folder(HANDOVER)).await;
     }
     written?;
-    house.sets.set_layout(house::layout(&next)).map_err(|e| e.to_string())?;
-    house.sets.detach(old);
+    node.sets.set_layout(node::layout(&next)).map_err(|e| e.to_string())?;
+    node.sets.detach(old);
     tracing::warn!(drive = %path.display(), %old, new = %id, epoch = next.epoch, "a blank drive takes the place of another");
-    enlist(house, i, drive);
+    enlist(node, i, drive);
     Ok(())
 }
 
 /// When too few copies of the control store are left to change it, the blank drive first stands in
 /// for the one it replaces: its copy is written anew from those that are left, which hold
 /// everything that was ever answered (docs/decisions/0005-commit-protocol.md).
-async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<()>, String> {
-    if house.control.health().writable {
+async fn hand_over(node: &Node, old: DriveId, path: &Path) -> Result<Option<()>, String> {
+    if node.control.health().writable {
         return Ok(None);
     }
     let folder = Folder::real(path, None).sub(HANDOVER);
     let made = folder.clone();
-    house::blocking(move || made.make()).await?.map_err(|e| format!("{}: {e}", folder.path().display()))?;
-    house.control.attach(old, house::bare_medium(folder)).await.map_err(|e| e.to_string())?;
-    if house.control.health().writable {
+    node::blocking(move || made.make()).await?.map_err(|e| format!("{}: {e}", folder.path().display()))?;
+    node.control.attach(old, node::bare_medium(folder)).await.map_err(|e| e.to_string())?;
+    if node.control.health().writable {
         return Ok(Some(()));
     }
     // Others must stand in too: this one stays until they have.

@@ -9,8 +9,9 @@ use ashlar_s3::{Credential, Secret};
 use parking_lot::Mutex;
 
 use crate::deployments::Deployments;
-use crate::house::{House, Plan};
 use crate::kms::Configured;
+use crate::node::Node;
+use crate::node_start::Plan;
 
 /// Folders whose drives never open, for servers that are started from now on.
 static HANG: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -31,15 +32,15 @@ fn plan(root: &Path, drives: usize) -> Plan {
     }
 }
 
-async fn start(plan: &Plan) -> Result<(Arc<House>, tokio::task::JoinHandle<()>), String> {
+async fn start(plan: &Plan) -> Result<(Arc<Node>, tokio::task::JoinHandle<()>), String> {
     let root = Credential { access_key: "tester".into(), secret: Secret::new("a-password-for-tests") };
     let mut keys = Configured::nothing(&plan.paths[0].with_file_name("state"));
-    let (house, _, drives) = House::open(plan, Some(root), &mut keys).await?;
-    Ok((house.clone(), tokio::spawn(super::run(house, drives))))
+    let (node, _, drives) = Node::open(plan, Some(root), &mut keys).await?;
+    Ok((node.clone(), tokio::spawn(super::run(node, drives))))
 }
 
-fn serving(house: &House) -> usize {
-    house.slots.lock().iter().filter(|s| s.drive.is_some()).count()
+fn serving(node: &Node) -> usize {
+    node.slots.lock().iter().filter(|s| s.drive.is_some()).count()
 }
 
 /// One hung drive of six; the server starts, serves and ends without it.
@@ -47,32 +48,32 @@ fn serving(house: &House) -> usize {
 async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path(), 6);
-    let (house, task) = start(&plan).await.unwrap();
-    assert_eq!(serving(&house), 6);
+    let (node, task) = start(&plan).await.unwrap();
+    assert_eq!(serving(&node), 6);
     task.abort();
     let _ = task.await;
-    house.close().await;
-    drop(house);
+    node.close().await;
+    drop(node);
     let hung = plan.paths[2].clone();
     HANG.lock().push(hung.clone());
-    let (house, task) = tokio::time::timeout(Duration::from_secs(60), start(&plan)).await.unwrap().unwrap();
+    let (node, task) = tokio::time::timeout(Duration::from_secs(60), start(&plan)).await.unwrap().unwrap();
     HANG.lock().retain(|p| *p != hung);
-    assert_eq!(serving(&house), 5);
-    assert!(house.sets.health().iter().all(|g| g.writable));
-    assert!(house.slots.lock()[2].problem.is_some());
+    assert_eq!(serving(&node), 5);
+    assert!(node.sets.health().iter().all(|g| g.writable));
+    assert!(node.slots.lock()[2].problem.is_some());
     // A folder that hangs does not keep the others from being looked at.
-    super::hold(&house, &plan.paths[4].display().to_string()).await.unwrap();
-    assert_eq!(serving(&house), 4);
-    super::release(&house, &plan.paths[4].display().to_string()).await.unwrap();
+    super::hold(&node, &plan.paths[4].display().to_string()).await.unwrap();
+    assert_eq!(serving(&node), 4);
+    super::release(&node, &plan.paths[4].display().to_string()).await.unwrap();
     for _ in 0..600 {
-        if serving(&house) == 5 {
+        if serving(&node) == 5 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(serving(&house), 5);
+    assert_eq!(serving(&node), 5);
     task.abort();
-    tokio::time::timeout(Duration::from_secs(60), house.close()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), node.close()).await.unwrap();
 }
 
 /// A start over folders that held a deployment and are all empty.
@@ -80,9 +81,9 @@ async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
 async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
     let dir = tempfile::tempdir().unwrap();
     let mut plan = plan(dir.path(), 4);
-    let (house, task) = start(&plan).await.unwrap();
-    let first = house.map.load().deployment;
-    if house.slots.lock()[0].facts.as_ref().unwrap().memory {
+    let (node, task) = start(&plan).await.unwrap();
+    let first = node.map.load().deployment;
+    if node.slots.lock()[0].facts.as_ref().unwrap().memory {
         return; // temporary files live in memory here: they leave no trace on purpose
     }
     let note = dir.path().join("state").join(format!("deployment-{}.json", first.to_hex()));
@@ -93,7 +94,7 @@ async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     task.abort();
-    house.close().await;
+    node.close().await;
     for path in &plan.paths {
         std::fs::remove_dir_all(path).unwrap();
         std::fs::create_dir(path).unwrap();
@@ -102,10 +103,10 @@ async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
     assert!(why.contains(&first.to_hex()) && why.contains("--new-deployment"), "{why}");
     assert!(plan.paths.iter().all(|p| std::fs::read_dir(p).unwrap().next().is_none()), "nothing was written");
     plan.new_deployment = true;
-    let (house, task) = start(&plan).await.unwrap();
-    assert_ne!(house.map.load().deployment, first);
+    let (node, task) = start(&plan).await.unwrap();
+    assert_ne!(node.map.load().deployment, first);
     task.abort();
-    house.close().await;
+    node.close().await;
     // The confirmation is for one start.
     let why = start(&plan).await.err().expect("it is refused");
     assert!(why.contains("leave --new-deployment out"), "{why}");

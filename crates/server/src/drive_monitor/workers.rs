@@ -11,7 +11,7 @@ use ashlar_format::{DeploymentId, DriveId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::now_ms;
-use crate::places::{self, Facts, Place};
+use crate::drive_discovery::{self, Facts, Place};
 use crate::rollback;
 
 /// What became of the work on a folder.
@@ -69,7 +69,9 @@ impl Workers {
     /// Looks at a folder.
     pub fn probe(&self, i: usize, path: PathBuf) {
         let failed = Place { path: path.clone(), probe: Probe::Unreadable(NO_THREAD.into()), facts: None };
-        self.start("drive-look", Answer::Probed(i, failed), move || Answer::Probed(i, places::look(&path)));
+        self.start("drive-look", Answer::Probed(i, failed), move || {
+            Answer::Probed(i, drive_discovery::look(&path))
+        });
     }
 
     /// Opens the drive in a folder: recovery reads. `peers`: folders where it is noted how far it had come.
@@ -86,7 +88,7 @@ impl Workers {
             let at_open = |drive: Drive| {
                 let noted = rollback::noted_in_time(peers, drive.label().deployment);
                 let distrust = rollback::behind(&drive, &noted);
-                AtOpen { facts: places::facts(&path), distrust, drive }
+                AtOpen { facts: drive_discovery::facts(&path), distrust, drive }
             };
             Answer::Opened(i, opened.map(at_open))
         });
@@ -95,7 +97,7 @@ impl Workers {
     /// Formats a blank folder as a joining drive, if its file system is mounted at `mount` (anywhere: `None`).
     pub fn format(&self, i: usize, path: PathBuf, deployment: DeploymentId, mount: Option<String>) {
         self.start("drive-format", Answer::Formatted(i, Err(NO_THREAD.into())), move || {
-            let here = || places::facts(&path).map(|f| f.mount);
+            let here = || drive_discovery::facts(&path).map(|f| f.mount);
             let moved = mount.is_some_and(|m| here().is_none_or(|now| now != m));
             Answer::Formatted(
                 i,
@@ -124,8 +126,8 @@ const NO_THREAD: &str = "no thread can be started";
 /// # Errors
 /// In words.
 pub fn format(path: &std::path::Path, deployment: DeploymentId, role: Role) -> Result<Label, String> {
-    places::check_size(path)?;
-    let label = Label { deployment, drive: DriveId(crate::house::random_id()), created_ms: now_ms() };
+    drive_discovery::check_size(path)?;
+    let label = Label { deployment, drive: DriveId(crate::node::random_id()), created_ms: now_ms() };
     ashlar_drive::format(path, &label, role).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(label)
 }
@@ -136,6 +138,6 @@ pub fn found(place: &Place, deployment: DeploymentId) -> Found {
         Probe::Ours(label) if label.deployment == deployment => Found::Drive(label.drive),
         Probe::Ours(_) => Found::Other("a drive of another deployment".into()),
         Probe::Blank => Found::Blank { mount: place.facts.as_ref().map(|f| f.mount.clone()) },
-        other => Found::Other(places::problem(other).unwrap_or_default()),
+        other => Found::Other(drive_discovery::problem(other).unwrap_or_default()),
     }
 }

@@ -15,7 +15,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::say::{invalid, parse_time, time};
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 use crate::transfer::{Document, Group, Key, User};
 
 /// Bytes of one file in the archive that are taken.

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
+use super::called::{Called, Minio};
 use super::say::{self, Said, time};
-use super::{Called, Minio};
 use crate::table::Route;
 
 pub async fn status(door: &Minio, c: &Called) -> Said {

@@ -10,7 +10,7 @@ use ashlar_iam::DEFAULT_TARGET;
 use serde_json::Value;
 
 use super::say::invalid;
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 use crate::settings::{SUBSYSTEMS, Subsystem};
 
 /// A line, read.

@@ -5,6 +5,7 @@
 //! | `table` | the calls, and what each becomes |
 //! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info`, `observe` | the translations, there and back |
 //! | `kv`, `archive` | MinIO's languages: settings in one line, identities in an archive |
+//! | `called` | a call whose sender is known |
 //! | `vault` | sealed documents |
 //! | `say` | answers and errors in MinIO's form |
 //!
@@ -18,6 +19,7 @@
 //! Must never know: where identities and settings are kept.
 
 mod archive;
+mod called;
 mod info;
 mod keys;
 mod kms;
@@ -37,20 +39,20 @@ use std::time::Duration;
 
 use ashlar_s3::auth::Verified;
 use ashlar_s3::intake::Intake;
-use ashlar_s3::madmin::Key;
 use ashlar_s3::{Body, Source};
 use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::admin::{Admin, Ask, Refusal, told, unrecordable};
+use super::admin::{Admin, told};
+use super::admin_request::{Ask, Refusal, unrecordable};
 use super::audit::Trail;
 use super::clock::now_ms;
-use super::routes::Peer;
+use super::connection::Peer;
 use super::table::Route;
+use called::Called;
+pub use called::Minio;
 use say::{Answer, Said, invalid, not_here};
 use table::{BASE, Call, KEYS, VERSION};
 use vault::Vault;
@@ -59,56 +61,6 @@ use vault::Vault;
 const DRAIN: u64 = 1 << 20;
 /// How long that may take.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
-
-/// The door.
-pub struct Minio {
-    admin: Arc<Admin>,
-    vault: Vault,
-}
-
-/// A call whose sender is known and may make it.
-pub struct Called {
-    call: Call,
-    /// The names in the path.
-    names: Vec<String>,
-    /// The sender, the query, and the document, opened.
-    ask: Ask,
-    /// Host and port that the client asked.
-    host: String,
-    /// What the document was opened with.
-    key: Option<Key>,
-}
-
-impl Called {
-    /// A value of the query; empty if it is not there.
-    fn query(&self, name: &str) -> &str {
-        self.ask.query.get(name).unwrap_or_default()
-    }
-
-    /// All values of a name in the query.
-    fn all(&self, name: &str) -> Vec<String> {
-        self.ask
-            .query
-            .iter()
-            .filter(|(n, v)| *n == name && !v.is_empty())
-            .map(|(_, v)| v.to_owned())
-            .collect()
-    }
-
-    /// The document.
-    fn document<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        serde_json::from_slice(&self.ask.body).map_err(|e| Refusal {
-            status: StatusCode::BAD_REQUEST,
-            code: "XMinioAdminConfigBadJSON",
-            why: format!("the document is not understood: {e}"),
-        })
-    }
-
-    /// The document, as text.
-    fn text(&self) -> Result<&str, Refusal> {
-        std::str::from_utf8(&self.ask.body).map_err(|_| invalid("the document is no text"))
-    }
-}
 
 /// What is below `/minio/` and not here, as MinIO's clients read it.
 pub fn not_implemented(path: &str, id: &str) -> Response<Body> {
@@ -310,18 +262,6 @@ impl Minio {
             Call::IamImport | Call::IamImportV2 => transfer::import(self, c).await,
         }
     }
-
-    /// Asks our own API, in the name of whoever called.
-    async fn ask(&self, c: &Called, route: Route, name: &str, document: Value) -> Result<Value, Refusal> {
-        self.admin.act(&c.ask.other(route, name, &document)).await.map(|(_, value)| value)
-    }
-
-    /// As [`Minio::ask`], for what needs a query.
-    async fn ask_for(&self, c: &Called, route: Route, query: &str) -> Result<Value, Refusal> {
-        let mut ask = c.ask.other(route, "", &Value::Null);
-        ask.query = ashlar_s3::target::Query::parse(query)?;
-        self.admin.act(&ask).await.map(|(_, value)| value)
-    }
 }
 
 /// The call that a path names.
@@ -357,16 +297,6 @@ fn permitted(call: Call, ask: &Ask) -> Result<(), Refusal> {
         Some(route) => ask.need(route.actions(), false),
         None => Ok(()),
     }
-}
-
-/// A string of a document of ours.
-fn string<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
-}
-
-/// The strings of a list in a document of ours.
-fn strings(value: &Value) -> Vec<&str> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 #[cfg(test)]

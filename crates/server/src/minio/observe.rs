@@ -7,9 +7,10 @@ use std::time::Duration;
 use ashlar_s3::trace::Event;
 use serde_json::{Value, json};
 
+use super::called::{Called, Minio, string};
+use super::info;
 use super::say::{self, Said, invalid, not_here};
-use super::{Called, Minio, info, string};
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 use crate::clock::{coarse, now_ms};
 use crate::logs::Line;
 use crate::monitor;
@@ -111,7 +112,7 @@ pub fn logs(door: &Minio, c: &Called) -> Said {
     let kind = c.query("logType").to_ascii_uppercase();
     let host = c.host.clone();
     // `mc` shows no line without it.
-    let deployment = info::uuid(&door.admin.house().map.load().deployment.to_hex());
+    let deployment = info::uuid(&door.admin.node().map.load().deployment.to_hex());
     let form = move |l: &Line| {
         // Whose fault it is: the server's, or that of a request.
         let of = match l.target {
@@ -138,9 +139,9 @@ pub async fn locks(door: &Minio, c: &Called) -> Said {
 /// What buckets hold.
 pub async fn usage(door: &Minio, c: &Called) -> Said {
     door.ask(c, Route::UsageList, "", Value::Null).await?;
-    let house = door.admin.house();
-    let mut all = monitor::minio_usage(&house.store);
-    let capacity = crate::metrics::capacity(house);
+    let node = door.admin.node();
+    let mut all = monitor::minio_usage(&node.store);
+    let capacity = crate::metrics::capacity(node);
     all["lastUpdate"] = json!(say::time(now_ms()));
     all["capacity"] = json!(capacity.usable);
     all["freeCapacity"] = json!(capacity.usable_free);
@@ -205,7 +206,7 @@ fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
 pub async fn heal(door: &Minio, c: &Called) -> Said {
     let bucket = c.names.first().map(|n| n.split('/').next().unwrap_or_default()).unwrap_or_default();
     if !bucket.is_empty() {
-        door.admin.house().store.bucket(bucket).map_err(|e| ashlar_s3::ops::fault(e, bucket, ""))?;
+        door.admin.node().store.bucket(bucket).map_err(|e| ashlar_s3::ops::fault(e, bucket, ""))?;
     }
     if c.query("forceStop") == "true" {
         return Err(not_here("Stopping a pass over everything"));
@@ -249,20 +250,20 @@ pub fn metrics(door: &Minio, c: &Called) -> Said {
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
     let interval = interval.clamp(Duration::from_secs(1), Duration::from_secs(3600));
-    let (house, host) = (door.admin.house().clone(), c.host.clone());
+    let (node, host) = (door.admin.node().clone(), c.host.clone());
     let make = move |last: bool| {
         let all = |bit: u64| types == 0 || types & bit != 0;
         let at = say::time(now_ms());
         let mut aggregated = json!({});
         if all(1) {
-            let [keys, expired, passes] = house.lifecycle.done();
-            let counting = house.store.usages().iter().filter(|(_, c)| !c.complete).count();
+            let [keys, expired, passes] = node.lifecycle.done();
+            let counting = node.store.usages().iter().filter(|(_, c)| !c.complete).count();
             aggregated["scanner"] = json!({ "collected": at, "ongoing_buckets": counting,
                 "life_time_ops": { "ScanObject": keys as u64, "ScanCycle": passes as u64 },
                 "ilm_ops": { "DeleteAction": expired as u64 }, "last_minute": {} });
         }
         if all(2) {
-            let slots = house.slots.lock().clone();
+            let slots = node.slots.lock().clone();
             let away = slots.iter().filter(|s| s.drive.is_none()).count();
             let stats = slots.iter().filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats));
             let (mut commits, mut micros, mut reads) = (0, 0, 0);

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::called::{Called, Minio, string, strings};
 use super::say::{self, Said, invalid};
 use super::table::Call;
-use super::{Called, Minio, string, strings};
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 use crate::clock::now_ms;
 use crate::table::Route;
 

@@ -5,8 +5,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::called::{Called, Minio};
 use super::say::{self, Said, invalid, not_here};
-use super::{Called, Minio};
 use crate::table::Route;
 
 #[derive(Deserialize, Default)]

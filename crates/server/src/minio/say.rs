@@ -11,8 +11,8 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::admin::Refusal;
-use crate::routes::plain;
+use crate::admin_request::Refusal;
+use crate::responses::plain;
 
 /// Says that a changed setting counts already.
 pub const APPLIED: HeaderName = HeaderName::from_static("x-minio-config-applied");

@@ -5,11 +5,11 @@
 use ashlar_iam::DEFAULT_TARGET;
 use serde_json::{Value, json};
 
+use super::called::{Called, Minio, string};
 use super::kv::{self, Line};
 use super::say::{self, Said, invalid, not_here};
 use super::table::Call;
-use super::{Called, Minio, string};
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 use crate::settings::{SUBSYSTEMS, Subsystem};
 use crate::table::Route;
 

@@ -4,9 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::archive;
+use super::called::{Called, Minio, string};
 use super::say::{self, Answer, Said, invalid};
 use super::table::Call;
-use super::{Called, Minio, archive, string};
 use crate::table::Route;
 use crate::transfer::{Document, LIMIT};
 

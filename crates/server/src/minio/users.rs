@@ -5,9 +5,9 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::called::{Called, Minio, string, strings};
 use super::say::{self, Said, invalid, no_content, not_here};
-use super::{Called, Minio, string, strings};
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 use crate::table::Route;
 
 #[derive(Deserialize)]

@@ -19,7 +19,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::admin::Refusal;
+use crate::admin_request::Refusal;
 
 /// Requests of a lane that may wait or work.
 pub const QUEUE: usize = 16;

@@ -11,7 +11,7 @@ use ashlar_iam::Identity;
 use ashlar_policy::{Action, ActionSet, Effect, Level, Policy, StatementDocument};
 
 /// What somebody may hand out.
-pub struct Reach {
+pub struct Delegation {
     /// Root itself.
     owner: bool,
     /// Actions that are allowed everywhere and always.
@@ -20,13 +20,13 @@ pub struct Reach {
     names: Vec<String>,
 }
 
-impl Reach {
+impl Delegation {
     /// That of an identity.
-    pub fn of(who: &Identity) -> Reach {
+    pub fn of(who: &Identity) -> Delegation {
         let owner = who.is_unbounded_root();
         let all = || Action::ALL.iter().copied().collect::<ActionSet>();
         if who.policies.iter().chain(&who.bounds).any(|p| denies(p)) {
-            return Reach { owner, free: ActionSet::default(), names: Vec::new() };
+            return Delegation { owner, free: ActionSet::default(), names: Vec::new() };
         }
         let mut free = if who.root { all() } else { ActionSet::default() };
         who.policies.iter().for_each(|p| free.extend_from(&freely(p)));
@@ -35,7 +35,7 @@ impl Reach {
             free = free.iter().filter(|a| within.contains(*a)).collect();
         }
         let names = if who.bounds.is_empty() { who.policy_names.clone() } else { Vec::new() };
-        Reach { owner, free, names }
+        Delegation { owner, free, names }
     }
 
     /// May everything, so that there is nothing more to hand out.
@@ -51,7 +51,7 @@ impl Reach {
         (same && self.names.iter().any(|n| n == name)) || self.covers_document(policy)
     }
 
-    /// As [`Reach::covers`], of a document whatever its name.
+    /// As [`Delegation::covers`], of a document whatever its name.
     pub fn covers_document(&self, policy: &Policy) -> bool {
         let statements = &policy.document().statements;
         let mut allowed = statements.iter().filter(|s| s.effect == Effect::Allow).map(named);
@@ -131,7 +131,7 @@ mod tests {
             r#"{"Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{"Bool":{"aws:SecureTransport":"true"}}}]}"#,
         );
         let star = policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:s3:::*"}]}"#);
-        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Reach::of(&who(p, b)).is_full();
+        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Delegation::of(&who(p, b)).is_full();
         assert!(full(std::slice::from_ref(&console), &[]));
         assert!(full(
             &[admin.clone(), policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}"#)],
@@ -141,15 +141,17 @@ mod tests {
         assert!(!full(std::slice::from_ref(&console), std::slice::from_ref(&write)), "a bounded access key");
         assert!(!full(&[admin.clone(), maybe.clone()], &[]), "a condition");
         assert!(!full(std::slice::from_ref(&star), &[]), "admin is not named");
-        let reach = Reach::of(&who(&[write.clone(), one.clone()], &[]));
-        assert!(reach.covers("x", &read) && reach.covers("x", &one) && reach.covers("x", &deny));
-        assert!(!reach.covers("x", &admin) && !reach.covers("x", &console));
-        let reach = Reach::of(&who(&[admin.clone(), one.clone()], &[]));
-        assert!(!reach.covers("x", &write), "others' buckets");
-        assert!(reach.covers("p1", &one), "the very same policy");
-        let own = Reach::of(&who(&[admin.clone(), home.clone(), maybe.clone()], &[]));
+        let delegation = Delegation::of(&who(&[write.clone(), one.clone()], &[]));
+        assert!(
+            delegation.covers("x", &read) && delegation.covers("x", &one) && delegation.covers("x", &deny)
+        );
+        assert!(!delegation.covers("x", &admin) && !delegation.covers("x", &console));
+        let delegation = Delegation::of(&who(&[admin.clone(), one.clone()], &[]));
+        assert!(!delegation.covers("x", &write), "others' buckets");
+        assert!(delegation.covers("p1", &one), "the very same policy");
+        let own = Delegation::of(&who(&[admin.clone(), home.clone(), maybe.clone()], &[]));
         assert!(!own.covers("p1", &home) && !own.covers("p2", &maybe), "it is another one for others");
-        assert!(!Reach::of(&who(&[admin, one.clone()], &[read])).covers("p1", &one), "not when bounded");
-        assert!(!Reach::of(&who(&[write, deny], &[])).covers("p0", &one), "not when anything is denied");
+        assert!(!Delegation::of(&who(&[admin, one.clone()], &[read])).covers("p1", &one), "not when bounded");
+        assert!(!Delegation::of(&who(&[write, deny], &[])).covers("p0", &one), "not when anything is denied");
     }
 }

@@ -1,44 +1,37 @@
-//! Building the house: drives, control store, placement groups, store.
+//! Building the node: drives, control store, placement groups, store.
 //!
 //! Invariants: a first start writes labels, map and credentials before anything is served; a later
 //! start finds its drives by their labels, wherever they are; the map decides which drive counts.
 //! What happens to drives afterwards is the business of `drive_monitor`. A folder that does not answer never holds
 //! up a start that most of the drives suffice for: its drive comes later.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
-use ashlar_cluster::{CodeSpec, Compare, Control, FileMedium, FoundAt, Map, Medium, Txn};
+use ashlar_cluster::{CodeSpec, Compare, Control, FoundAt, Map, Txn};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe, Role};
-use ashlar_erasure_set::{Code, Group, Layout, Options as SetOptions, Sets};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_erasure_set::{Options as SetOptions, Sets};
+use ashlar_format::DeploymentId;
 use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::Store;
 use ashlar_s3::Credential;
 use parking_lot::Mutex;
-use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::mpsc;
 
 use super::credentials::{self, Keeper, Origin};
 use super::deployments::Deployments;
-use super::drive_monitor::workers::{self, Answer, AtOpen, Workers, format};
-use super::drive_monitor::{self, Orders};
-use super::places::{self, Facts, Finding, Place};
-
-/// How long a start waits for folders to say what they are when others have said it.
-const LOOK: Duration = Duration::from_secs(2);
-/// The same when none has: disks that stand still need a while.
-const LOOK_ALL: Duration = Duration::from_secs(30);
-/// How long it waits for the last drives to open when most have.
-const OPEN: Duration = Duration::from_secs(2);
-/// How long one drive, and the control store, may take to close.
-const CLOSE: Duration = Duration::from_secs(10);
+use super::drive_discovery::{self, Finding, Place};
+use super::drive_monitor;
+use super::drive_monitor::workers::{self, Workers, format};
 use super::kms::Configured;
+use super::lifecycle::Lifecycle;
+use super::node::{Node, Slot, blocking, layout, medium, random_id};
+use super::start_folders::{Folders, Opened};
 
-/// What the house is built with.
+/// What the node is built with.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The folders named.
@@ -57,45 +50,6 @@ pub struct Plan {
     pub new_deployment: bool,
 }
 
-/// The house.
-pub struct House {
-    /// The control store.
-    pub control: Control,
-    /// The placement groups.
-    pub sets: Sets,
-    /// The store.
-    pub store: Store,
-    /// Lifecycle rules.
-    pub lifecycle: Arc<super::lifecycle::Lifecycle>,
-    /// Where buffers come from.
-    pub pool: BufferPool,
-    /// The map in force.
-    pub map: ArcSwap<Map>,
-    /// The folders named, and what is in service at each.
-    pub slots: Mutex<Vec<Slot>>,
-    /// Serialises changes of the map.
-    pub changes: tokio::sync::Mutex<()>,
-    /// Where orders of operators about drives go.
-    pub orders: Orders,
-    /// Drives that were put in service without a vote since the start.
-    pub joins: Mutex<HashSet<DriveId>>,
-}
-
-/// One folder named on the command line.
-#[derive(Clone)]
-pub struct Slot {
-    /// The folder.
-    pub path: PathBuf,
-    /// The drive in service there.
-    pub drive: Option<Drive>,
-    /// Why there is none, for people.
-    pub problem: Option<String>,
-    /// Taken out of service by an operator.
-    pub held: bool,
-    /// Its file system, when it was last looked at.
-    pub facts: Option<Facts>,
-}
-
 /// What a start did.
 pub struct Started {
     /// Folders that were formatted.
@@ -106,55 +60,7 @@ pub struct Started {
     pub origin: Origin,
 }
 
-/// Draws 16 random bytes.
-pub fn random_id() -> [u8; 16] {
-    let mut id = [0; 16];
-    getrandom::fill(&mut id).expect("the operating system gives random bytes");
-    id
-}
-
-/// The control medium in the folder of drive `id`.
-pub fn medium(path: &Path, id: DriveId) -> Arc<dyn Medium> {
-    Arc::new(OwnFolder { path: path.to_owned(), id, files: FileMedium::new(Folder::real(path, None)) })
-}
-
-/// The control store's files of one drive. Writes only while the folder holds that drive: a folder
-/// that was emptied must stay blank, so that it can join again.
-struct OwnFolder {
-    path: PathBuf,
-    id: DriveId,
-    files: FileMedium,
-}
-
-impl Medium for OwnFolder {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        self.files.read(slot)
-    }
-
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        match ashlar_drive::probe(&self.path) {
-            Probe::Ours(label) if label.drive == self.id => self.files.write(slot, bytes),
-            other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
-        }
-    }
-}
-
-/// A control medium in a folder of its own.
-pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
-    Arc::new(FileMedium::new(folder))
-}
-
-/// The layout that a map describes.
-pub fn layout(map: &Map) -> Layout {
-    let groups = map.groups.iter().enumerate();
-    Layout {
-        epoch: map.epoch,
-        code: Code { k: map.code.k, m: map.code.m },
-        groups: groups.map(|(i, slots)| Group { id: i as u16, slots: slots.clone() }).collect(),
-    }
-}
-
-impl House {
+impl Node {
     /// Builds it. What is left to do about its drives is for [`drive_monitor::run`].
     ///
     /// # Errors
@@ -163,14 +69,14 @@ impl House {
         plan: &Plan,
         environment: Option<Credential>,
         keys: &mut Configured,
-    ) -> Result<(Arc<House>, Started, drive_monitor::Start), String> {
+    ) -> Result<(Arc<Node>, Started, drive_monitor::Start), String> {
         let (pool, drive_options) = budget(plan);
         let (sender, answers) = mpsc::unbounded_channel();
         let workers = Workers::new(sender, drive_options);
         let mut folders = Folders::new(&plan.paths, workers, answers);
         folders.look().await;
         let mut found = folders.places();
-        let finding = places::judge(&found)?;
+        let finding = drive_discovery::judge(&found)?;
         let deployment = match finding {
             Finding::New => DeploymentId(random_id()),
             Finding::Existing(id) => id,
@@ -206,10 +112,10 @@ impl House {
             return Err(why);
         }
         let (root, origin) = root(&control, environment, &keys.keeper()).await?;
-        let (house, start) = assemble(control, map, folders, pool, plan)?;
-        note_deployment(&house, plan.deployments.clone());
+        let (node, start) = assemble(control, map, folders, pool, plan)?;
+        note_deployment(&node, plan.deployments.clone());
         Ok((
-            house,
+            node,
             Started {
                 formatted,
                 root,
@@ -217,47 +123,6 @@ impl House {
             },
             start,
         ))
-    }
-
-    /// What an operator should know about where the drives are.
-    pub fn warnings(&self) -> Vec<String> {
-        let slots = self.slots.lock().clone();
-        let serving = slots.iter().filter(|s| s.drive.is_some());
-        let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
-        places::warnings(&facts, self.map.load().code.m)
-    }
-
-    /// Stops the background work and closes the drives.
-    pub async fn close(&self) {
-        // A drive that hangs holds up neither the others nor the end.
-        let _ = tokio::time::timeout(CLOSE, self.store.close_feed()).await;
-        self.sets.stop().await;
-        let _ = tokio::time::timeout(CLOSE, self.control.close()).await;
-        let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
-        let closing = drives.iter().map(|drive| async move {
-            if tokio::time::timeout(CLOSE, drive.close()).await.is_err() {
-                tracing::warn!(drive = %drive.path().display(), "it does not close; its next start recovers it");
-            }
-        });
-        futures::future::join_all(closing).await;
-    }
-
-    /// Writes a new map, unless another was written meanwhile.
-    ///
-    /// # Errors
-    /// In words.
-    pub async fn write_map(&self, next: Map) -> Result<(), String> {
-        let now = self.control.get(Map::KEY).ok_or("the control store holds no map")?;
-        let members = next.members();
-        let txn = Txn {
-            compares: vec![Compare::Revision(Map::KEY.to_owned(), now.revision)],
-            puts: vec![(Map::KEY.to_owned(), next.to_json().into())],
-            deletes: Vec::new(),
-            members: Some(members),
-        };
-        self.control.txn(txn).await.map_err(|e| e.to_string())?;
-        self.map.store(Arc::new(next));
-        Ok(())
     }
 }
 
@@ -281,11 +146,6 @@ async fn close_all(control: &Control, opened: &Opened) {
     control.close().await;
     let drives = opened.iter().filter_map(|(_, d)| d.as_ref().ok());
     futures::future::join_all(drives.map(Drive::close)).await;
-}
-
-/// Runs something that blocks off the runtime.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| format!("internal error: {e}"))
 }
 
 /// Divides the memory: two thirds for buffers, the rest for the caches of drives and records.
@@ -332,11 +192,11 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
                 above
                     .and_then(|()| Folder::real(&place.path, None).make())
                     .map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
-                *place = places::look(&place.path);
+                *place = drive_discovery::look(&place.path);
             }
             if place.probe == Probe::Blank {
                 format(&place.path, deployment, Role::Voter)?;
-                *place = places::look(&place.path);
+                *place = drive_discovery::look(&place.path);
                 formatted += 1;
             }
             if !matches!(place.probe, Probe::Ours(_)) {
@@ -350,9 +210,6 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
     Ok(done)
 }
 
-/// Drives that were opened, by folder.
-type Opened = Vec<(PathBuf, Result<Drive, String>)>;
-
 async fn create_control(
     deployment: DeploymentId,
     opened: &Opened,
@@ -365,7 +222,7 @@ async fn create_control(
         drives.push((drive.label().drive, path.display().to_string(), drive.stats().capacity));
     }
     let map = Map::first(deployment, &drives, code).map_err(|e| e.to_string())?;
-    let mount = |path: &str| places::facts(Path::new(path)).map(|f| f.mount);
+    let mount = |path: &str| drive_discovery::facts(Path::new(path)).map(|f| f.mount);
     let found =
         drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
     let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
@@ -439,7 +296,7 @@ fn assemble(
     folders: Folders,
     pool: BufferPool,
     plan: &Plan,
-) -> Result<(Arc<House>, drive_monitor::Start), String> {
+) -> Result<(Arc<Node>, drive_monitor::Start), String> {
     let Folders { all, workers, answers } = folders;
     let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
     let deployment = map.deployment;
@@ -490,11 +347,11 @@ fn assemble(
     let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())
         .map_err(|e| e.to_string())?;
     sets.start();
-    let lifecycle = Arc::new(super::lifecycle::Lifecycle::new(store.clone(), control.clone(), plan.calendar));
+    let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
     let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
     let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
-    let house = Arc::new(House {
+    let node = Arc::new(Node {
         lifecycle,
         control,
         sets,
@@ -507,138 +364,18 @@ fn assemble(
         joins,
     });
     let start = drive_monitor::Start { monitor, first, opened: waiting, workers, answers, orders: ordered };
-    Ok((house, start))
+    Ok((node, start))
 }
 
 /// Notes outside the drives which folders hold the deployment; the folders of others may hang.
-fn note_deployment(house: &House, deployments: Deployments) {
-    let slots = house.slots.lock().clone();
+fn note_deployment(node: &Node, deployments: Deployments) {
+    let slots = node.slots.lock().clone();
     let serving = slots.iter().filter(|s| s.drive.is_some());
     let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();
-    let deployment = house.map.load().deployment;
+    let deployment = node.map.load().deployment;
     std::thread::spawn(move || {
         if let Err(why) = deployments.note(deployment, &folders) {
             tracing::warn!(why, "it is not noted outside the drives that they hold a deployment");
         }
     });
-}
-
-/// The folders at a start.
-struct Folders {
-    all: Vec<AtStart>,
-    workers: Workers,
-    answers: UnboundedReceiver<Answer>,
-}
-
-/// One of them.
-struct AtStart {
-    path: PathBuf,
-    place: Option<Place>,
-    opening: bool,
-    opened: Option<Result<(Drive, Option<String>), String>>,
-}
-
-impl Folders {
-    fn new(paths: &[PathBuf], workers: Workers, answers: UnboundedReceiver<Answer>) -> Folders {
-        let folder = |p: &PathBuf| AtStart { path: p.clone(), place: None, opening: false, opened: None };
-        Folders { all: paths.iter().map(folder).collect(), workers, answers }
-    }
-
-    /// Waits for answers until `enough`, or `until`.
-    async fn gather(&mut self, until: Option<Instant>, enough: impl Fn(&[AtStart]) -> bool) {
-        while !enough(&self.all) {
-            let answer = match until {
-                None => self.answers.recv().await,
-                Some(at) => match tokio::time::timeout_at(at.into(), self.answers.recv()).await {
-                    Ok(answer) => answer,
-                    Err(_) => return,
-                },
-            };
-            match answer {
-                Some(Answer::Probed(i, place)) => self.all[i].place = Some(place),
-                Some(Answer::Opened(i, outcome)) => {
-                    self.all[i].opened = Some(outcome.map(|AtOpen { drive, facts, distrust }| {
-                        if let Some(place) = &mut self.all[i].place {
-                            place.facts = facts;
-                        }
-                        (drive, distrust)
-                    }));
-                }
-                Some(_) => {}
-                None => return,
-            }
-        }
-    }
-
-    /// Looks at all of them.
-    async fn look(&mut self) {
-        for (i, folder) in self.all.iter().enumerate() {
-            self.workers.probe(i, folder.path.clone());
-        }
-        let began = Instant::now();
-        let all = |f: &[AtStart]| f.iter().all(|f| f.place.is_some());
-        self.gather(Some(began + LOOK), all).await;
-        let ours = |f: &AtStart| f.place.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_)));
-        self.gather(Some(began + LOOK_ALL), |f| all(f) || f.iter().any(ours)).await;
-    }
-
-    /// What is known of them; a folder that does not answer cannot be read.
-    fn places(&self) -> Vec<Place> {
-        let silent = |path: &Path| Place {
-            path: path.to_owned(),
-            probe: Probe::Unreadable("it does not answer".into()),
-            facts: None,
-        };
-        self.all.iter().map(|f| f.place.clone().unwrap_or_else(|| silent(&f.path))).collect()
-    }
-
-    fn formatted(&mut self, found: &[Place]) {
-        for (folder, place) in self.all.iter_mut().zip(found) {
-            folder.place = Some(place.clone());
-        }
-    }
-
-    /// Opens the drives, at the same time: recovery reads. With `all`, waits for every one of them; else until most
-    /// are open and the others had a while.
-    async fn open(&mut self, all: bool) -> Result<Opened, String> {
-        let peers: Vec<PathBuf> = self.all.iter().map(|f| f.path.clone()).collect();
-        for (i, folder) in self.all.iter_mut().enumerate() {
-            if folder.place.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_))) {
-                folder.opening = true;
-                self.workers.open(i, folder.path.clone(), peers.clone());
-            }
-        }
-        let answered = |f: &[AtStart]| f.iter().all(|f| !f.opening || f.opened.is_some());
-        let is_open = |f: &&AtStart| matches!(f.opened, Some(Ok(_)));
-        let most = |f: &[AtStart]| f.iter().filter(is_open).count() > f.len() / 2;
-        let began = Instant::now();
-        if !all {
-            self.gather(Some(began + OPEN), answered).await;
-        }
-        let mut told = Instant::now();
-        while !answered(&self.all) && (all || !most(&self.all)) {
-            self.gather(Some(Instant::now() + Duration::from_millis(500)), |f| {
-                answered(f) || !all && most(f)
-            })
-            .await;
-            if told.elapsed() >= Duration::from_secs(10) {
-                told = Instant::now();
-                let silent = self.all.iter().filter(|f| f.opening && f.opened.is_none());
-                for folder in silent {
-                    tracing::warn!(drive = %folder.path.display(), "it is being opened: it recovers, or does not answer; too few others are open to start without it");
-                }
-            }
-        }
-        let outcome = |f: &AtStart| {
-            let opened = f.opened.as_ref()?;
-            Some((f.path.clone(), opened.as_ref().map(|(drive, _)| drive.clone()).map_err(String::clone)))
-        };
-        let opened: Opened = self.all.iter().filter_map(outcome).collect();
-        if opened.iter().all(|(_, o)| o.is_err()) {
-            let why =
-                opened.into_iter().filter_map(|(p, o)| o.err().map(|e| format!("{}: {e}", p.display())));
-            return Err(format!("no drive can be opened\n{}", why.collect::<Vec<_>>().join("\n")));
-        }
-        Ok(opened)
-    }
 }

@@ -1,0 +1,35 @@
+//! What clients send to act on drives and on the process.
+//!
+//! Must never know: how anything is done.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// What an action on drives needs.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = DriveOrder)]
+pub struct Order {
+    /// A path, an id, or the beginning of an id.
+    #[serde(default)]
+    pub drive: String,
+    /// Read and verify all data too.
+    #[serde(default)]
+    pub deep: bool,
+}
+
+/// How to recover from distrusted drives.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecoverOrder {
+    /// Only finds out what would be uncertain.
+    pub dry_run: bool,
+}
+
+/// How to end the process.
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EndOrder {
+    /// Only says whether it would.
+    pub dry_run: bool,
+}

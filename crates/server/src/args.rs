@@ -1,0 +1,104 @@
+//! What `ashlar server` takes: its options and the variables that stand for them.
+//!
+//! Must never know: what is done with them.
+
+use std::path::PathBuf;
+
+use super::{audit, kms, limits, logs};
+
+/// Serve S3 from drives.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Folders, one per drive; `data/drive{1...4}` names four. Blank folders are formatted. Without any,
+    /// ASHLAR_DRIVES or MINIO_VOLUMES names them, separated by spaces.
+    #[arg(value_name = "DRIVES")]
+    pub(crate) drives: Vec<String>,
+    /// Erasure code, data plus parity shards, for instance 12+4. Chosen by the number of drives if
+    /// left out; fixed for life at the first start.
+    #[arg(long, value_name = "K+M", env = "ASHLAR_CODE")]
+    pub(crate) code: Option<String>,
+    /// Make a new deployment in folders that held one and are empty now; without it such a start is refused,
+    /// because the drives may just not be mounted.
+    #[arg(long)]
+    pub(crate) new_deployment: bool,
+    /// Folder, on none of the drives, for the root key that the server makes where none is configured, and for notes of
+    /// which folders hold a deployment. Left out: systemd's state directory, /var/lib/ashlar for root, else
+    /// ~/.local/state/ashlar.
+    #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// File with NAME=VALUE lines that are taken as environment variables, unless they are set already.
+    /// MINIO_CONFIG_ENV_FILE names one too.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_ENV_FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+    /// Where to listen: HOST:PORT, or :PORT for every address of this machine [default: 127.0.0.1:9000].
+    #[arg(long, env = "ASHLAR_ADDRESS", help_heading = NETWORK)]
+    pub(crate) address: Option<String>,
+    /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
+    #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS", help_heading = NETWORK)]
+    pub(crate) admin_address: Option<String>,
+    /// Taken for compatibility with MinIO; has no effect, because there is no web console yet.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    pub(crate) console_address: Option<String>,
+    /// Folder with public.crt and private.key; the server speaks TLS then.
+    #[arg(long, visible_alias = "certs-dir", value_name = "DIR", env = "ASHLAR_CERTS", help_heading = NETWORK)]
+    pub(crate) certs: Option<PathBuf>,
+    /// Domain for virtual-host style requests (BUCKET.DOMAIN); may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_DOMAIN", value_delimiter = ',', help_heading = NETWORK)]
+    pub(crate) domain: Vec<String>,
+    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
+    #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',', help_heading = NETWORK)]
+    pub(crate) website_domain: Vec<String>,
+    /// Origins that browsers may ask from; all, unless given.
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',', env = "ASHLAR_CORS_ORIGIN", help_heading = NETWORK)]
+    pub(crate) cors_origin: Vec<String>,
+    /// Region of this server, the only one that clients may sign for (MINIO_SITE_REGION too). Left out: it is
+    /// us-east-1, and clients may sign for any.
+    #[arg(long, env = "ASHLAR_REGION", help_heading = NETWORK)]
+    pub(crate) region: Option<String>,
+    /// Refuse Signature Version 2, which covers no body and uses SHA-1.
+    #[arg(long, env = "ASHLAR_NO_SIGNATURE_V2", help_heading = NETWORK)]
+    pub(crate) no_signature_v2: bool,
+    /// Memory for buffers and caches.
+    #[arg(long, value_name = "SIZE", default_value = "320MiB", env = "ASHLAR_MEMORY", help_heading = RESOURCES)]
+    pub(crate) memory: String,
+    /// Worker threads; one per processor if left out.
+    #[arg(long, value_name = "N", env = "ASHLAR_THREADS", help_heading = RESOURCES)]
+    pub(crate) threads: Option<usize>,
+    /// Form of the log on standard error; ASHLAR_LOG=debug logs every request.
+    #[arg(long, value_enum, default_value = "text", env = "ASHLAR_LOG_FORMAT", help_heading = LOGS)]
+    pub(crate) log: logs::Form,
+    /// Log requests that take longer than this many seconds; 0: none.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_SLOW_REQUEST", default_value_t = ashlar_s3::service::SLOW.as_secs(), help_heading = LOGS)]
+    pub(crate) slow_request: u64,
+    /// Serve metrics to everybody, without a token.
+    #[arg(long, env = "ASHLAR_PUBLIC_METRICS", help_heading = LOGS)]
+    pub(crate) public_metrics: bool,
+    /// How often access logs of buckets are delivered, in seconds.
+    #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400), help_heading = LOGS)]
+    pub(crate) access_log_interval: u64,
+    /// Bucket of events that could not be delivered; it is made when there is one.
+    #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS", help_heading = LOGS)]
+    pub(crate) dead_letters: String,
+    #[command(flatten, next_help_heading = "Audit log")]
+    pub(crate) audit: audit::Args,
+    #[command(flatten, next_help_heading = "Encryption keys")]
+    pub(crate) kms: kms::Args,
+    #[command(flatten, next_help_heading = "Sharing between clients")]
+    pub(crate) limits: limits::Args,
+}
+
+const NETWORK: &str = "Network";
+const RESOURCES: &str = "Resources";
+const LOGS: &str = "Logs, metrics and events";
+const EXAMPLES: &str = "\
+Examples:
+  Four folders on this machine, for trying out:
+    ashlar server data/drive{1...4}
+  Sixteen drives, any four of which may be lost, for everybody on the network over TLS:
+    ashlar server /mnt/disk{1...16} --code 12+4 --address :9000 --certs /etc/ashlar/certs
+  Settings of a MinIO installation:
+    ashlar server --env-file /etc/default/minio
+
+Root's credentials are read from ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD (or MINIO_ROOT_USER and
+MINIO_ROOT_PASSWORD, or files named by these names with _FILE). Without them the first start makes a pair and prints it.";

@@ -1,0 +1,82 @@
+//! HTTP answers of the server itself: text, JSON, and errors before anybody is known.
+//!
+//! Invariant: every answer names the server and its content type. Must not depend on: what is answered.
+
+use ashlar_s3::Body;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::Value;
+
+use super::admin_request::Refusal;
+use super::api::{self, state as shape};
+
+/// An error of S3 that ends the connection.
+fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    let mut response = plain(
+        status,
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        ),
+    );
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// The answer on connections of the reserve to all but administration and health.
+pub fn busy() -> Response<Body> {
+    let mut response = error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "SlowDown",
+        "There are too many connections. Please reduce your request rate and try again.",
+    );
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// An answer in text.
+pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::SERVER, HeaderValue::from_static("Ashlar"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// A refusal as an answer.
+pub fn refused(no: &Refusal) -> Response<Body> {
+    json_answer(no.status, &api::value(shape::Problem { error: no.why.clone(), code: no.code.to_owned() }))
+}
+
+/// A stream of JSON objects, one a line.
+pub fn lines(body: Body) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, "");
+    *response.body_mut() = body;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    response
+}
+
+/// A JSON document.
+pub fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = plain(status, value.to_string());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_says_when_to_come_again() {
+        let busy = busy();
+        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            (&busy.headers()[header::RETRY_AFTER], &busy.headers()[header::CONNECTION]),
+            (&HeaderValue::from_static("1"), &HeaderValue::from_static("close"))
+        );
+    }
+}
