@@ -10,6 +10,9 @@
 //! | `verify`, `find` | is it whole? where is a request? |
 //! | `entry` | a record in the form that MinIO's receivers know |
 //! | `spool`, `webhook` | a queue on a drive; sending from it |
+//! | `audit` | [`Audit`]: all of it together |
+//!
+//! Layers, each of which uses only those before it: `error` and `record`; the parts; `writer`; `audit`.
 //!
 //! Invariants: what is written is an allow-list: no signature, token, secret, body, or query value that is
 //! not named in `record` can come in; a record that was accepted is written, or counted as dropped; a line
@@ -19,8 +22,10 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod chain;
 mod entry;
+mod error;
 mod file;
 mod find;
 mod queue;
@@ -31,196 +36,11 @@ mod verify;
 mod webhook;
 mod writer;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
-
-use ashlar_metrics::{Group, Page};
-
+pub use audit::{Audit, Config};
 pub use chain::key_from;
+pub use error::{Error, Result};
 pub use file::FileConfig;
-pub use queue::Ticket;
+pub use queue::{PATIENCE, Ticket};
 pub use record::{Door, HEADERS, QUERY, Record, headers_of, printable};
 pub use verify::{Report, verify};
 pub use webhook::{Full, WebhookConfig};
-
-/// How long a request waits for room before it is refused.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What went wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A setting has to be changed.
-    #[error("{0}")]
-    Invalid(String),
-    /// A file or folder cannot be used.
-    #[error("{path}: {error}")]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// Records are not written at present: free space, or look at the log.
-    #[error("the audit log cannot be written at present")]
-    Stuck,
-}
-
-impl Error {
-    fn io(path: &std::path::Path, error: std::io::Error) -> Error {
-        Error::Io { path: path.to_owned(), error }
-    }
-}
-
-/// What this room answers.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// Where records go.
-#[derive(Default)]
-pub struct Config {
-    /// Identifies the deployment, in hexadecimal digits.
-    pub deployment: String,
-    /// What checkpoints are signed with: [`key_from`].
-    pub key: [u8; 32],
-    /// The file.
-    pub file: Option<FileConfig>,
-    /// The webhooks.
-    pub webhooks: Vec<WebhookConfig>,
-}
-
-/// The audit log.
-pub struct Audit {
-    ring: ring::Ring,
-    shared: Option<Arc<queue::Shared>>,
-    file: Option<PathBuf>,
-    targets: Vec<Arc<webhook::Target>>,
-    written: Arc<AtomicU64>,
-    writer: parking_lot::Mutex<Option<std::thread::JoinHandle<()>>>,
-}
-
-impl Audit {
-    /// Only the last refusals are kept, in memory.
-    pub fn off() -> Audit {
-        Audit {
-            ring: ring::Ring::default(),
-            shared: None,
-            file: None,
-            targets: Vec::new(),
-            written: Arc::default(),
-            writer: parking_lot::Mutex::default(),
-        }
-    }
-
-    /// Opens what is configured; with nothing configured, as [`Audit::off`].
-    ///
-    /// # Errors
-    /// A file or folder cannot be used, or a URL or certificate is not understood.
-    pub fn open(config: Config) -> Result<Audit> {
-        if config.file.is_none() && config.webhooks.is_empty() {
-            return Ok(Audit::off());
-        }
-        let path = config.file.as_ref().map(|f| f.path.clone());
-        let file = match &config.file {
-            Some(file) => Some(file::File::open(file, &config.deployment, config.key)?),
-            None => None,
-        };
-        let mut targets = Vec::new();
-        for webhook in &config.webhooks {
-            targets.push(webhook::Target::start(webhook, &config.deployment)?);
-        }
-        let shared = queue::Shared::new();
-        let written = Arc::<AtomicU64>::default();
-        let work = writer::Writer {
-            shared: shared.clone(),
-            file,
-            targets: targets.clone(),
-            deployment: config.deployment,
-            written: written.clone(),
-        };
-        let thread = std::thread::Builder::new().name("audit".into()).spawn(move || work.run());
-        let thread = thread.map_err(|e| Error::Invalid(format!("the audit thread does not start: {e}")))?;
-        let writer = parking_lot::Mutex::new(Some(thread));
-        Ok(Audit { ring: ring::Ring::default(), shared: Some(shared), file: path, targets, written, writer })
-    }
-
-    /// Whether every request is to be recorded; else only refusals.
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.shared.is_some()
-    }
-
-    /// Room for one record. Waits for it, at most [`PATIENCE`].
-    ///
-    /// # Errors
-    /// There is none: the request must not be done.
-    pub async fn ticket(&self) -> Result<Ticket> {
-        match &self.shared {
-            None => Ok(Ticket::default()),
-            Some(shared) => shared.ticket().await,
-        }
-    }
-
-    /// Keeps a refusal in memory.
-    pub fn refused(&self, record: &Record) {
-        self.ring.push(record.clone());
-    }
-
-    /// Hands a record over. It is written soon.
-    pub fn note(&self, ticket: Ticket, record: Record) {
-        ticket.note(record);
-    }
-
-    /// Hands a record over and waits until it is on stable storage.
-    ///
-    /// # Errors
-    /// It was not written in time; it still may be.
-    pub async fn note_and_wait(&self, ticket: Ticket, record: Record) -> Result<()> {
-        let Some(done) = ticket.note_urgent(record) else { return Ok(()) };
-        match tokio::time::timeout(PATIENCE, done).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Error::Stuck),
-        }
-    }
-
-    /// What is known about a request: from memory, else from the audit file.
-    pub async fn find(&self, id: &str) -> Option<serde_json::Value> {
-        if let Some(record) = self.ring.find(id) {
-            return serde_json::to_value(record).ok();
-        }
-        let (path, id) = (self.file.clone()?, id.to_owned());
-        tokio::task::spawn_blocking(move || find::find(&path, &id)).await.ok().flatten()
-    }
-
-    /// Writes what is left and ends.
-    pub fn close(&self) {
-        if let Some(shared) = &self.shared {
-            shared.close();
-        }
-        if let Some(thread) = self.writer.lock().take() {
-            let _ = thread.join();
-        }
-        for target in &self.targets {
-            target.close();
-        }
-    }
-
-    /// Adds what is counted.
-    pub fn render(&self, page: &mut Page) {
-        let Some(shared) = &self.shared else { return };
-        let node = Group::Node;
-        page.count(node, "ashlar_audit_records_total", "Audit records written.", self.written.load(Relaxed));
-        page.value(node, "ashlar_audit_queued", "Audit records that wait for the writer.", shared.waiting());
-        page.count(
-            node,
-            "ashlar_audit_refused_total",
-            "Requests refused because the audit log had no room.",
-            shared.refused(),
-        );
-        for (name, kind, help, value) in webhook::FAMILIES {
-            for target in &self.targets {
-                page.family(node, kind, name, help).add(&[("target_id", target.name())], value(target));
-            }
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! Records on their way to the writer.
 //!
 //! Room for a record is taken before its request is done, so that what was done can always be recorded; when
-//! there is none, requests wait, and are refused after [`crate::PATIENCE`]. The writer takes everything at
+//! there is none, requests wait, and are refused after [`PATIENCE`]. The writer takes everything at
 //! once, every [`BEAT`], or at once when somebody waits: under load nobody pays for waking it.
 
 use std::sync::Arc;
@@ -11,7 +11,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::{Error, PATIENCE, Record, Result};
+use crate::{Error, Record, Result};
+
+/// How long a request waits for room before it is refused.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Most records that wait, together with requests that run and will make one.
 const ROOM: usize = 16 * 1024;

@@ -3,6 +3,7 @@
 //! Invariant: read from the kernel's files, never guessed; what cannot be read is left out.
 
 use std::{
+    collections::BTreeMap,
     fs,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -10,13 +11,35 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
+    cost,
     result::{Caveat, FORMAT, Host, Run, Severity, VERSION, title},
     stall::Stalls,
 };
 
 /// This machine in a role, for instance `client`.
 pub fn here(role: &str) -> Host {
-    Host { role: role.to_owned(), facts: crate::load::facts() }
+    Host { role: role.to_owned(), facts: facts() }
+}
+
+/// What is known of this machine.
+pub fn facts() -> BTreeMap<String, String> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let mut out = BTreeMap::new();
+    let line = |text: &str, name: &str| {
+        let found = text.lines().find(|l| l.starts_with(name))?;
+        Some(found.split_once(':')?.1.trim().to_owned())
+    };
+    if let Some(cpu) = line(&read("/proc/cpuinfo"), "model name") {
+        out.insert("cpu".into(), cpu);
+    }
+    out.insert("cores".into(), cost::cores().to_string());
+    if let Some(memory) = memory_bytes() {
+        out.insert("memory_bytes".into(), memory.to_string());
+    }
+    out.insert("kernel".into(), read("/proc/sys/kernel/osrelease").trim().to_owned());
+    out.insert("hostname".into(), read("/proc/sys/kernel/hostname").trim().to_owned());
+    out.insert("version ashlar".into(), env!("CARGO_PKG_VERSION").into());
+    out
 }
 
 /// Memory of this machine.

@@ -16,10 +16,11 @@
 //!
 //! Must never know: files.
 
-use crate::core::{Core, Extent, Freed, Shared};
+use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, shard_name};
 use crate::index::must;
 use crate::run::Mode;
+use crate::space::{Extent, Freed};
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
 use std::collections::HashMap;

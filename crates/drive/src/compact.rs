@@ -12,6 +12,7 @@ use crate::files::{Kind, segment_name};
 use crate::index::must;
 use crate::op::{Op, StateChange};
 use crate::run::Mode;
+use crate::upkeep::Pass;
 use crate::{Completion, Error, Result, Tally};
 use ashlar_format::RegisterKey;
 use ashlar_format::codec;
@@ -96,15 +97,6 @@ impl Core {
         *pass = Pass { before: None, left: garbage };
         None
     }
-}
-
-/// How far compaction has come: see [`Core::victim`].
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Pass {
-    /// A pass is under way, over segments below this one.
-    before: Option<u32>,
-    /// Garbage that the last pass left.
-    left: u64,
 }
 
 impl Shared {

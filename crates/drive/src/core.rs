@@ -3,13 +3,15 @@
 //! Invariants: the lock is never held over I/O; what it guards says only what is durable, except
 //! `pending` and `queue`, which say what is about to be.
 
-use crate::entry::{Region, ShardName};
+use crate::counters::Counters;
+use crate::entry::ShardName;
+use crate::head::Writer;
 use crate::index::RunSet;
-use crate::journal::Writer;
 use crate::op::Op;
 use crate::overlay::Overlay;
-use crate::segment::Spare;
+use crate::space::{Extent, Freed, Position, Segment, Spare, SpareExtent};
 use crate::types::{Options, Role, State, Stats};
+use crate::upkeep::Keeper;
 use crate::{Completion, Error, Label, Result};
 use ashlar_commit::Acceptor;
 use ashlar_format::journal::{DriveState, HashKey};
@@ -18,7 +20,7 @@ use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock, Watch};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Bound of what may wait for the journal: operations and bytes.
@@ -35,65 +37,6 @@ pub(crate) const MAX_LAZY_OPS: usize = 1024;
 /// Discards and purges waiting for a look into the index files.
 pub(crate) const MAX_UNRESOLVED: usize = 64 << 10;
 
-/// Notes of damage kept.
-pub(crate) const MAX_NOTES: usize = 64;
-
-/// Counters; the atomics are independent of each other.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub reads: AtomicU64,
-    pub writes: AtomicU64,
-    pub syncs: AtomicU64,
-    pub records: AtomicU64,
-    pub batches: AtomicU64,
-    pub commit_us: AtomicU64,
-    pub commit_us_max: AtomicU64,
-    pub compacted: AtomicU64,
-    /// Extent segments used again.
-    pub recycled: AtomicU64,
-    pub read_errors: AtomicU64,
-    pub journal_damage: AtomicU64,
-    /// The last durable batch that the journal showed when the drive was opened.
-    pub opened_sequence: AtomicU64,
-    pub index_rebuilt: AtomicU64,
-    /// What the damage was, for people; at most [`MAX_NOTES`].
-    pub damage: Mutex<Vec<String>>,
-    /// An index file did not verify: the keeper rebuilds.
-    pub index_broken: AtomicBool,
-}
-
-/// A journal segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// Length of the file.
-    pub bytes: u64,
-    /// Bytes of records that the index points to.
-    pub live: u64,
-    /// Bytes of purge and discard records.
-    pub deletions: u64,
-    /// Segments that make those necessary: while one of this range exists.
-    pub need: Option<(u32, u32)>,
-}
-
-/// An extent segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
-    /// Length of the file.
-    pub bytes: u64,
-    /// Where the next region goes.
-    pub at: u64,
-    /// Bytes of regions in use.
-    pub live: u64,
-    /// Shards being written.
-    pub writers: u32,
-    /// Takes no more regions.
-    pub sealed: bool,
-    /// Its count is wrong: nothing is given back (see `account`).
-    pub suspect: bool,
-    /// There is no such file.
-    pub lost: bool,
-}
-
 /// An accept on its way to the medium.
 #[derive(Default)]
 pub(crate) struct Pending {
@@ -106,11 +49,10 @@ pub(crate) struct Pending {
     pub repeats: Vec<Completion>,
 }
 
-/// A freed region of an extent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Freed {
-    pub region: Region,
-    pub bytes: u64,
+/// Shards whose data is written and waits for a flush of its segment.
+#[derive(Default)]
+pub(crate) struct SyncQueue {
+    pub waiting: Vec<(Op, u32)>,
 }
 
 /// Under the lock.
@@ -141,7 +83,7 @@ pub(crate) struct Core {
     pub active_extent: u32,
     pub next_extent: u32,
     /// Empty segments, ready for regions; bounded by `recycle`.
-    pub spare_extents: VecDeque<crate::recycle::SpareExtent>,
+    pub spare_extents: VecDeque<SpareExtent>,
     pub pins: HashMap<(u32, u64), u32>,
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
@@ -177,15 +119,6 @@ pub(crate) struct Core {
     pub rebuilding: bool,
 }
 
-/// The end of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub segment: u32,
-    pub at: u32,
-    pub seq: u64,
-    pub chain: [u8; 16],
-}
-
 const ONLINE: u8 = 0;
 const OUT: u8 = 1;
 const READ_ONLY: u8 = 2;
@@ -216,12 +149,12 @@ pub(crate) struct Shared {
     pub writer: Mutex<Writer>,
     pub files: crate::files::FileCache,
     pub counters: Arc<Counters>,
-    pub syncs: Mutex<HashMap<u32, crate::extent::SyncQueue>>,
+    pub syncs: Mutex<HashMap<u32, SyncQueue>>,
     /// Held while a journal segment is being made.
     pub spare_making: Mutex<()>,
     /// Held while an extent segment is being made.
     pub extent_making: Mutex<()>,
-    pub keeper: Mutex<crate::keeper::Keeper>,
+    pub keeper: Mutex<Keeper>,
     state: AtomicU8,
     pub label_identity: (u64, u64),
     /// Completed when the journal thread has ended; only the keeper waits for it.
@@ -556,7 +489,7 @@ impl Core {
     pub fn blank(watch: &Arc<Watch>) -> Core {
         Core {
             watch: watch.clone(),
-            acceptor: crate::settle::new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
+            acceptor: new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
             state: DriveState::default(),
             state_segment: 0,
             pending: HashMap::new(),
@@ -613,4 +546,10 @@ impl Core {
         self.freed_bytes += freed.bytes;
         self.freed.push(freed);
     }
+}
+
+/// An acceptor with a table that suits many drives in one process.
+pub(crate) fn new_acceptor(role: ashlar_commit::Role, epoch: u32, floor: Ballot) -> ashlar_commit::Acceptor {
+    let table = ashlar_commit::PromiseTable::with_capacity(4096);
+    ashlar_commit::Acceptor::with_promises(role, epoch, floor, ashlar_commit::HEADROOM, table)
 }

@@ -296,7 +296,7 @@ impl Core {
                 .extents
                 .iter()
                 .filter(|(_, e)| !e.lost)
-                .map(|(n, e)| (*n, crate::core::Extent { writers: 0, ..*e }))
+                .map(|(n, e)| (*n, crate::space::Extent { writers: 0, ..*e }))
                 .collect(),
             next_extent: self.next_extent,
         }

@@ -7,10 +7,11 @@
 //! flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory, and none of one
 //! that was given up ([`Unfinished`]).
 
-use crate::core::{Core, Freed, Shared};
+use crate::core::{Core, Shared, SyncQueue};
 use crate::entry::{Loc, Region, Shard, ShardName, layout};
 use crate::op::Op;
 use crate::place::extent_entry;
+use crate::space::Freed;
 use crate::{Completion, Error, Result};
 use ashlar_format::frame::{self, Layout, MAX_FRAME, ShardId};
 use ashlar_format::{Ballot, RegisterKey, WriteId};
@@ -27,12 +28,6 @@ use std::task::{Poll, Waker};
 const MAX_QUEUED: usize = 2 << 20;
 /// A write is started when this much waits.
 const START: usize = 512 << 10;
-
-/// Shards whose data is written and waits for a flush of its segment.
-#[derive(Default)]
-pub(crate) struct SyncQueue {
-    waiting: Vec<(Op, u32)>,
-}
 
 impl Core {
     /// The record of a shard in `segment` is durable.

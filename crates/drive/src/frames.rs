@@ -74,7 +74,7 @@ impl Drop for InExtent {
             if *n == 0 {
                 core.pins.remove(&id);
                 if let Some(bytes) = core.held.remove(&id) {
-                    core.push_freed(crate::core::Freed { region: self.region, bytes });
+                    core.push_freed(crate::space::Freed { region: self.region, bytes });
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here is called by the program.
 
-use crate::core::Counters;
+use crate::counters::Counters;
 use crate::entry::{Register, Shard, shard_name};
 use crate::index::Manifest;
 use crate::run::{Cursor, Mode, Run, filter_hash, sealed_run};
@@ -28,11 +28,11 @@ pub fn manifests() -> Vec<Vec<u8>> {
         runs: vec![(7, 4096), (8, 1 << 40)],
         journal: vec![(
             3,
-            crate::core::Segment { bytes: 65_536, live: 4000, deletions: 90, need: Some((1, 2)) },
+            crate::space::Segment { bytes: 65_536, live: 4000, deletions: 90, need: Some((1, 2)) },
         )],
         extents: vec![(
             5,
-            crate::core::Extent { bytes: 1 << 20, at: 8192, live: 4096, ..Default::default() },
+            crate::space::Extent { bytes: 1 << 20, at: 8192, live: 4096, ..Default::default() },
         )],
         next_extent: 6,
         ..Manifest::default()

@@ -4,9 +4,9 @@
 //! up to `position`. Invariants: a manifest is replaced as a whole (new file, flush, rename, flush
 //! of the folder); a run is never changed; losing all of it loses nothing.
 
-use crate::core::{Extent, Position, Segment};
 use crate::entry::{Register, Shard, ShardName, register_key, shard_key};
 use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
+use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};
 use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::journal::{DriveState, HashKey};

@@ -7,14 +7,15 @@
 //!
 //! Must never know: what a record or a shard contains.
 
-use crate::core::{Position, Shared};
-use crate::entry::Loc;
+use crate::core::Shared;
+use crate::head::Writer;
 use crate::op::Op;
 use crate::place::place;
+use crate::space::Position;
 use crate::{Error, Result};
 use ashlar_format::codec;
 use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, DriveState, PAGE, SECTOR, kind, record_len};
-use ashlar_machine::{Buf, DiskFile, FileSystem};
+use ashlar_machine::{Buf, FileSystem};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -23,40 +24,6 @@ use std::time::Instant;
 const MAX_BATCH: usize = 1 << 20;
 /// The batch buffer kept between batches; a larger one goes back to the pool.
 const KEEP_BUFFER: usize = 64 << 10;
-
-/// The head of the journal; owned by the journal thread.
-pub(crate) struct Writer {
-    pub file: Option<Arc<DiskFile>>,
-    pub bytes: u64,
-    pub position: Position,
-    pub buf: Option<Buf>,
-    /// The next batch is the first of its segment: starts with the list of segments.
-    pub prologue: bool,
-    /// Operations being committed; kept for its allocation.
-    pub ops: Vec<Op>,
-    batch: Vec<Op>,
-    placed: Vec<(Loc, Loc)>,
-}
-
-impl Writer {
-    pub fn new(file: Option<Arc<DiskFile>>, bytes: u64, position: Position) -> Writer {
-        Writer {
-            file,
-            bytes,
-            position,
-            buf: None,
-            prologue: false,
-            ops: Vec::new(),
-            batch: Vec::new(),
-            placed: Vec::new(),
-        }
-    }
-
-    /// Where the records of the last batch were laid, one pair per operation.
-    pub fn placed(&self) -> &[(Loc, Loc)] {
-        &self.placed
-    }
-}
 
 impl Shared {
     /// The journal thread.

@@ -5,40 +5,20 @@
 //! bounded and can be interrupted by a crash; it yields between steps so that a long merge never
 //! delays the overlay's drain.
 
-use crate::compact::{Pass, Urge};
+use crate::compact::Urge;
 use crate::core::{EMPTIED, Shared};
 use crate::drain::Merge;
 use crate::files::segment_name;
-use crate::index::{Manifest, must};
+use crate::index::must;
 use crate::op::Op;
 use crate::run::Mode;
 use crate::{Completion, Result};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Bytes of a merge between two looks at what else is to do.
 const MERGE_STEP: u64 = 2 << 20;
-
-/// What only the keeper (or recovery before it) touches.
-#[derive(Default)]
-pub(crate) struct Keeper {
-    /// The last manifest stored.
-    pub manifest: Manifest,
-    /// What the manifest for the frozen generation will say.
-    pub freeze: Option<Manifest>,
-    pub next_run: u32,
-    /// Segments that do not verify: never compacted.
-    pub bad: Vec<u32>,
-    pub last_drain: Option<Instant>,
-    pub pass: Pass,
-    /// Hardly anything was written between the last two ticks.
-    pub idle: bool,
-    records: u64,
-    /// Freed regions that wait for the rest of their segment.
-    pub freed: BTreeMap<u32, crate::recycle::Waiting>,
-}
 
 impl Shared {
     /// The keeper's thread.

@@ -9,12 +9,18 @@
 //! identity (I13), unless a reader says that it does so itself; a joining drive never votes (I6); a corrupt or unreadable register is an error,
 //! never "absent"; the index is a cache that can be deleted.
 //!
+//! Layers, each of which uses only those before it: what lies on the medium (`entry`, `run`, `index`, `op`,
+//! `place`), rows and counts (`space`, `counters`), what waits (`overlay`, `queue`, `tally`, `head`, `upkeep`),
+//! the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
+//! operation), the handle (`drive`). `probe` opens a drive.
+//!
 //! Must never know: S3, objects, erasure codes, other drives.
 
 mod account;
 mod apply;
 mod compact;
 mod core;
+mod counters;
 mod drain;
 mod drive;
 mod entry;
@@ -24,6 +30,7 @@ mod files;
 mod frames;
 #[doc(hidden)]
 pub mod fuzzed;
+mod head;
 mod index;
 mod journal;
 mod keeper;
@@ -41,8 +48,10 @@ mod scan;
 mod segment;
 mod settle;
 mod shards;
+mod space;
 mod tally;
 mod types;
+mod upkeep;
 mod vote;
 mod window;
 

@@ -3,14 +3,15 @@
 //! Invariants: nothing is ever formatted that is not blank (docs/protocol.md 1); the label is the last
 //! thing a format writes, so a folder with a label is a whole drive; a drive is open at most once.
 
-use crate::core::{EXTENTS, FENCED, Freed, INDEX, JOURNAL, Shared};
+use crate::core::{EXTENTS, FENCED, INDEX, JOURNAL, Shared};
 use crate::entry::Region;
 use crate::files::{segment_name, segment_number};
+use crate::head::Writer;
 use crate::index::{MANIFEST, Manifest, RunSet};
-use crate::journal::Writer;
 use crate::op::{Op, StateChange};
 use crate::run::{Run, file_name};
 use crate::segment::create_segment;
+use crate::space::Freed;
 use crate::types::{Options, Probe, Role};
 use crate::{Error, Label, Result, Tally};
 use ashlar_format::codec;

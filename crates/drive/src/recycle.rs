@@ -34,8 +34,9 @@
 //! Must never know: what shards hold.
 
 use crate::Result;
-use crate::core::{Core, Extent, Freed, Shared};
+use crate::core::{Core, Shared};
 use crate::files::{Kind, segment_name};
+use crate::space::{Extent, Freed, FreedWaiting, SpareExtent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,19 +48,6 @@ const PUNCH_AFTER: Duration = Duration::from_secs(5);
 const SMALLEST: u64 = 8 << 20;
 /// A spare segment but the newest is removed when nobody took it for this long.
 const SPARE_FOR: Duration = Duration::from_secs(60);
-
-/// An empty segment with a durable name.
-pub(crate) struct SpareExtent {
-    pub number: u32,
-    pub bytes: u64,
-    since: Instant,
-}
-
-/// Freed regions of one segment.
-pub(crate) struct Waiting {
-    since: Instant,
-    regions: Vec<Freed>,
-}
 
 /// What to do with a segment that has freed regions.
 enum Verdict {
@@ -200,7 +188,7 @@ impl Shared {
         let short = {
             let mut core = self.core.lock();
             for f in std::mem::take(&mut core.freed) {
-                let new = || Waiting { since: now, regions: Vec::new() };
+                let new = || FreedWaiting { since: now, regions: Vec::new() };
                 waiting.entry(f.region.segment).or_insert_with(new).regions.push(f);
             }
             core.freed_bytes = 0;
@@ -225,7 +213,7 @@ impl Shared {
             };
             first_error = first_error.and(done);
         }
-        let bytes = |w: &Waiting| w.regions.iter().map(|f| f.bytes).sum::<u64>();
+        let bytes = |w: &FreedWaiting| w.regions.iter().map(|f| f.bytes).sum::<u64>();
         self.core.lock().freed_waiting = left.values().map(bytes).sum();
         self.keeper.lock().freed = left;
         first_error

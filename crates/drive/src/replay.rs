@@ -5,13 +5,12 @@
 //! again (docs/protocol.md 2.7). What a newer release wrote is neither: the drive is refused and nothing
 //! on it changes. Recovery can be interrupted and repeated at any point.
 
-use crate::core::{Position, Segment, Shared};
+use crate::core::{Shared, new_acceptor};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name, segment_number};
 use crate::index::must;
 use crate::run::Mode;
-use crate::segment::Spare;
-use crate::settle::new_acceptor;
+use crate::space::{Position, Segment, Spare};
 use crate::window::{WINDOW, Window};
 use crate::{Error, Result};
 use ashlar_format::RegisterKey;
@@ -162,7 +161,7 @@ impl Replay<'_> {
     fn damaged(&mut self, segment: u32, at: u32, what: &str) {
         self.out.damage += 1;
         let mut notes = self.shared.counters.damage.lock();
-        if notes.len() < crate::core::MAX_NOTES {
+        if notes.len() < crate::counters::MAX_NOTES {
             notes.push(format!("journal segment {segment} at {at}: {what}"));
         }
         tracing::error!(drive = %self.shared.label.drive, segment, at, what, "journal damage");

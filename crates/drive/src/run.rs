@@ -9,7 +9,7 @@
 //! byte read is checked against a hash that binds drive, run and offset; a lookup that cannot read
 //! or verify a block is an error, never "absent".
 
-use crate::core::Counters;
+use crate::counters::Counters;
 use crate::{Error, Result};
 use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::journal::HashKey;

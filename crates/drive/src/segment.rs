@@ -7,7 +7,8 @@
 
 use crate::core::{Core, Shared};
 use crate::files::{Kind, segment_name};
-use crate::journal::Writer;
+use crate::head::Writer;
+use crate::space::{Segment, Spare};
 use crate::{Error, Result};
 use ashlar_format::journal::{self, BatchWriter, PAGE, SegmentHeader, kind};
 use ashlar_machine::{Buf, DiskFile, FileSystem, Folder};
@@ -16,13 +17,6 @@ use std::sync::atomic::Ordering;
 
 /// The first segments of a drive are smaller.
 const FIRST_SEGMENT: u64 = 1 << 20;
-
-/// A prepared segment.
-pub(crate) struct Spare {
-    pub number: u32,
-    pub bytes: u64,
-    pub file: Arc<DiskFile>,
-}
 
 /// Makes, fills with zeros and flushes a segment.
 pub(crate) fn create_segment(
@@ -133,7 +127,7 @@ impl Shared {
             }
         }
         let mut core = self.core.lock();
-        core.journal.insert(spare.number, crate::core::Segment { bytes: spare.bytes, ..Default::default() });
+        core.journal.insert(spare.number, Segment { bytes: spare.bytes, ..Default::default() });
         core.active = spare.number;
         self.files.put(Kind::Journal, spare.number, spare.file.clone());
         w.file = Some(spare.file);

@@ -7,13 +7,13 @@
 
 use crate::Completion;
 use crate::apply::{register_of, shard_of};
-use crate::core::{Core, Shared};
+use crate::core::{Core, Shared, new_acceptor};
 use crate::entry::{Loc, Register, Shard};
-use crate::journal::Writer;
+use crate::head::Writer;
 use crate::op::{FRESH, Op};
 use crate::place::accept_flags;
 use ashlar_format::journal::{self, DriveState, kind};
-use ashlar_format::{Ballot, Record, RegisterKey};
+use ashlar_format::{Record, RegisterKey};
 use std::sync::Arc;
 
 type Waiters = Vec<tokio::sync::oneshot::Sender<()>>;
@@ -182,10 +182,4 @@ pub(crate) fn promise_key(key: &RegisterKey) -> u128 {
     let mut b = [0; 16];
     b.copy_from_slice(&h[..16]);
     u128::from_le_bytes(b)
-}
-
-/// An acceptor with a table that suits many drives in one process.
-pub(crate) fn new_acceptor(role: ashlar_commit::Role, epoch: u32, floor: Ballot) -> ashlar_commit::Acceptor {
-    let table = ashlar_commit::PromiseTable::with_capacity(4096);
-    ashlar_commit::Acceptor::with_promises(role, epoch, floor, ashlar_commit::HEADROOM, table)
 }

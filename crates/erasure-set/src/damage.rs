@@ -1,8 +1,9 @@
 //! What was found damaged, by name: which drive, which object, whether it is whole again.
 //!
 //! Invariants: at most [`KEPT`] are remembered, the latest; each is told in the log once, when it is found.
+//! Must not depend on: who finds it.
 
-use crate::sets::Inner;
+use crate::clock::now_ms;
 use crate::table::View;
 use ashlar_format::{BucketId, DriveId, RegisterKey, Space};
 use parking_lot::Mutex;
@@ -74,25 +75,22 @@ fn object_key(key: &RegisterKey) -> &[u8] {
     &bytes[..bytes.len().saturating_sub(tail)]
 }
 
-impl crate::Sets {
-    /// Damage found since the start, the latest last; at most 256 finds.
-    #[must_use]
-    pub fn damages(&self) -> Vec<Damage> {
-        self.inner.damages.last.lock().iter().cloned().collect()
+impl Damages {
+    /// What is remembered, the latest last.
+    pub(crate) fn list(&self) -> Vec<Damage> {
+        self.last.lock().iter().cloned().collect()
     }
-}
 
-impl Inner {
     /// Finds of damage since the start.
-    pub(crate) fn damage_count(&self) -> u64 {
-        self.damages.count.load(Ordering::Relaxed)
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Damage was found on a slot's drive.
     pub(crate) fn found(&self, view: &View, slot: u8, key: &RegisterKey, what: What, repaired: bool) {
         let Some(m) = view.member(slot) else { return };
         let found = Damage {
-            at_ms: crate::rebuild::now_ms(),
+            at_ms: now_ms(),
             drive: m.id,
             path: m.drive.path().display().to_string(),
             bucket: key.bucket(),
@@ -103,8 +101,8 @@ impl Inner {
         let object = found.key.escape_ascii();
         tracing::warn!(drive = %found.path, bucket = ?found.bucket, %object, %what, repaired,
             "damage was found on a drive");
-        self.damages.count.fetch_add(1, Ordering::Relaxed);
-        let mut last = self.damages.last.lock();
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let mut last = self.last.lock();
         if last.len() == KEPT {
             last.pop_front();
         }

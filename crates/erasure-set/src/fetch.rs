@@ -4,6 +4,7 @@
 //! that failed once is not asked again by this reader; whoever lets us wait longer than twice its
 //! usual time is late, and others are asked beside it; no row is made from rows that were not checked.
 
+use crate::ahead::{Fetch, Row, RowFuture};
 use crate::budget::Share;
 use crate::read::{ObjectReader, Shard};
 use crate::table::Member;
@@ -12,8 +13,6 @@ use ashlar_drive::{Check, Error as DriveError, Frames, ShardReader};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use smallvec::SmallVec;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,38 +24,6 @@ const DEPTH: usize = 2;
 const INLINE_FREE: u64 = 64 << 10;
 /// How long a stripe is waited for when no other shard is left to ask.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-type RowFuture = Pin<Box<dyn Future<Output = Row> + Send>>;
-
-/// The answer to a fetch of one row, or of the rows of a run.
-pub(crate) struct Row {
-    shard: u8,
-    reader: Option<Arc<ShardReader>>,
-    bytes: Result<Frames, DriveError>,
-    check: Check,
-    took: Duration,
-}
-
-/// One stripe, or a run of them, under way.
-pub(crate) struct Fetch {
-    pub(crate) stripe: u64,
-    /// Stripes of the run, all of which want the same rows.
-    pub(crate) count: u64,
-    /// Data rows wanted of each.
-    pub(crate) want: u64,
-    /// Shards asked, those that answered with bytes, those of them that were checked, and those that let
-    /// us wait.
-    pub(crate) asked: u64,
-    pub(crate) have: u64,
-    pub(crate) checked: u64,
-    pub(crate) rows: SmallVec<[(u8, Frames); 4]>,
-    /// `None` until something has to be waited for.
-    pub(crate) waiting: Option<FuturesUnordered<RowFuture>>,
-    pub(crate) late: u64,
-    pub(crate) since: Instant,
-    /// Memory of its rows, out of the readers' budget; `None` for a small body.
-    pub(crate) room: Option<Share>,
-}
 
 impl ObjectReader {
     /// Bytes that a run may hold in memory: its rows, and a few made from others.

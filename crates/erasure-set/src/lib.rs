@@ -18,9 +18,17 @@
 //! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | what is left of a write after its caller was answered |
+//! | `ahead`, `budget`, `memory` | what bodies under way hold in memory |
 //! | `heal`, `shards`, `rebuild`, `scrub` | making every slot whole again |
+//! | `heal_queue`, `progress`, `scrub_state`, `tail_queue` | what heal, rebuild, scrub and tails remember |
+//! | `background` | starts and ends the background work |
 //! | `damage` | what was found damaged, by name |
 //! | `health` | what a group can still do |
+//!
+//! Layers, each of which uses only those before it: types (`error`, `layout`, `stored`), parts of the shared
+//! state (`table`, `ballots`, `cache`, `doubt`, `damage`, `memory`, the queues), the shared state (`sets`),
+//! operations on it (`register`, `update`, `read`, `write`, `list`, `tail`, `heal` and what follows),
+//! `background`. Operations are `impl` blocks of `Inner` and `Sets`, in the file of the operation.
 //!
 //! Invariants: fewer than the drives a protocol step needs is [`Error::Unavailable`], never "absent";
 //! a record that names data is sent only after enough shards are durable (I4); bytes that leave a
@@ -28,31 +36,38 @@
 //!
 //! Must never know: S3, HTTP, what a version means beyond the data it names.
 
+mod ahead;
+mod background;
 mod ballots;
 mod budget;
 mod cache;
+mod clock;
 mod damage;
 mod doubt;
 mod error;
 mod fetch;
 mod heal;
+mod heal_queue;
 mod health;
 mod keylock;
 mod layout;
 mod list;
 mod memory;
+mod progress;
 mod propose;
 mod read;
 mod rebuild;
 mod register;
 mod salvage;
 mod scrub;
+mod scrub_state;
 mod sets;
 mod settle;
 mod shards;
 mod stored;
 mod table;
 mod tail;
+mod tail_queue;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -61,16 +76,16 @@ mod write;
 pub use budget::as_tenant;
 pub use damage::{Damage, What};
 pub use error::{Error, Result};
-pub use heal::{HealStats, Healed};
+pub use heal_queue::{HealStats, Healed};
 pub use health::{GroupHealth, Tolerance, tolerance};
 pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
 pub use list::{Listed, MAX_PAGE, Page};
 pub use memory::{Limits as MemoryLimits, MemoryStats};
+pub use progress::{Phase, Progress};
 pub use read::ObjectReader;
-pub use rebuild::{Phase, Progress};
 pub use register::Register;
 pub use salvage::{MAX_NAMED, Salvaged, Showing, Uncertain};
-pub use scrub::Scrubbed;
+pub use scrub_state::Scrubbed;
 pub use sets::{CopyTurn, DecoderRoom, EpochSource, Options, Sets};
 pub use update::{Decision, UpdateError, Updated};
 pub use write::{DataWriter, Staged};

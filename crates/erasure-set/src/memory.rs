@@ -22,13 +22,13 @@
 //!
 //! Must not depend on who the clients are.
 
+use crate::ahead::{Ahead, Stock};
 use crate::budget::{Budget, Reclaim, Share};
-use crate::fetch::Fetch;
 use ashlar_machine::{Buf, BufferPool};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -178,46 +178,6 @@ pub(crate) struct Lent {
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-/// What a reader has ready or under way.
-#[derive(Default)]
-pub(crate) struct Stock {
-    /// Rows, in order.
-    pub(crate) ready: VecDeque<Bytes>,
-    /// Bytes that a row of `ready` keeps alive, as a multiple of its own.
-    pub(crate) weight: usize,
-    /// Memory of the rows in `ready`.
-    pub(crate) room: Option<Share>,
-    /// Stripes under way.
-    pub(crate) fetches: VecDeque<Fetch>,
-    /// All of it was taken back: the reader begins again where it was.
-    pub(crate) lost: bool,
-}
-
-/// The stock of one reader, which may be taken back while nobody asks for it.
-#[derive(Default)]
-pub(crate) struct Ahead {
-    pub(crate) stock: Mutex<Stock>,
-    busy: AtomicBool,
-    touched: Mutex<Option<Instant>>,
-}
-
-/// While it exists, nothing is taken back.
-pub(crate) struct Busy<'a>(&'a Ahead);
-
-impl Ahead {
-    pub(crate) fn work(&self) -> Busy<'_> {
-        self.busy.store(true, Relaxed);
-        Busy(self)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        *self.0.touched.lock() = Some(Instant::now());
-        self.0.busy.store(false, Relaxed);
     }
 }
 

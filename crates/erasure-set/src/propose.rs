@@ -9,7 +9,7 @@ use crate::register::Register;
 use crate::sets::Inner;
 use crate::stored::{Light, Stored};
 use crate::table::{FIRST_GLANCE, GLANCE, View};
-use crate::tail::{Drops, Writes};
+use crate::tail_queue::{Drops, Writes};
 use crate::update::set_durable;
 use crate::write::Staged;
 use crate::{Error, Result};

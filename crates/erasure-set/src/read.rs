@@ -9,9 +9,9 @@
 //! budget, and what a reader whose client is slow has read ahead is taken back when others wait (`memory`); damage is reported and queued,
 //! never waited for.
 
+use crate::ahead::{Ahead, Fetch};
 use crate::budget::Share;
-use crate::fetch::Fetch;
-use crate::memory::{Ahead, LATER, Lent, PIECE};
+use crate::memory::{LATER, Lent, PIECE};
 use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};

@@ -12,8 +12,10 @@
 //! ever be chosen (docs/protocol.md 2.6); writes of this process in flight are left alone; age is only a
 //! politeness; passes are paced.
 
+use crate::clock::now_ms;
 use crate::damage::{PART_TAIL, UPLOAD_TAIL};
-use crate::heal::{Healed, answers};
+use crate::heal::answers;
+use crate::scrub_state::{SUSPECTS, Scrubbed};
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
 use crate::table::{Member, View};
@@ -25,91 +27,14 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::future::join_all;
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 
-/// Orphans remembered until they are old enough; further ones wait for the next pass.
-const SUSPECTS: usize = 65_536;
 /// See [`crate::sets::Options::orphan_age`]: long enough for answers of slow drives to come.
 const SOLE_AGE: Duration = Duration::from_secs(60);
 /// Shards looked at per page.
 const PAGE: usize = 1024;
-
-/// What a pass found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scrubbed {
-    /// Every shard was read and verified, not only looked for.
-    pub deep: bool,
-    /// When it began (milliseconds since 1970), and how long it took, in milliseconds.
-    pub began_ms: u64,
-    /// See `began_ms`.
-    pub took_ms: u64,
-    /// Finds of damage, each of which is named in the log and by [`Sets::damages`].
-    pub damaged: u64,
-    /// Registers looked at.
-    pub registers: u64,
-    /// What was healed.
-    pub healed: Healed,
-    /// Shards looked at in the census of the drives.
-    pub shards: u64,
-    /// Shards that no record names, and how many of them were dropped.
-    pub orphans: u64,
-    /// See `orphans`.
-    pub dropped: u64,
-}
-
-pub(crate) struct ScrubState {
-    started: Instant,
-    suspects: Mutex<HashMap<WriteId, Instant>>,
-    /// Writes of this process that ended without being named, as far as it knows; bound: [`SUSPECTS`].
-    abandoned: Mutex<HashMap<WriteId, (RegisterKey, Instant)>>,
-    /// More were abandoned than are remembered.
-    overflowed: AtomicBool,
-    last: Mutex<Option<Scrubbed>>,
-    last_deep: Mutex<Option<Scrubbed>>,
-    soon: Notify,
-}
-
-impl ScrubState {
-    pub(crate) fn new() -> ScrubState {
-        ScrubState {
-            started: Instant::now(),
-            suspects: Mutex::default(),
-            abandoned: Mutex::default(),
-            overflowed: AtomicBool::new(false),
-            last: Mutex::new(None),
-            last_deep: Mutex::new(None),
-            soon: Notify::new(),
-        }
-    }
-
-    /// A write ended, and it is not known that a record names its data.
-    pub(crate) fn abandoned(&self, owner: &RegisterKey, id: WriteId) {
-        let mut abandoned = self.abandoned.lock();
-        if abandoned.len() < SUSPECTS {
-            abandoned.insert(id, (owner.clone(), Instant::now()));
-        } else {
-            self.overflowed.store(true, Ordering::Relaxed);
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn abandoned_now(&self) -> usize {
-        self.abandoned.lock().len()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn forget_abandoned(&self) {
-        self.abandoned.lock().clear();
-    }
-
-    pub(crate) fn look_soon(&self) {
-        self.soon.notify_one();
-    }
-}
 
 impl Sets {
     /// One pass over everything, now. `deep`: a full pass, else a look.
@@ -144,8 +69,8 @@ enum Named {
 impl Inner {
     pub(crate) async fn scrub(self: &Arc<Self>, deep: bool) -> Result<Scrubbed> {
         let began = Instant::now();
-        let before = self.damage_count();
-        let found = Mutex::new(Scrubbed { deep, began_ms: crate::rebuild::now_ms(), ..Scrubbed::default() });
+        let before = self.damages.count();
+        let found = Mutex::new(Scrubbed { deep, began_ms: now_ms(), ..Scrubbed::default() });
         let table = self.table.load_full();
         let begun = self.doubts.begin();
         let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
@@ -176,7 +101,7 @@ impl Inner {
             }
         }
         found.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        found.damaged = self.damage_count() - before;
+        found.damaged = self.damages.count() - before;
         *self.scrub.last.lock() = Some(found);
         if deep {
             *self.scrub.last_deep.lock() = Some(found);

@@ -6,16 +6,16 @@
 use crate::ballots::{Ballots, WriteIds};
 use crate::budget::Share;
 use crate::cache::RecordCache;
-use crate::damage::Damages;
+use crate::damage::{Damage, Damages};
 use crate::doubt::Doubts;
-use crate::heal::HealQueue;
+use crate::heal_queue::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
 use crate::memory::{Limits as MemoryLimits, Memory, MemoryStats};
-use crate::rebuild::Rebuilds;
-use crate::scrub::ScrubState;
+use crate::progress::Rebuilds;
+use crate::scrub_state::ScrubState;
 use crate::table::{Attached, Member, Table, View};
-use crate::tail::{Missed, Tails};
+use crate::tail_queue::{Missed, Tails};
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
@@ -162,6 +162,12 @@ impl Sets {
         self.inner.memory.is_crowded()
     }
 
+    /// Damage found since the start, the latest last; at most 256 finds.
+    #[must_use]
+    pub fn damages(&self) -> Vec<Damage> {
+        self.inner.damages.list()
+    }
+
     /// The groups of `layout` over `drives`; drives in no slot are kept aside for a later layout.
     ///
     /// # Errors
@@ -213,32 +219,6 @@ impl Sets {
         let sets = Sets { inner };
         sets.change(|_, m| *m = members);
         Ok(sets)
-    }
-
-    /// Starts the background work (tails of writes, heal, rebuild, scrub) on this tokio runtime.
-    pub fn start(&self) {
-        let mut tasks = self.inner.tasks.lock();
-        if !tasks.is_empty() {
-            return;
-        }
-        tasks.push(tokio::spawn(crate::tail::run(Arc::downgrade(&self.inner))));
-        tasks.push(tokio::spawn(crate::heal::run(Arc::downgrade(&self.inner))));
-        tasks.push(tokio::spawn(crate::rebuild::run(Arc::downgrade(&self.inner))));
-        tasks.push(tokio::spawn(crate::scrub::run(Arc::downgrade(&self.inner))));
-    }
-
-    /// Ends the background work and waits for it. Drives are the caller's to close.
-    pub fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let tasks = std::mem::take(&mut *self.inner.tasks.lock());
-            for t in &tasks {
-                t.abort();
-            }
-            for t in tasks {
-                // Aborted or ended: both are what is wanted.
-                let _ = t.await;
-            }
-        })
     }
 
     fn change(&self, f: impl FnOnce(&mut Arc<Layout>, &mut HashMap<DriveId, Arc<Member>>)) {

@@ -4,7 +4,8 @@
 //! stopped naming while shards were made is dropped again; one stripe is in memory at a time.
 
 use crate::damage::What;
-use crate::heal::{Healed, answers};
+use crate::heal::answers;
+use crate::heal_queue::Healed;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::update::{Decision, UpdateError, set_durable};
@@ -64,9 +65,9 @@ impl Inner {
             for slot in missing.iter() {
                 let shard = data.shard_of(slot);
                 if damaged.contains(slot) {
-                    self.found(&view, slot, key, What::Shard(shard), whole.contains(slot));
+                    self.damages.found(&view, slot, key, What::Shard(shard), whole.contains(slot));
                 } else if deep && !self.rebuilds.is_filling(&view, slot) {
-                    self.found(&view, slot, key, What::Missing(shard), whole.contains(slot));
+                    self.damages.found(&view, slot, key, What::Missing(shard), whole.contains(slot));
                 }
             }
             match made {

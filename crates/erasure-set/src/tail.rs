@@ -3,25 +3,19 @@
 //! Invariants: nothing here is needed for correctness; an entry that is dropped (queue full, too
 //! old) becomes a heal of its key. Old data is dropped on a drive only after that drive accepted
 //! the record that no longer names it (docs/protocol.md 2.6). What a drive missed while it hung is noted and
-//! healed when it answers again; beyond [`MISSED`] registers all of them are looked at.
+//! healed when it answers again; beyond [`crate::tail_queue::MISSED`] registers all of them are looked at.
 
-use crate::keylock::HashKeyed;
-use crate::sets::Inner;
+use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
+use crate::tail_queue::{BOUND, Drops, Grave, Lacking, Tail, Writes};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
 use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
-use parking_lot::Mutex;
 use smallvec::SmallVec;
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 
-/// Most entries kept; beyond it they become heals.
-const BOUND: usize = 16_384;
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Shards for a drive that has hung for so long are given up, and made again later; at once when memory is
@@ -33,108 +27,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// be under way, because a purge makes drives refuse older ballots for keys without a record.
 const PURGE_AFTER: Duration = Duration::from_secs(2);
 
-/// Data that a record names no longer.
-pub(crate) type Drops = SmallVec<[Data; 1]>;
-
-struct Tail {
-    key: RegisterKey,
-    /// The data whose shards the answers are about.
-    writes: Writes,
-    /// Large shards that can be given up.
-    shards: Vec<(u8, Unfinished)>,
-    ballot: Ballot,
-    view: Arc<View>,
-    tally: Arc<Tally>,
-    /// Slots whose answer is still out.
-    waiting: SlotSet,
-    drops: Drops,
-    since: Instant,
-}
-
-struct Grave {
-    key: RegisterKey,
-    ballot: Ballot,
-    view: Arc<View>,
-    since: Instant,
-}
-
-/// Writes whose shards may still be on their way.
-pub(crate) type Writes = SmallVec<[WriteId; 1]>;
-
-#[derive(Default)]
-struct Waiting {
-    tails: Vec<Tail>,
-    /// How many tails there are of each key (by hash) and of each write.
-    keys: HashKeyed<u32>,
-    writes: HashMap<WriteId, u32>,
-}
-
-/// Most registers noted per drive that hangs.
-const MISSED: usize = 16_384;
-
-/// Registers that drives missed while they hung.
-#[derive(Default)]
-pub(crate) struct Missed {
-    of: Mutex<HashMap<DriveId, Lacking>>,
-}
-
-#[derive(Default)]
-struct Lacking {
-    keys: HashSet<RegisterKey>,
-    /// There were more than are noted.
-    more: bool,
-}
-
-impl Missed {
-    pub(crate) fn note(&self, drive: DriveId, key: &RegisterKey) {
-        let mut of = self.of.lock();
-        let lacking = of.entry(drive).or_default();
-        if lacking.keys.len() < MISSED {
-            lacking.keys.insert(key.clone());
-        } else {
-            lacking.more = true;
-        }
-    }
-}
-
-impl Waiting {
-    fn add(&mut self, tail: Tail) {
-        *self.keys.entry(ashlar_checksum::key_hash(tail.key.as_bytes())).or_default() += 1;
-        for w in &tail.writes {
-            *self.writes.entry(*w).or_default() += 1;
-        }
-        self.tails.push(tail);
-    }
-
-    fn forget(&mut self, tail: &Tail) {
-        fn less<K: std::hash::Hash + Eq, S: std::hash::BuildHasher>(map: &mut HashMap<K, u32, S>, k: K) {
-            if let Entry::Occupied(mut e) = map.entry(k) {
-                *e.get_mut() -= 1;
-                if *e.get() == 0 {
-                    e.remove();
-                }
-            }
-        }
-        less(&mut self.keys, ashlar_checksum::key_hash(tail.key.as_bytes()));
-        for w in &tail.writes {
-            less(&mut self.writes, *w);
-        }
-    }
-}
-
-pub(crate) struct Tails {
-    tails: Mutex<Waiting>,
-    graves: Mutex<Vec<Grave>>,
-    work: Notify,
-}
-
-impl Tails {
-    pub(crate) fn new() -> Tails {
-        Tails { tails: Mutex::default(), graves: Mutex::default(), work: Notify::new() }
-    }
-}
-
-impl crate::sets::Sets {
+impl Sets {
     /// Drops data that no register names any more: parts of an aborted upload, for instance.
     pub fn discard(&self, group: u16, data: &[Data]) {
         if let Ok(view) = self.inner.view(group) {

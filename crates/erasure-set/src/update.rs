@@ -428,7 +428,7 @@ fn names(body: &Body, data: &Data) -> bool {
 }
 
 /// Data that `old` names and `new` does not.
-fn dropped(old: Option<&Record>, new: &Record, moved: bool) -> crate::tail::Drops {
+fn dropped(old: Option<&Record>, new: &Record, moved: bool) -> crate::tail_queue::Drops {
     let Some(old) = old else { return SmallVec::new() };
     if moved {
         return SmallVec::new();

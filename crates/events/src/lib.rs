@@ -11,6 +11,10 @@
 //! | `target`, `wire` | one file per protocol; connections |
 //! | `worker`, `hub` | delivery to one target; all targets |
 //!
+//! Layers, each of which uses only those before it: names, events and rules; `settings` and `wire`; protocols
+//! (`target`: what became of messages, what a protocol is, one file per protocol, [`target::Target`]);
+//! `worker`; `hub`. The error of the crate stands here and uses nothing.
+//!
 //! Invariants: an event leaves the feed only after its target has acknowledged it, or it lies on the shelf
 //! of dead letters; a target that is away holds up nobody else; of one key, events arrive in the order of
 //! its changes; secrets of targets are in no log and no error.
@@ -23,6 +27,8 @@ pub mod arn;
 pub mod event;
 pub mod hub;
 pub mod name;
+#[cfg(feature = "script")]
+mod played;
 pub mod rules;
 #[cfg(feature = "script")]
 pub mod script;

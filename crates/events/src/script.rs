@@ -2,28 +2,14 @@
 //!
 //! Only with the feature `script`, which no release has.
 
-use std::cell::{Cell, RefCell};
-use std::io::Cursor;
 use std::sync::OnceLock;
 
 use tokio::runtime::Runtime;
 
+use crate::played::playing;
 use crate::settings::{Settings, Values};
 use crate::target::Target;
-use crate::wire::Io;
 use crate::{Event, Kind, Message, Name, Site};
-
-thread_local! {
-    static SCRIPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    static PLAYING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// What the server of a connection of this thread says, whatever it is told: the script at the first connection, then
-/// nothing, so that no script leads to a real server.
-pub(crate) fn take() -> Option<Box<dyn Io>> {
-    let bytes = PLAYING.get().then(|| SCRIPT.take())?;
-    Some(Box::new(tokio::io::join(Cursor::new(bytes), tokio::io::sink())))
-}
 
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -58,9 +44,6 @@ pub fn play(kind: Kind, values: &[(&str, &str)], bytes: &[u8]) -> bool {
     };
     let site = Site::default();
     let message = Message::new(event, "rule", &site);
-    SCRIPT.set(bytes.to_vec());
-    PLAYING.set(true);
-    let sent = runtime().block_on(target.send(&[message], &site));
-    PLAYING.set(false);
+    let sent = playing(bytes, || runtime().block_on(target.send(&[message], &site)));
     sent.done == 1 && sent.refused.is_empty()
 }

@@ -11,7 +11,6 @@ use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::target::Format;
 use crate::{Kind, TargetId, wire};
 
 /// Names and values.
@@ -34,6 +33,26 @@ impl Configured {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.values.get("enable").is_none_or(|v| is_yes(v))
+    }
+}
+
+/// How documents are laid down where they can be looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// One entry per key, as it is now.
+    Namespace,
+    /// One entry per event.
+    Access,
+}
+
+impl Format {
+    /// As it is written in settings.
+    pub fn parse(text: &str) -> Result<Format, String> {
+        match text {
+            "namespace" => Ok(Format::Namespace),
+            "access" => Ok(Format::Access),
+            _ => Err("format is \"namespace\" or \"access\"".into()),
+        }
     }
 }
 

@@ -14,21 +14,12 @@ use ashlar_policy::{Attached, Policy};
 use parking_lot::RwLock;
 
 use crate::federated::Trusted;
-use crate::identity::{ACCOUNT, Identity, Kind};
+use crate::identity::{ACCOUNT, Identity, Kind, Root};
 use crate::record::Records;
 use crate::secret::Secret;
 
 /// Identities kept made; all are forgotten when there are more.
 const CACHED: usize = 16 << 10;
-
-/// Root's name and secret, which are not stored here.
-#[derive(Clone)]
-pub struct Root {
-    /// The access key.
-    pub access_key: String,
-    /// The secret.
-    pub secret: Secret,
-}
 
 pub(crate) struct Directory {
     pub records: Records,

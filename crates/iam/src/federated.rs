@@ -2,29 +2,19 @@
 //!
 //! Nothing is stored about such a person until a policy is attached, a session revoked, or an access key
 //! made for it. Invariants: its name can never be that of a user, access key or root (it holds a `/` or a
-//! `=`); what is attached to it here, or to its groups, is looked up at every use; its sessions and
-//! access keys count only while its provider is configured ([`Iam::trust`]); claims are what the
-//! provider said when the session was made.
+//! `=`); claims are what the provider said when the session was made.
 //!
-//! Must never know: how a provider is asked.
+//! Must never know: what is done for them (`federation`), how a provider is asked.
 
-use futures::future::BoxFuture;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use ashlar_policy::{Attached, Policy};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::Directory;
-use crate::error::missing;
-use crate::identity::{Identity, Kind};
 use crate::limits;
-use crate::record::{AccessKey, Mapping};
 use crate::secret::check_name;
-use crate::session::{Assume, Session, check_duration};
-use crate::store::{Change, FEDERATED_GROUPS, FEDERATED_USERS, KEYS};
-use crate::{Error, Iam, Result};
+use crate::{Error, Result};
 
 /// Names of what the provider said, and the values.
 pub type Facts = Vec<(String, Vec<String>)>;
@@ -54,27 +44,14 @@ pub struct Federated {
 
 /// Sessions that were used since somebody looked, by their access keys.
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<HashMap<String, Arc<Federated>>>);
+pub(crate) struct Seen(pub(crate) Mutex<HashMap<String, Arc<Federated>>>);
 
 /// Providers that are configured, and the names of policies that each gives to everybody it vouches for.
 pub type Trusted = BTreeMap<String, Vec<String>>;
 
-/// To whom policies are attached here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MappingInfo {
-    /// The name: see [`Federated::id`], or that of a group.
-    pub name: String,
-    /// It is a group's.
-    pub group: bool,
-    /// Names of policies.
-    pub policies: BTreeSet<String>,
-    /// When it was last changed, in milliseconds since 1970.
-    pub changed_ms: i64,
-}
-
 impl Federated {
     /// Their provider is a directory, which can be asked about them at any time.
-    fn is_in_directory(&self) -> bool {
+    pub(crate) fn is_in_directory(&self) -> bool {
         self.provider.starts_with("ldap/")
     }
 
@@ -103,198 +80,10 @@ impl Federated {
     }
 }
 
-fn check_id(id: &str) -> Result<()> {
+pub(crate) fn check_id(id: &str) -> Result<()> {
     check_name("federated user", id, limits::FEDERATED_NAME)?;
     if !id.contains(['/', '=']) {
         return Err(Error::Invalid(format!("\"{id}\" is no distinguished name and names no provider")));
     }
     Ok(())
-}
-
-impl Iam {
-    /// Which providers are configured from now on. Sessions and access keys of others are refused.
-    pub fn trust(&self, trusted: Trusted) {
-        self.trusted.store(Arc::new(trusted));
-        self.forget_made();
-    }
-
-    /// Temporary credentials for someone whom a provider vouches for; `until_ms`: not longer than that.
-    ///
-    /// # Errors
-    /// `Invalid`, `Policy`, `Token` when the provider is not trusted.
-    pub fn assume_federated(&self, who: Federated, ask: &Assume, until_ms: Option<i64>) -> Result<Session> {
-        check_duration(ask.duration_s)?;
-        who.check()?;
-        if !self.trusted.load().contains_key(&who.provider) {
-            return Err(Error::Token("its identity provider is not configured"));
-        }
-        let bounds = match &ask.policy {
-            Some(document) => vec![Policy::parse(Attached::Session, document.as_bytes())?.to_json()],
-            None => Vec::new(),
-        };
-        let mut expires_ms = self.now().saturating_add(ask.duration_s * 1000);
-        if let Some(until) = until_ms {
-            expires_ms = expires_ms.min(until);
-        }
-        self.issue(who.id.clone(), expires_ms, bounds, None, Some(who))
-    }
-
-    /// The identity that acts for someone federated, as of now: all but its key, secret, kind and bounds.
-    #[must_use]
-    pub fn federated(&self, who: &Federated) -> Option<Identity> {
-        self.directory().federated(who, &self.trusted.load())
-    }
-
-    /// What is attached here to federated users and groups, in order of names.
-    #[must_use]
-    pub fn mappings(&self) -> Vec<MappingInfo> {
-        let d = self.directory();
-        let info = |group: bool| {
-            move |(name, m): (&String, &Arc<Mapping>)| MappingInfo {
-                name: name.clone(),
-                group,
-                policies: m.policies.clone(),
-                changed_ms: m.changed_ms,
-            }
-        };
-        let users = d.records.federated_users.iter().filter(|(_, m)| !m.policies.is_empty());
-        let groups = d.records.federated_groups.iter().filter(|(_, m)| !m.policies.is_empty());
-        users.map(info(false)).chain(groups.map(info(true))).collect()
-    }
-
-    /// Enabled access keys of those whom a provider vouches for, and whose they are.
-    #[must_use]
-    pub fn federated_keys(&self, provider: &str) -> Vec<(String, Federated)> {
-        let d = self.directory();
-        let keys = d.records.keys.iter().filter(|(_, k)| k.enabled);
-        let of = |who: &Federated| who.provider == provider;
-        keys.filter_map(|(n, k)| Some((n.clone(), k.federated.clone().filter(of)?))).collect()
-    }
-
-    /// The owner of an access key, someone federated, has these groups and attributes now.
-    ///
-    /// # Errors
-    /// `Missing`, `Unavailable`.
-    pub fn set_federated_facts<'a>(
-        &'a self,
-        access_key: &'a str,
-        groups: &'a [String],
-        attributes: &'a Facts,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.change(|iam, c| {
-                let stored =
-                    c.records.keys.get(access_key).ok_or_else(|| missing("access key", access_key))?;
-                let mut key = (**stored).clone();
-                let who =
-                    key.federated.as_mut().ok_or_else(|| missing("federated access key", access_key))?;
-                who.groups = groups.to_vec();
-                who.attributes.clone_from(attributes);
-                key.changed_ms = iam.now();
-                iam.put(c, format!("{KEYS}{access_key}"), &key);
-                Ok(())
-            })
-            .await
-        })
-    }
-
-    /// A provider no longer vouches for somebody: disables their access keys, refuses their sessions that
-    /// exist now. Answers how many keys that were.
-    ///
-    /// # Errors
-    /// `Invalid`, `Unavailable`.
-    pub fn end_federated<'a>(&'a self, provider: &'a str, id: &'a str) -> BoxFuture<'a, Result<usize>> {
-        Box::pin(async move {
-            self.change(|iam, c| {
-                let of = |k: &AccessKey| {
-                    k.enabled && k.federated.as_ref().is_some_and(|f| f.provider == provider && f.id == id)
-                };
-                let keys = c.records.keys.iter().filter(|(_, k)| of(k));
-                let keys: Vec<_> = keys.map(|(n, k)| (n.clone(), (**k).clone())).collect();
-                for (name, key) in &keys {
-                    let key = AccessKey { enabled: false, changed_ms: iam.now(), ..key.clone() };
-                    iam.put(c, format!("{KEYS}{name}"), &key);
-                }
-                iam.revoke_federated(c, id)?;
-                Ok(keys.len())
-            })
-            .await
-        })
-    }
-
-    /// Notes that a session was used, for [`Iam::take_seen`]: those whose provider is a directory, at most
-    /// [`limits::SEEN`] of them.
-    pub fn see(&self, access_key: &str, who: &Arc<Federated>) {
-        let mut seen = self.seen.0.lock();
-        if who.is_in_directory() && seen.len() < limits::SEEN && !seen.contains_key(access_key) {
-            seen.insert(access_key.to_owned(), who.clone());
-        }
-    }
-
-    /// The sessions that were used since this was last called, by their access keys, and whose they are.
-    #[must_use]
-    pub fn take_seen(&self, provider: &str) -> Vec<(String, Arc<Federated>)> {
-        let mut seen = self.seen.0.lock();
-        let (of, others) = std::mem::take(&mut *seen).into_iter().partition(|(_, w)| w.provider == provider);
-        *seen = others;
-        Vec::from_iter::<HashMap<_, _>>(of)
-    }
-
-    /// Refuses all sessions of a federated user that exist now.
-    pub(crate) fn revoke_federated(&self, c: &mut Change, id: &str) -> Result<()> {
-        let now = self.now();
-        self.edit_mapping(c, false, id, |m| m.revoked_ms = now)
-    }
-
-    /// Changes what is kept about a federated user or group; a record that says nothing is removed.
-    pub(crate) fn edit_mapping(
-        &self,
-        c: &mut Change,
-        group: bool,
-        name: &str,
-        f: impl FnOnce(&mut Mapping),
-    ) -> Result<()> {
-        let (prefix, stored) = match group {
-            false => {
-                check_id(name)?;
-                (FEDERATED_USERS, c.records.federated_users.get(name))
-            }
-            true => {
-                check_name("federated group", name, limits::FEDERATED_NAME)?;
-                (FEDERATED_GROUPS, c.records.federated_groups.get(name))
-            }
-        };
-        let mut m = stored.map(|m| (**m).clone()).unwrap_or_default();
-        f(&mut m);
-        m.changed_ms = self.now();
-        let key = format!("{prefix}{name}");
-        if m.policies.is_empty() && m.revoked_ms == 0 {
-            if stored.is_some() {
-                c.remove(key);
-            }
-        } else {
-            self.put(c, key, &m);
-        }
-        Ok(())
-    }
-}
-
-impl Directory {
-    pub(crate) fn federated(&self, who: &Federated, trusted: &Trusted) -> Option<Identity> {
-        let of_provider = trusted.get(&who.provider)?;
-        let mut names: Vec<&String> = who.policies.iter().chain(of_provider).collect();
-        names.extend(self.records.federated_users.get(&who.id).into_iter().flat_map(|m| &m.policies));
-        for group in &who.groups {
-            names.extend(self.records.federated_groups.get(group).into_iter().flat_map(|m| &m.policies));
-        }
-        let rights = self.named(&who.id, names, who.groups.clone());
-        let mut identity = self.acting(who.id.clone(), false, rights);
-        identity.kind = Kind::Session;
-        let mut known = who.clone().stored();
-        if known.is_in_directory() && !known.groups.is_empty() {
-            known.attributes.push(("groups".into(), known.groups.clone()));
-        }
-        identity.federated = Some(Arc::new(known));
-        Some(identity)
-    }
 }

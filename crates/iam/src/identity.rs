@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ashlar_policy::{Authority, BucketRules, Lookup, Policy, Principal, Who};
 
-use crate::directory::Root;
 use crate::federated::Federated;
 use crate::secret::Secret;
 
@@ -28,6 +27,15 @@ pub enum Kind {
     AccessKey,
     /// A temporary one, of a user, of root or of someone federated.
     Session,
+}
+
+/// Root's name and secret, which are not stored here.
+#[derive(Clone)]
+pub struct Root {
+    /// The access key.
+    pub access_key: String,
+    /// The secret.
+    pub secret: Secret,
 }
 
 /// Who asks, and what is attached to them.

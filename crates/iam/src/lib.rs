@@ -7,12 +7,17 @@
 //! |---|---|
 //! | `store` | [`Iam`]: opening, following, changing; the one writer of `iam/` in the control store |
 //! | `users`, `groups`, `keys`, `policies` | the changes, one file per kind |
-//! | `session`, `federated` | temporary credentials: made, opened, revoked; those of other directories' users |
+//! | `session`, `federation` | temporary credentials: made, opened, revoked; those of other directories' users |
 //! | `vouch` | what the doors ask of other directories |
 //! | `settings` | configuration that is changed while the server runs |
 //! | `export` | secrets, for those who take all identities elsewhere |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
-//! | `record`, `seal`, `secret` | what is stored; how it is sealed; keys and names |
+//! | `record`, `federated` | what is stored; users of other directories |
+//! | `seal`, `secret` | how it is sealed; keys and names |
+//!
+//! Layers, each of which uses only those before it: keys and what is stored (`error`, `secret`, `seal`,
+//! `federated`, `record`, `identity`), the present state (`directory`), `store`, and the operations, which are
+//! `impl` blocks of [`Iam`].
 //!
 //! Invariants: a change is durable before it is answered, and the next request sees it; a child
 //! (access key, session) never may more than its parent, at every use; secrets are stored sealed only,
@@ -25,6 +30,7 @@ mod directory;
 mod error;
 mod export;
 mod federated;
+mod federation;
 mod groups;
 mod identity;
 mod keys;
@@ -40,18 +46,18 @@ mod tests;
 mod users;
 mod vouch;
 
-pub use directory::Root;
 pub use error::{Error, Result};
-pub use federated::{Facts, Federated, MappingInfo, Trusted};
+pub use federated::{Facts, Federated, Trusted};
+pub use federation::MappingInfo;
 pub use groups::GroupInfo;
-pub use identity::{ACCOUNT, Identity, Kind};
+pub use identity::{ACCOUNT, Identity, Kind, Root};
 pub use keys::{KeyChange, KeyInfo, NewKey};
 pub use policies::{Entity, Holders};
-pub use record::{AccessKey, Group, NamedPolicy, User};
+pub use record::{AccessKey, Group, NamedPolicy, Setting, User, Values};
 pub use seal::Sealer;
 pub use secret::{ACCESS_KEY, SECRET_KEY, Secret, new_access_key, new_secret};
 pub use session::{Assume, MAX_SESSION_S, MIN_SESSION_S, Session};
-pub use settings::{DEFAULT_TARGET, Setting, Values};
+pub use settings::DEFAULT_TARGET;
 pub use store::{Clock, Iam};
 pub use users::UserInfo;
 pub use vouch::{Later, Refused, Vouch, Vouched};

@@ -12,7 +12,6 @@ use ashlar_policy::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::federated::Federated;
-use crate::settings::Setting;
 
 /// A user. Its name is its access key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +112,19 @@ pub struct NamedPolicy {
     /// When it was made, in milliseconds since 1970; 0 for those that every deployment has.
     pub made_ms: i64,
     /// When it was last changed.
+    pub changed_ms: i64,
+}
+
+/// Names and values of one target.
+pub type Values = BTreeMap<String, String>;
+
+/// What is stored of one target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Names and values.
+    pub values: Values,
+    /// When it was last changed, in milliseconds since 1970.
     pub changed_ms: i64,
 }
 

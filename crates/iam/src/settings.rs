@@ -7,31 +7,16 @@
 //! Must never know: what a subsystem does.
 
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 
 use crate::error::missing;
 use crate::limits;
+use crate::record::{Setting, Values};
 use crate::store::SETTINGS;
 use crate::{Error, Iam, Result};
 
-/// Names and values of one target.
-pub type Values = BTreeMap<String, String>;
-
 /// The target of a subsystem that exists once.
 pub const DEFAULT_TARGET: &str = "_";
-
-/// What is stored of one target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Setting {
-    /// Names and values.
-    pub values: Values,
-    /// When it was last changed, in milliseconds since 1970.
-    pub changed_ms: i64,
-}
 
 impl Iam {
     /// Stores all values of a target, in place of those that are there. The caller checked them.

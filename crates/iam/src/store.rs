@@ -20,9 +20,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::directory::{Directory, Root};
+use crate::directory::Directory;
 use crate::federated::{Seen, Trusted};
-use crate::identity::Identity;
+use crate::identity::{Identity, Root};
 use crate::record::{NamedPolicy, Records, StoredPolicy};
 use crate::seal::{RootSealer, Sealer, random};
 use crate::secret::Secret;

@@ -19,7 +19,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::X509Name;
 
-use crate::settings::switch;
+use crate::values::switch;
 use crate::{Around, Error};
 
 /// Names of values.

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use ashlar_iam::{Trusted, Values};
 
-use crate::settings::{Shown, is_enabled, known_names, targets};
-use crate::{Around, Error, Subsystem, certificate, ldap, openid};
+use crate::settings::known_names;
+use crate::values::is_enabled;
+use crate::{Around, Error, Shown, Subsystem, certificate, ldap, openid, targets};
 
 /// A provider, whatever it is.
 #[derive(Clone)]

@@ -11,6 +11,9 @@
 //! | [`rename`] | source, destination and the register of a rename |
 //! | [`renames`] | no decision record: n renames and counting (what not to do) |
 //!
+//! Layers: what all worlds share (`bad`, `log`, `mix`, `mutants`, `check`), the worlds, [`scopes`]. Only
+//! [`staging`] uses another world: the drives of [`register`].
+//!
 //! What is checked is what clients can see: an acknowledged, served or answered state is never
 //! lost, contradicted or hidden later, and its data is there. Every rule has a [`Mutant`] that
 //! takes it away and must be found. [`scopes`] lists the settings; `cargo run --release -p
@@ -24,6 +27,7 @@
 //! It must never be shipped, and never be changed after the protocol: before.
 #![forbid(unsafe_code)]
 
+mod bad;
 mod check;
 mod log;
 mod mix;
@@ -36,26 +40,8 @@ pub mod renames;
 pub mod scopes;
 pub mod staging;
 
+pub use bad::Bad;
 pub use check::{Limits, Report, check};
 pub use log::{Log, Seen};
 pub use mix::{Mix, hash_slots};
 pub use mutants::Mutant;
-
-/// What went wrong in a world.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Bad {
-    /// Two observed states contradict each other: an acknowledged write is lost.
-    Fork,
-    /// An operation saw less than what was observed before it began.
-    Stale,
-    /// A record is decided or served whose data is not (or not sufficiently) there.
-    Thin,
-    /// Nothing can be read although enough drives answer: a spurious 404.
-    Vanished,
-    /// A write shows after a delete that was acknowledged after it had ended.
-    Risen,
-    /// Two answers differ although nobody wrote.
-    Unstable,
-    /// Both of two exclusive answers were given.
-    BothWon,
-}

@@ -9,7 +9,7 @@ use ashlar_client::{
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use tokio::runtime::Runtime;
 
-use super::{Job, Mode, drive::Console};
+use super::{Console, Job, Mode};
 use crate::{Error, Result, wire::encode_into};
 
 /// The buckets of a run.

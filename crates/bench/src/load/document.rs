@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{
-    Job, Mode, Sizes,
-    drive::{Surroundings, caveat},
-};
+use super::{Job, Mode, Sizes, runner::Surroundings};
 use crate::{
-    result::{FORMAT, Host, Run, Severity, VERSION},
+    host::{self, facts, memory_bytes},
+    result::{Caveat, FORMAT, Host, Run, Severity, VERSION},
     units,
 };
+
+/// Something that must be known about a result.
+pub(super) fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
+    Caveat { severity, code: code.into(), text }
+}
 
 /// A result without phases.
 pub fn begin(job: &Job, around: &Surroundings<'_>) -> Run {
@@ -92,33 +95,6 @@ fn setup(job: &Job) -> BTreeMap<String, Value> {
     out
 }
 
-/// What is known of this machine.
-pub fn facts() -> BTreeMap<String, String> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let mut out = BTreeMap::new();
-    let line = |text: &str, name: &str| {
-        let found = text.lines().find(|l| l.starts_with(name))?;
-        Some(found.split_once(':')?.1.trim().to_owned())
-    };
-    if let Some(cpu) = line(&read("/proc/cpuinfo"), "model name") {
-        out.insert("cpu".into(), cpu);
-    }
-    out.insert("cores".into(), crate::cost::cores().to_string());
-    if let Some(memory) = memory() {
-        out.insert("memory_bytes".into(), memory.to_string());
-    }
-    out.insert("kernel".into(), read("/proc/sys/kernel/osrelease").trim().to_owned());
-    out.insert("hostname".into(), read("/proc/sys/kernel/hostname").trim().to_owned());
-    out.insert("version ashlar".into(), env!("CARGO_PKG_VERSION").into());
-    out
-}
-
-fn memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
-    Some(line.trim().split(' ').next()?.parse::<u64>().ok()? * 1024)
-}
-
 /// Adds what follows from the numbers; `interrupted`: whether the run was ended before its end.
 pub fn judge(job: &Job, run: &mut Run, interrupted: bool) {
     let operations = run.phases.iter().flat_map(|p| &p.operations);
@@ -150,7 +126,7 @@ pub fn judge(job: &Job, run: &mut Run, interrupted: bool) {
         Mode::Versioned => job.objects as f64 * f64::from(job.versions) * job.sizes.mean(),
         _ => job.objects as f64 * job.sizes.mean(),
     };
-    if let Some(memory) = memory().filter(|m| reads && !job.existing && data < *m as f64) {
+    if let Some(memory) = memory_bytes().filter(|m| reads && !job.existing && data < *m as f64) {
         run.caveats.push(caveat(
             Severity::Warning,
             "cached-data",
@@ -162,7 +138,7 @@ pub fn judge(job: &Job, run: &mut Run, interrupted: bool) {
         ));
     }
     if interrupted || run.phases.iter().any(|p| p.stopped_by == "interrupted") {
-        run.caveats.push(crate::host::interrupted());
+        run.caveats.push(host::interrupted());
     }
     if job.stop.steady.is_some() && !run.phases.iter().any(|p| p.stopped_by == "steady") {
         let text = "the confidence interval asked for by --steady was not reached in the time given".into();

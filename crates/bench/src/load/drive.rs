@@ -3,128 +3,19 @@
 //! Invariants: what was prepared is cleaned up also after a failure; every phase is judged by the
 //! same rules, whether it ran here or on agents.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
-};
+use std::{sync::atomic::Ordering, time::Instant};
 
 use super::{
-    Delta, Job, Offer, Sparse, Stop, Store, Sweep, document,
+    Console, Job, Offer, Runner, Sparse, Stop, Store, Surroundings, Sweep,
+    document::{self, caveat},
     store::Usages,
     verdict::{Judged, finish, judge},
     watch::Watch,
-    worker::Reason,
 };
 use crate::{
     Result,
-    cost::Source,
-    result::{Caveat, Host, Run, Severity, title},
-    stall::Stalls,
+    result::{Run, Severity, title},
 };
-
-/// Where progress is shown. Every method may do nothing.
-pub trait Console {
-    /// Something with so many steps begins (0: unknown).
-    fn begin(&mut self, what: &str, total: u64);
-    /// So many are done.
-    fn progress(&mut self, done: u64);
-    /// It is over.
-    fn end(&mut self);
-    /// Something worth a line.
-    fn note(&mut self, text: &str);
-    /// A second of a phase.
-    fn snapshot(&mut self, snapshot: &Snapshot);
-}
-
-/// Shows nothing.
-pub struct Silent;
-
-impl Console for Silent {
-    fn begin(&mut self, _: &str, _: u64) {}
-    fn progress(&mut self, _: u64) {}
-    fn end(&mut self) {}
-    fn note(&mut self, _: &str) {}
-    fn snapshot(&mut self, _: &Snapshot) {}
-}
-
-/// A second of a phase.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// What runs, for instance `get, 20 in flight`.
-    pub name: String,
-    /// Seconds since its start.
-    pub at_s: f64,
-    /// What share of it is done, if that can be known.
-    pub done: Option<f64>,
-    /// Operations per second, whole operations only.
-    pub rate: f64,
-    /// Bytes per second.
-    pub bytes: f64,
-    /// Median and 99th percentile, nanoseconds; response time in an open loop.
-    pub p50: u64,
-    /// See `p50`.
-    pub p99: u64,
-    /// Failures since the start.
-    pub errors: u64,
-}
-
-/// How a phase ended.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// Why.
-    pub reason: Reason,
-    /// When, in seconds from its start.
-    pub seconds: f64,
-    /// Requests that were due and not sent.
-    pub unsent: u64,
-    /// Agents that were lost, with the reason.
-    pub lost: Vec<String>,
-    /// What was noticed of stalls: of this machine (no name) or of each agent.
-    pub stalls: Vec<(Option<String>, Stalls)>,
-}
-
-/// Who does the work: this machine ([`super::Session`]) or agents.
-pub trait Runner {
-    /// Makes buckets and data.
-    ///
-    /// # Errors
-    /// When the run cannot begin.
-    fn prepare(&mut self, console: &mut dyn Console, interrupt: &AtomicBool) -> Result<()>;
-
-    /// Runs a phase; `sink` gets what is measured, about once a second, and may end it.
-    ///
-    /// # Errors
-    /// When there is nothing to judge.
-    fn run(
-        &mut self,
-        offer: &Offer,
-        stop: &Stop,
-        interrupt: &AtomicBool,
-        sink: &mut dyn FnMut(Option<u32>, Delta) -> Option<Reason>,
-    ) -> Result<Ended>;
-
-    /// Removes what the run wrote.
-    ///
-    /// # Errors
-    /// When something stays behind.
-    fn clean(&mut self, console: &mut dyn Console) -> Result<()>;
-}
-
-/// Everything a run needs besides its job.
-pub struct Surroundings<'a> {
-    /// Where the server's usage is read.
-    pub server: Option<Source>,
-    /// What the server says of itself ([`crate::server`]).
-    pub host: Option<Host>,
-    /// The names of agents; empty for a local run.
-    pub agents: Vec<String>,
-    /// The command line, without secrets.
-    pub command: Vec<String>,
-    /// What the user calls the run.
-    pub name: Option<String>,
-    /// Set to end the run early.
-    pub interrupt: &'a AtomicBool,
-}
 
 /// Runs the job.
 ///
@@ -197,15 +88,11 @@ fn whole(
     Ok(run)
 }
 
-pub(super) fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
-    Caveat { severity, code: code.into(), text }
-}
-
-pub(super) struct Driver<'a> {
-    pub(super) job: &'a Job,
+struct Driver<'a> {
+    job: &'a Job,
     runner: &'a mut dyn Runner,
     console: &'a mut dyn Console,
-    pub(super) around: &'a Surroundings<'a>,
+    around: &'a Surroundings<'a>,
     run: &'a mut Run,
     begun: Instant,
 }
@@ -337,7 +224,7 @@ impl Driver<'_> {
         self.console.end();
         let ended = ended?;
         watch.sample(self.around.server.as_ref(), watch.start.elapsed().as_secs_f64());
-        let (phase, caveats) = finish(self, &watch, offer, &ended, repetition, at_s, sweep);
+        let (phase, caveats) = finish(self.around, &watch, offer, &ended, repetition, at_s, sweep);
         let judged = judge(&phase, &watch, offer, &ended, sweep);
         let mut phase = phase;
         if sweep.is_some() {

@@ -4,6 +4,10 @@
 //! * [`Session`] holds what a job needs on one machine: prepares data, runs phases, cleans up.
 //! * [`drive`] runs a whole job, here or on agents, and writes the [`crate::result::Run`].
 //!
+//! Layers, each of which uses only those before it: numbers and parts (`job`, `keys`, `sizes`, `record`,
+//! `store`), what is shared (`runner`, `phase`, `context`), `worker` and its operations, `session`; beside them
+//! `watch`, `verdict`, `document` and [`drive`], which do not know who works.
+//!
 //! Invariants: memory does not grow with the number of requests (histograms and steps of time, both
 //! bounded; keys are numbers); an intended request is sent or counted as not sent, never dropped;
 //! everything that is written lies under a prefix that only this run uses, and only that is removed.
@@ -12,14 +16,17 @@
 
 mod arrivals;
 mod buckets;
+mod context;
 mod document;
 mod drive;
 mod job;
 mod keys;
 mod ops;
 mod ops_more;
+mod phase;
 mod population;
 mod record;
+mod runner;
 mod session;
 mod sizes;
 mod sparse;
@@ -29,14 +36,15 @@ mod verdict;
 mod watch;
 mod worker;
 
+pub use crate::host::facts;
 pub use arrivals::Arrivals;
 pub(crate) use buckets::Buckets;
-pub use document::facts;
-pub use drive::{Console, Ended, Runner, Silent, Snapshot, Surroundings, Tune, drive, tune};
+pub use drive::{Tune, drive, tune};
 pub use job::{Job, Mode, Offer, Op, Order, Select, Slo, Stop, Sweep, Target, Warmup};
+pub use phase::Reason;
 pub use record::{CellDelta, Delta, HostDelta, Recorder, Sample, TICK};
+pub use runner::{Console, Ended, Runner, Silent, Snapshot, Surroundings};
 pub use session::Session;
 pub use sizes::{Sizes, bytes as parse_bytes};
 pub use sparse::Sparse;
 pub use store::Store;
-pub use worker::Reason;

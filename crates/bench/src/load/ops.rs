@@ -6,7 +6,8 @@ use std::{fmt::Write, sync::atomic::Ordering};
 
 use super::{
     Mode, Op,
-    worker::{Done, Reason, Worker},
+    phase::Reason,
+    worker::{Done, Worker},
 };
 use crate::wire::{Methods, Request, Sink, between};
 

@@ -4,6 +4,7 @@ use std::{fmt::Write, sync::atomic::Ordering};
 
 use super::{
     Op,
+    context::RING,
     ops::Outcome,
     worker::{Done, OWN, Worker},
 };
@@ -11,8 +12,6 @@ use crate::wire::{Methods, Request, Sink, between};
 
 /// The largest answer in XML that is read here.
 const ANSWER: usize = 1 << 20;
-/// Conditional creations are remembered in a ring of so many keys, to notice a second winner.
-pub(super) const RING: usize = 1 << 16;
 
 impl Worker {
     /// Uploads a new object in parts, one after the other.

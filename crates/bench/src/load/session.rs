@@ -21,71 +21,18 @@ use parking_lot::Mutex;
 use super::{
     Arrivals, Delta, Job, Mode, Offer, Op, Recorder, Stop, TICK,
     buckets::Buckets,
-    drive::{Console, Ended, Runner},
+    context::{Context, RING},
     keys::Keys,
-    ops_more::{RING, encoded},
+    ops_more::encoded,
+    phase::{Phase, Reason},
     population::Population,
-    worker::{Phase, Reason, Worker},
+    runner::{Console, Ended, Runner},
+    worker::Worker,
 };
 use crate::{
     Error, Result, cost, stall,
-    wire::{Content, Host, Pool, Settings, client_config},
+    wire::{Host, Pool, Settings, client_config},
 };
-
-/// What all workers of a session share.
-pub struct Context {
-    /// What they were told.
-    pub job: Job,
-    pub(super) settings: Arc<Settings>,
-    pub(super) pool: Pool,
-    pub(super) keys: Keys,
-    pub(super) buckets: Vec<String>,
-    /// Existing objects: bucket and encoded path; at most `objects` of them.
-    pub(super) listed: Vec<(u32, Box<str>)>,
-    /// The next number that was never used.
-    pub(super) next: AtomicU64,
-    /// Conditional creations so far: two of them share a key.
-    pub(super) turns: AtomicU64,
-    /// The next prepared object to remove.
-    pub(super) deleted: AtomicU64,
-    /// Only for mixes that remove.
-    pub(super) population: Option<Population>,
-    /// Version ids of prepared objects, encoded: object times versions plus version.
-    pub(super) versions: Vec<OnceLock<Box<str>>>,
-    /// Numbers plus one of keys created under a condition.
-    pub(super) created: Vec<AtomicU64>,
-    /// The tag last replaced, by key.
-    pub(super) replaced: Vec<Mutex<String>>,
-    /// Requests in flight by host.
-    pub(super) outstanding: Vec<AtomicU32>,
-    /// Phases begun: random choices differ between them.
-    phases: AtomicU64,
-}
-
-impl Context {
-    /// The bucket of an object.
-    pub(super) fn bucket(&self, number: u64) -> &str {
-        &self.buckets[(number % self.buckets.len() as u64) as usize]
-    }
-
-    /// Part `part` of object `number`.
-    pub(super) fn part(&self, number: u64, part: u64) -> crate::wire::Slice<'_> {
-        let size = self.job.part_size;
-        let whole: Content<'_> = self.pool.content(number, 0, size * u64::from(self.job.parts));
-        whole.slice(part * size, size)
-    }
-
-    /// The id of a version that was prepared.
-    pub(super) fn version_id(&self, number: u64, version: u64) -> Result<&str, String> {
-        let at = number * u64::from(self.job.versions) + version;
-        self.versions.get(at as usize).and_then(OnceLock::get).map(|id| &**id).ok_or("no-version-id".into())
-    }
-
-    /// Mixed into the seeds of workers.
-    pub(super) fn epoch(&self) -> u64 {
-        self.phases.load(Ordering::Relaxed) << 48
-    }
-}
 
 /// One machine's share of a job.
 pub struct Session {

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Ended, Offer, Sweep, Warmup,
-    drive::{Driver, caveat},
-    watch::Watch,
-    worker::Reason,
+    Ended, Offer, Sweep, Warmup, document::caveat, phase::Reason, runner::Surroundings, watch::Watch,
 };
 use crate::{
     cost::{Source, Usage},
@@ -44,7 +41,7 @@ pub(super) fn is_step(name: &str) -> bool {
 }
 
 pub(super) fn finish(
-    driver: &Driver<'_>,
+    around: &Surroundings<'_>,
     watch: &Watch<'_>,
     offer: &Offer,
     ended: &Ended,
@@ -52,7 +49,7 @@ pub(super) fn finish(
     at_s: f64,
     sweep: Option<&Sweep>,
 ) -> (Phase, Vec<Caveat>) {
-    let job = driver.job;
+    let job = watch.job;
     let store = &watch.store;
     let mut caveats = Vec::new();
     let end = ended.seconds;
@@ -73,7 +70,7 @@ pub(super) fn finish(
         }),
     };
     let cut = if store.boundary(cut) < end { store.boundary(cut) } else { 0.0 };
-    let agents = &driver.around.agents;
+    let agents = &around.agents;
     let operations = store.operations(cut, end, &job.target.endpoints, agents);
     let seconds = (end - cut).max(0.0);
     let mut values: BTreeMap<String, f64> =
@@ -104,7 +101,7 @@ pub(super) fn finish(
     for lost in &ended.lost {
         caveats.push(caveat(Severity::Warning, "lost-agent", lost.clone()));
     }
-    let local = driver.around.server.as_ref().is_some_and(Source::is_local) && agents.is_empty();
+    let local = around.server.as_ref().is_some_and(Source::is_local) && agents.is_empty();
     let cost = cost(watch, cut, end, &operations, local, &mut caveats);
     let load = match offer.rate {
         None => Load::Closed { concurrency: offer.concurrency },

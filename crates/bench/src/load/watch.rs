@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Console, Delta, Job, Snapshot, Sparse, Stop, Store, Warmup, store::Usages, worker::Reason};
+use super::{Console, Delta, Job, Snapshot, Sparse, Stop, Store, Warmup, phase::Reason, store::Usages};
 use crate::cost::Source;
 
 /// Requests before an error rate is judged.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{result::Run, units};
 
-use super::{html::text, section as framed};
+use super::{html::text, parts::section as framed};
 
 /// The section; nothing without ceilings.
 pub fn section(runs: &[Run]) -> String {

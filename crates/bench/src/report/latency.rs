@@ -6,11 +6,9 @@ use crate::{
 };
 
 use super::{
-    Group, Item,
     chart::{Axis, Chart, Scale, Series, log_ends, nines},
-    groups,
     html::{Cell, Table},
-    id_of, section as framed,
+    parts::{Group, Item, groups, id_of, section as framed},
 };
 
 /// The largest share that is drawn.

@@ -8,7 +8,7 @@ use crate::{
 
 use super::{
     html::{Cell, Table, text},
-    section as framed,
+    parts::section as framed,
 };
 
 /// The states in the order of a drive's life.

@@ -10,7 +10,7 @@ use crate::{
 use super::{
     chart::{Axis, Chart, Scale, Series, log_ends},
     html::{Cell, Table, text},
-    id_of, section as framed,
+    parts::{id_of, section as framed},
     throughput::unit,
 };
 

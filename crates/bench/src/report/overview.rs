@@ -7,9 +7,8 @@ use crate::{
 };
 
 use super::{
-    Item,
     html::{Cell, Table, text},
-    items, prose, section,
+    parts::{Item, items, prose, section},
 };
 
 /// Which runs these are, in a sentence, and a line for each server that was measured.

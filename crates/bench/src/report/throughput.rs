@@ -3,11 +3,9 @@
 use crate::{stat, units};
 
 use super::{
-    Group, Item,
     chart::{Axis, Chart, Scale, Series},
-    groups,
     html::{Cell, Table},
-    id_of, section as framed,
+    parts::{Group, Item, groups, id_of, section as framed},
 };
 
 /// The section; nothing without timelines.

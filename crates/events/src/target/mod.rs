@@ -14,150 +14,23 @@ mod nsq;
 mod postgres;
 mod redis;
 mod scram;
+mod sent;
+mod speak;
 mod webhook;
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::settings::Settings;
 use crate::{Kind, Message, Site};
+use speak::{Kept, Speak};
+
+pub use crate::settings::Format;
+pub use sent::{Failure, Sent};
 
 /// Messages per call, at most.
 pub const AT_ONCE: usize = 64;
-/// A connection that was not used for so long is made anew: who knows whether it still is one.
-const STALE: Duration = Duration::from_secs(20);
 /// Time for one call.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Why a message was not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// The target is away, or does not want it now.
-    Retry(String),
-    /// It will never take this message.
-    Refused(String),
-}
-
-impl Failure {
-    /// In words.
-    #[must_use]
-    pub fn why(&self) -> &str {
-        match self {
-            Failure::Retry(why) | Failure::Refused(why) => why,
-        }
-    }
-}
-
-/// What became of messages.
-#[derive(Debug)]
-pub struct Sent {
-    /// How many of them, from the first on, are settled: acknowledged, or refused for good.
-    pub done: usize,
-    /// Which of the settled ones were refused, and why.
-    pub refused: Vec<(usize, String)>,
-    /// Why the next was not.
-    pub failure: Option<Failure>,
-}
-
-impl Sent {
-    fn all(messages: &[Message]) -> Sent {
-        Sent { done: messages.len(), refused: Vec::new(), failure: None }
-    }
-
-    /// From answers to messages that were under way together, as far as those before them are settled.
-    fn of(answers: impl IntoIterator<Item = Result<(), Failure>>) -> Sent {
-        let mut sent = Sent { done: 0, refused: Vec::new(), failure: None };
-        for answer in answers {
-            match answer {
-                Ok(()) => {}
-                Err(Failure::Refused(why)) => sent.refused.push((sent.done, why)),
-                Err(failure) => {
-                    sent.failure = Some(failure);
-                    break;
-                }
-            }
-            sent.done += 1;
-        }
-        sent
-    }
-
-    fn until(done: usize, failure: Failure) -> Sent {
-        Sent { done, refused: Vec::new(), failure: Some(failure) }
-    }
-}
-
-/// How documents are laid down where they can be looked up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
-    /// One entry per key, as it is now.
-    Namespace,
-    /// One entry per event.
-    Access,
-}
-
-impl Format {
-    /// As it is written in settings.
-    pub fn parse(text: &str) -> Result<Format, String> {
-        match text {
-            "namespace" => Ok(Format::Namespace),
-            "access" => Ok(Format::Access),
-            _ => Err("format is \"namespace\" or \"access\"".into()),
-        }
-    }
-}
-
-/// A protocol with a connection that is kept.
-trait Speak {
-    /// What a connection is.
-    type Conn: Send + Sync;
-
-    /// Connects and signs in.
-    fn connect(&self) -> impl Future<Output = Result<Self::Conn, Failure>> + Send;
-
-    /// Sends messages about different keys.
-    fn send(
-        &self,
-        conn: &mut Self::Conn,
-        messages: &[Message],
-        site: &Site,
-    ) -> impl Future<Output = Sent> + Send;
-
-    /// Shows that messages would arrive, by sending a test event where those are understood.
-    fn probe(&self, conn: &mut Self::Conn, test: &Message, site: &Site) -> impl Future<Output = Sent> + Send {
-        self.send(conn, std::slice::from_ref(test), site)
-    }
-}
-
-/// A protocol with its connection, if there is one.
-struct Kept<S: Speak> {
-    speak: S,
-    conn: Option<(S::Conn, Instant)>,
-}
-
-impl<S: Speak> Kept<S> {
-    fn new(speak: S) -> Kept<S> {
-        Kept { speak, conn: None }
-    }
-
-    async fn send(&mut self, messages: &[Message], site: &Site, probe: bool) -> Sent {
-        let mut conn = match self.conn.take().filter(|(_, used)| used.elapsed() < STALE) {
-            Some((conn, _)) => conn,
-            None => match self.speak.connect().await {
-                Ok(conn) => conn,
-                Err(failure) => return Sent::until(0, failure),
-            },
-        };
-        let sent = match probe {
-            true => self.speak.probe(&mut conn, &messages[0], site).await,
-            false => self.speak.send(&mut conn, messages, site).await,
-        };
-        if sent.failure.is_none() {
-            self.conn = Some((conn, Instant::now()));
-        }
-        sent
-    }
-}
 
 /// A target that can be sent to.
 pub struct Target(Protocol);

@@ -13,7 +13,7 @@ use ashlar_iam::{DEFAULT_TARGET, Values};
 use super::connection::{Privacy, Server};
 use super::dn::Dn;
 use super::filter::{Filter, Piece};
-use crate::settings::{filled, list, switch};
+use crate::values::{filled, list, switch};
 use crate::{Around, Error};
 
 /// Names of values: MinIO's, and at the end our own.

@@ -36,7 +36,7 @@ pub fn find<'a>(claims: &'a Claims, name: &str) -> Option<&'a Value> {
 /// Names in a claim: a string with commas, or an array of such.
 pub fn names(value: Option<&Value>) -> Vec<String> {
     let mut all: Vec<String> =
-        super::token::strings(value).iter().flat_map(|text| crate::settings::list(text)).collect();
+        super::token::strings(value).iter().flat_map(|text| crate::values::list(text)).collect();
     all.sort();
     all.dedup();
     all

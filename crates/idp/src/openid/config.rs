@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::Error;
-use crate::settings::{filled, list, switch};
+use crate::values::{filled, list, switch};
 
 /// Names of values.
 pub(crate) const NAMES: &[&str] = &[

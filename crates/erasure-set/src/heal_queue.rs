@@ -1,0 +1,138 @@
+//! Registers that wait to be healed, and the counts of healing.
+//!
+//! Invariants: each register is in the queue once; the queue is bounded ([`BOUND`]): beyond it the scrub
+//! finds what is left. Must not depend on: how a register is healed (`heal`).
+
+use ashlar_format::RegisterKey;
+use parking_lot::Mutex;
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::AtomicU64;
+use tokio::sync::Notify;
+
+/// Most registers in the queue; beyond it the scrub finds what is left.
+const BOUND: usize = 65_536;
+
+/// Registers to be healed, each once.
+pub(crate) struct HealQueue {
+    state: Mutex<QueueState>,
+    pub(crate) work: Notify,
+    /// Registers looked at, records and shards made again, bodies found lost.
+    pub(crate) looked: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) shards: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct QueueState {
+    queue: VecDeque<Wanted>,
+    inside: HashSet<RegisterKey>,
+    /// Taken from the queue and not done: being healed, or to be tried again.
+    open: u64,
+}
+
+/// A register to be healed.
+pub(crate) struct Wanted {
+    pub(crate) key: RegisterKey,
+    /// Something was damaged, not only missing: read every shard.
+    pub(crate) deep: bool,
+    pub(crate) tries: u8,
+}
+
+impl HealQueue {
+    pub(crate) fn new() -> HealQueue {
+        let zero = || AtomicU64::new(0);
+        HealQueue {
+            state: Mutex::default(),
+            work: Notify::new(),
+            looked: zero(),
+            records: zero(),
+            shards: zero(),
+            lost: zero(),
+        }
+    }
+
+    pub(crate) fn push(&self, key: &RegisterKey, deep: bool) {
+        self.put(Wanted { key: key.clone(), deep, tries: 0 });
+    }
+
+    pub(crate) fn put(&self, wanted: Wanted) {
+        let mut s = self.state.lock();
+        if s.inside.contains(&wanted.key) {
+            if wanted.deep
+                && let Some(w) = s.queue.iter_mut().find(|w| w.key == wanted.key)
+            {
+                w.deep = true;
+            }
+        } else if s.queue.len() < BOUND {
+            s.inside.insert(wanted.key.clone());
+            s.queue.push_back(wanted);
+            drop(s);
+            self.work.notify_one();
+        }
+    }
+
+    pub(crate) fn pop(&self) -> Option<Wanted> {
+        let mut s = self.state.lock();
+        let next = s.queue.pop_front();
+        if let Some(w) = &next {
+            s.inside.remove(&w.key);
+            s.open += 1;
+        }
+        next
+    }
+
+    /// What was taken is done, or in the queue again.
+    pub(crate) fn done(&self) {
+        self.state.lock().open -= 1;
+    }
+
+    /// Registers whose heal is not done.
+    pub(crate) fn open(&self) -> u64 {
+        let s = self.state.lock();
+        s.queue.len() as u64 + s.open
+    }
+}
+
+/// What a heal found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Healed {
+    /// Slots whose record was brought up to date.
+    pub records: u32,
+    /// Shards made again.
+    pub shards: u32,
+    /// Shards still missing on slots that have a drive.
+    pub missing: u32,
+    /// Pieces of data with too few shards left to be read.
+    pub lost: u32,
+    /// Bytes of shards made.
+    pub bytes: u64,
+    /// Its shards were not looked at yet, because a write of it is still under way: 1 or more.
+    pub later: u32,
+}
+
+impl Healed {
+    pub(crate) fn add(&mut self, o: Healed) {
+        self.records += o.records;
+        self.shards += o.shards;
+        self.missing += o.missing;
+        self.lost += o.lost;
+        self.bytes += o.bytes;
+        self.later += o.later;
+    }
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HealStats {
+    /// Registers looked at.
+    pub looked: u64,
+    /// Records brought up to date.
+    pub records: u64,
+    /// Shards made again.
+    pub shards: u64,
+    /// Pieces of data found with too few shards: lost.
+    pub lost: u64,
+    /// Registers whose heal waits, is under way, or is to be tried again.
+    pub queued: u64,
+}

@@ -1,0 +1,194 @@
+//! Which rebuilds are under way, how far each is, and which were done.
+//!
+//! Invariants: one job per drive; of those that were done the last [`HISTORY`] are remembered. Must not
+//! depend on: how a drive is filled (`rebuild`).
+
+use crate::clock::now_ms;
+use crate::table::{Table, View};
+use ashlar_drive::Drive;
+use ashlar_format::DriveId;
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Finished rebuilds that are remembered.
+const HISTORY: usize = 32;
+
+/// What a rebuild is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waits for enough other drives.
+    Waiting,
+    /// Copies records; the drive has no vote yet.
+    Records,
+    /// Makes its shards; the drive votes.
+    Shards,
+    /// Done.
+    Done,
+}
+
+/// How far a rebuild is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Which drive.
+    pub drive: DriveId,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Registers to look at in this phase, as counted at its start, and how many were.
+    pub registers: u64,
+    /// See `registers`.
+    pub looked: u64,
+    /// Records copied.
+    pub copied: u64,
+    /// Shards made, and their bytes.
+    pub shards: u64,
+    /// See `shards`.
+    pub bytes: u64,
+    /// Pieces of data that could not be made: lost or not yet.
+    pub missing: u64,
+    /// Registers per second in this phase.
+    pub rate: f64,
+    /// Seconds to the end of the rebuild, at the rate at which bytes came so far.
+    pub eta_s: Option<u64>,
+    /// Why it waits.
+    pub why: Option<String>,
+    /// Live bytes on the drive, and what it will hold as far as its neighbours tell: they hold about as much.
+    pub done_bytes: u64,
+    /// See `done_bytes`.
+    pub total_bytes: u64,
+    /// When it began, and when it was done: milliseconds since 1970.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: Option<u64>,
+}
+
+pub(crate) struct Job {
+    pub(crate) progress: Progress,
+    pub(crate) since: Instant,
+    /// When the rebuild began, and the live bytes that the drive had then.
+    pub(crate) first: Instant,
+    pub(crate) had: u64,
+}
+
+pub(crate) struct Rebuilds {
+    pub(crate) jobs: Mutex<HashMap<DriveId, Job>>,
+    /// Those that were done, the latest last; at most [`HISTORY`].
+    pub(crate) history: Mutex<VecDeque<Progress>>,
+    pub(crate) work: Notify,
+}
+
+impl Rebuilds {
+    pub(crate) fn new() -> Rebuilds {
+        Rebuilds { jobs: Mutex::default(), history: Mutex::default(), work: Notify::new() }
+    }
+
+    /// Whether the drive of a slot is being filled.
+    pub(crate) fn is_filling(&self, view: &View, slot: u8) -> bool {
+        let Some(m) = view.member(slot) else { return false };
+        self.jobs.lock().get(&m.id).is_some_and(|j| j.progress.phase != Phase::Done)
+    }
+
+    /// The drives changed.
+    pub(crate) fn look(&self) {
+        self.work.notify_one();
+    }
+
+    pub(crate) fn begin(&self, drive: &Drive, phase: Phase, registers: u64) {
+        let (id, had) = (drive.label().drive, live(drive));
+        let mut jobs = self.jobs.lock();
+        // One that is done is another rebuild's.
+        let old = jobs.remove(&id).filter(|j| j.progress.phase != Phase::Done);
+        let now = Instant::now();
+        let mut job = old.unwrap_or_else(|| Job {
+            progress: Progress {
+                drive: id,
+                phase,
+                registers,
+                looked: 0,
+                copied: 0,
+                shards: 0,
+                bytes: 0,
+                missing: 0,
+                rate: 0.0,
+                eta_s: None,
+                why: None,
+                done_bytes: 0,
+                total_bytes: 0,
+                began_ms: now_ms(),
+                ended_ms: None,
+            },
+            since: now,
+            first: now,
+            had,
+        });
+        let p = &mut job.progress;
+        (p.phase, p.registers, p.looked, p.why) = (phase, registers, 0, None);
+        job.since = now;
+        jobs.insert(id, job);
+    }
+
+    /// It is done: told in the log, and remembered.
+    pub(crate) fn end(&self, drive: &Drive) {
+        let id = drive.label().drive;
+        self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(now_ms())));
+        let jobs = self.jobs.lock();
+        let Some(job) = jobs.get(&id) else { return };
+        let mut p = job.progress.clone();
+        drop(jobs);
+        p.eta_s = Some(0);
+        p.done_bytes = live(drive);
+        p.total_bytes = p.done_bytes;
+        let took = Duration::from_millis(p.ended_ms.unwrap_or(p.began_ms).saturating_sub(p.began_ms));
+        tracing::info!(drive = %drive.path().display(), id = %id, ?took, records = p.copied, shards = p.shards,
+            bytes = p.bytes, missing = p.missing, "the drive is rebuilt");
+        if let Some(j) = self.jobs.lock().get_mut(&id) {
+            j.progress = p.clone();
+        }
+        let mut history = self.history.lock();
+        if history.len() == HISTORY {
+            history.pop_front();
+        }
+        history.push_back(p);
+    }
+
+    pub(crate) fn note(&self, drive: DriveId, f: impl FnOnce(&mut Progress)) {
+        if let Some(j) = self.jobs.lock().get_mut(&drive) {
+            f(&mut j.progress);
+            let p = &mut j.progress;
+            p.rate = p.looked as f64 / j.since.elapsed().as_secs_f64().max(1e-3);
+        }
+    }
+}
+
+/// A rebuild with what its drive holds now. Its neighbours hold about as many bytes as it will: shards of a
+/// piece of data are of one length, and records are everywhere.
+pub(crate) fn measured(job: &Job, table: &Table) -> Progress {
+    let mut p = job.progress.clone();
+    let Some(m) = table.members.get(&p.drive).filter(|_| p.phase != Phase::Done) else { return p };
+    let mut near: Vec<DriveId> = Vec::new();
+    for v in table.views.iter().filter(|v| slot_of(v, p.drive).is_some()) {
+        near.extend(v.members().filter(|(_, o)| o.id != p.drive && o.is_voter()).map(|(_, o)| o.id));
+    }
+    near.sort_unstable();
+    near.dedup();
+    let held: Vec<u64> = near.iter().filter_map(|d| table.members.get(d)).map(|o| live(&o.drive)).collect();
+    p.done_bytes = live(&m.drive);
+    p.total_bytes = held.iter().sum::<u64>() / (held.len() as u64).max(1);
+    p.total_bytes = p.total_bytes.max(p.done_bytes);
+    let (took, came) = (job.first.elapsed().as_secs_f64(), p.done_bytes.saturating_sub(job.had));
+    if took >= 1.0 && came > 0 {
+        p.eta_s = Some(((p.total_bytes - p.done_bytes) as f64 * took / came as f64).ceil() as u64);
+    }
+    p
+}
+
+pub(crate) fn slot_of(view: &View, drive: DriveId) -> Option<u8> {
+    view.members().find(|(_, m)| m.id == drive).map(|(s, _)| s)
+}
+
+/// Bytes in use on a drive.
+fn live(drive: &Drive) -> u64 {
+    let s = drive.stats();
+    s.journal_live + s.extent_live
+}

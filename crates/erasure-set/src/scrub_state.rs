@@ -1,0 +1,88 @@
+//! What scrubs found, and what they look at next: suspected orphans and writes that were given up.
+//!
+//! Invariant: suspects and abandoned writes are bounded ([`SUSPECTS`]). Must not depend on: how a pass is
+//! made (`scrub`).
+
+use crate::heal_queue::Healed;
+use ashlar_format::{RegisterKey, WriteId};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// Orphans remembered until they are old enough; further ones wait for the next pass.
+pub(crate) const SUSPECTS: usize = 65_536;
+
+/// What a pass found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Every shard was read and verified, not only looked for.
+    pub deep: bool,
+    /// When it began (milliseconds since 1970), and how long it took, in milliseconds.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub took_ms: u64,
+    /// Finds of damage, each of which is named in the log and by [`crate::Sets::damages`].
+    pub damaged: u64,
+    /// Registers looked at.
+    pub registers: u64,
+    /// What was healed.
+    pub healed: Healed,
+    /// Shards looked at in the census of the drives.
+    pub shards: u64,
+    /// Shards that no record names, and how many of them were dropped.
+    pub orphans: u64,
+    /// See `orphans`.
+    pub dropped: u64,
+}
+
+pub(crate) struct ScrubState {
+    pub(crate) started: Instant,
+    pub(crate) suspects: Mutex<HashMap<WriteId, Instant>>,
+    /// Writes of this process that ended without being named, as far as it knows; bound: [`SUSPECTS`].
+    pub(crate) abandoned: Mutex<HashMap<WriteId, (RegisterKey, Instant)>>,
+    /// More were abandoned than are remembered.
+    pub(crate) overflowed: AtomicBool,
+    pub(crate) last: Mutex<Option<Scrubbed>>,
+    pub(crate) last_deep: Mutex<Option<Scrubbed>>,
+    pub(crate) soon: Notify,
+}
+
+impl ScrubState {
+    pub(crate) fn new() -> ScrubState {
+        ScrubState {
+            started: Instant::now(),
+            suspects: Mutex::default(),
+            abandoned: Mutex::default(),
+            overflowed: AtomicBool::new(false),
+            last: Mutex::new(None),
+            last_deep: Mutex::new(None),
+            soon: Notify::new(),
+        }
+    }
+
+    /// A write ended, and it is not known that a record names its data.
+    pub(crate) fn abandoned(&self, owner: &RegisterKey, id: WriteId) {
+        let mut abandoned = self.abandoned.lock();
+        if abandoned.len() < SUSPECTS {
+            abandoned.insert(id, (owner.clone(), Instant::now()));
+        } else {
+            self.overflowed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn abandoned_now(&self) -> usize {
+        self.abandoned.lock().len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn forget_abandoned(&self) {
+        self.abandoned.lock().clear();
+    }
+
+    pub(crate) fn look_soon(&self) {
+        self.soon.notify_one();
+    }
+}

@@ -1,0 +1,121 @@
+//! Writes whose last answers are out, tombstones that wait to be purged, and what hanging drives missed.
+//!
+//! Invariants: each of the three is bounded ([`BOUND`], [`MISSED`]). Must not depend on: what is done with
+//! them (`tail`).
+
+use crate::keylock::HashKeyed;
+use crate::table::View;
+use ashlar_commit::SlotSet;
+use ashlar_drive::{Tally, Unfinished};
+use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// Most entries kept; beyond it they become heals.
+pub(crate) const BOUND: usize = 16_384;
+
+/// Most registers noted per drive that hangs.
+pub(crate) const MISSED: usize = 16_384;
+
+/// Data that a record names no longer.
+pub(crate) type Drops = SmallVec<[Data; 1]>;
+
+/// Writes whose shards may still be on their way.
+pub(crate) type Writes = SmallVec<[WriteId; 1]>;
+
+pub(crate) struct Tail {
+    pub(crate) key: RegisterKey,
+    /// The data whose shards the answers are about.
+    pub(crate) writes: Writes,
+    /// Large shards that can be given up.
+    pub(crate) shards: Vec<(u8, Unfinished)>,
+    pub(crate) ballot: Ballot,
+    pub(crate) view: Arc<View>,
+    pub(crate) tally: Arc<Tally>,
+    /// Slots whose answer is still out.
+    pub(crate) waiting: SlotSet,
+    pub(crate) drops: Drops,
+    pub(crate) since: Instant,
+}
+
+pub(crate) struct Grave {
+    pub(crate) key: RegisterKey,
+    pub(crate) ballot: Ballot,
+    pub(crate) view: Arc<View>,
+    pub(crate) since: Instant,
+}
+
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) tails: Vec<Tail>,
+    /// How many tails there are of each key (by hash) and of each write.
+    pub(crate) keys: HashKeyed<u32>,
+    pub(crate) writes: HashMap<WriteId, u32>,
+}
+
+impl Waiting {
+    pub(crate) fn add(&mut self, tail: Tail) {
+        *self.keys.entry(ashlar_checksum::key_hash(tail.key.as_bytes())).or_default() += 1;
+        for w in &tail.writes {
+            *self.writes.entry(*w).or_default() += 1;
+        }
+        self.tails.push(tail);
+    }
+
+    pub(crate) fn forget(&mut self, tail: &Tail) {
+        fn less<K: std::hash::Hash + Eq, S: std::hash::BuildHasher>(map: &mut HashMap<K, u32, S>, k: K) {
+            if let Entry::Occupied(mut e) = map.entry(k) {
+                *e.get_mut() -= 1;
+                if *e.get() == 0 {
+                    e.remove();
+                }
+            }
+        }
+        less(&mut self.keys, ashlar_checksum::key_hash(tail.key.as_bytes()));
+        for w in &tail.writes {
+            less(&mut self.writes, *w);
+        }
+    }
+}
+
+pub(crate) struct Tails {
+    pub(crate) tails: Mutex<Waiting>,
+    pub(crate) graves: Mutex<Vec<Grave>>,
+    pub(crate) work: Notify,
+}
+
+impl Tails {
+    pub(crate) fn new() -> Tails {
+        Tails { tails: Mutex::default(), graves: Mutex::default(), work: Notify::new() }
+    }
+}
+
+/// Registers that drives missed while they hung.
+#[derive(Default)]
+pub(crate) struct Missed {
+    pub(crate) of: Mutex<HashMap<DriveId, Lacking>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Lacking {
+    pub(crate) keys: HashSet<RegisterKey>,
+    /// There were more than are noted.
+    pub(crate) more: bool,
+}
+
+impl Missed {
+    pub(crate) fn note(&self, drive: DriveId, key: &RegisterKey) {
+        let mut of = self.of.lock();
+        let lacking = of.entry(drive).or_default();
+        if lacking.keys.len() < MISSED {
+            lacking.keys.insert(key.clone());
+        } else {
+            lacking.more = true;
+        }
+    }
+}
