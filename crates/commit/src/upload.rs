@@ -65,10 +65,10 @@ pub enum Upload<R> {
 
 impl<R> Upload<R> {
     /// What the upload says of one attempt.
-    pub fn attempt(&self, attempt: Attempt) -> State<&R> {
+    pub fn attempt(self, attempt: Attempt) -> State<R> {
         match self {
-            Upload::Open(generation) if *generation == attempt.generation => State::Open,
-            Upload::Completing(winner, r) if *winner == attempt => State::Completing(r),
+            Upload::Open(generation) if generation == attempt.generation => State::Open,
+            Upload::Completing(winner, r) if winner == attempt => State::Completing(r),
             Upload::Done(r) => State::Done(r),
             Upload::Open(_) | Upload::Completing(..) | Upload::Aborted => State::Aborted,
         }
@@ -184,9 +184,9 @@ mod tests {
         use Upload::{Aborted, Completing, Done, Open};
         assert_eq!(Open::<u8>(4).attempt(MINE), State::Open);
         assert_eq!(Open::<u8>(5).attempt(MINE), State::Aborted);
-        assert_eq!(Completing(MINE, 3).attempt(MINE), State::Completing(&3));
+        assert_eq!(Completing(MINE, 3).attempt(MINE), State::Completing(3));
         assert_eq!(Completing(OTHER, 3).attempt(MINE), State::Aborted);
-        assert_eq!(Done(3).attempt(MINE), State::Done(&3));
+        assert_eq!(Done(3).attempt(MINE), State::Done(3));
         assert_eq!(Aborted::<u8>.attempt(MINE), State::Aborted);
     }
 

@@ -96,13 +96,7 @@ impl Reg {
     }
 
     fn attempt(self, attempt: Attempt) -> Option<State<Made>> {
-        let made = |state: State<&Made>| match state {
-            State::Open => State::Open,
-            State::Completing(r) => State::Completing(*r),
-            State::Done(r) => State::Done(*r),
-            State::Aborted => State::Aborted,
-        };
-        self.found().as_ref().map(|u| made(u.attempt(attempt)))
+        self.found().map(|u| u.attempt(attempt))
     }
 }
 
