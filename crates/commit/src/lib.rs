@@ -11,7 +11,7 @@
 //! | [`Reader`] | at the coordinator, one per read | decides what a read may answer |
 //! | [`Resync`] | at whoever fills a blank drive | decides what the new drive may copy |
 //! | [`Sweep`] | at the collector | decides when staged data that nothing names may go |
-//! | [`rename`] | at the coordinator | the steps of a rename |
+//! | [`attempt`] | at the coordinator | changes that span registers: renames, completed uploads |
 //! | [`upload`] | at the coordinator | the states of a multipart upload |
 //!
 //! Invariants that live here are `assert!`s and stay on in release builds: one promise only grows
@@ -24,12 +24,12 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+pub mod attempt;
 mod promises;
 mod proposer;
 mod quorum;
 mod reader;
 mod recover;
-pub mod rename;
 mod resync;
 mod sweep;
 pub mod upload;

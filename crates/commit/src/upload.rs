@@ -1,46 +1,86 @@
 //! The states of a multipart upload (docs/protocol.md 2.8): Open -> Completing -> Done, or Aborted.
 //!
-//! An upload is a register of its own in the placement group of its key. Every change below is a
-//! compare-and-set on that register or on the key's register. Complete, by anybody, the collector
-//! included:
-//! 1. [`complete`]: CAS Open -> Completing(result). The result (version id, ETag, part list) is
-//!    fixed here; whoever finds Completing goes on with that result, not with his own.
-//! 2. Read the **key** register. If its record carries this upload's mark, go to 5.
-//! 3. **Then** read the upload again: still Completing, or stop and answer what it says.
-//! 4. CAS the key register *from the state read in 2* to a record with the new version and the
-//!    mark of the upload. On failure go to 2.
-//! 5. CAS Completing -> Done(result); answer the result.
-//! 6. CAS the key register to a record without the mark.
+//! An upload is a register of its own, R, in the placement group of its key. A call that completes it makes an
+//! attempt (see [`crate::attempt`]), with R read first:
+//! 1. Read R: it must be Open ([`complete`]). Its generation names the attempt, together with a random number.
+//! 2. Read the parts and check them.
+//! 3. CAS the key to a record that holds its versions and the name of the attempt; judge the conditions.
+//! 4. CAS R from Open **of the same generation** to Completing(attempt, version) ([`decide`]). This is the
+//!    completion. On failure, release the key and begin anew.
+//! 5. CAS the key, if the attempt still holds it, to the list with the new version, which carries the mark of
+//!    the upload; nobody removes a marked version before the upload is Done.
+//! 6. Make the part registers tombstones: the data is the key's.
+//! 7. R -> Done, kept 24 h for retries. Take the mark off.
 //!
-//! Every other writer of the key carries marks along, whatever it does to the versions; a record
-//! with a mark is never purged. The mark is what makes step 4 happen once: looking for the version
-//! instead would bring back a version that was deleted or overwritten between a crash after step 4
-//! and the roll-forward (found by the model, mutant "no mark"). The order of 2 and 3 is what makes
-//! it happen once for a completer that sleeps until the mark has been taken off again (mutant
-//! "upload read before key").
+//! Completing is never undone: whoever finds it does steps 5 to 7. What is refused is refused in steps 1 to 3,
+//! when R is still Open, so that the client may try again or abort.
 //!
-//! Done and Aborted are kept 24 h for retries; part data goes with Aborted, or when no version
-//! names it.
+//! The generation grows whenever an attempt that has read R must not succeed:
+//! - a writer that meets the held key of an attempt that stands still ([`invalidate`]);
+//! - a part that replaces another ([`replace`]). Its register names the replaced data too until the generation
+//!   has grown: no attempt that read the replaced part can succeed after that, and the data can be dropped
+//!   (mutants "part dropped first", "generation ignored").
+//!
+//! Must not depend on: what a version or a part is.
+
+use crate::attempt::State;
+
+/// The name of an attempt to complete an upload; unique.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Attempt {
+    /// Generation of the upload that the attempt has read.
+    pub generation: u64,
+    /// Random: tells attempts of one generation apart.
+    pub nonce: u64,
+}
+
+impl Attempt {
+    /// The bytes stored in records.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.generation) << 64 | u128::from(self.nonce)).to_be_bytes()
+    }
+
+    /// The inverse of [`Attempt::to_bytes`].
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Attempt {
+        let both = u128::from_be_bytes(bytes);
+        #[allow(clippy::cast_possible_truncation)] // the halves
+        Attempt { generation: (both >> 64) as u64, nonce: both as u64 }
+    }
+}
 
 /// The state of an upload; `R` is the result of completing it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Upload<R> {
-    /// Parts may come.
-    Open,
-    /// It will be completed with this result; nobody can stop it.
-    Completing(R),
+    /// Parts may come. The number is the generation.
+    Open(u64),
+    /// It is completed with this result, by this attempt; nobody can stop it.
+    Completing(Attempt, R),
     /// The version has been visible.
     Done(R),
     /// It will never be completed.
     Aborted,
 }
 
-/// What a call that wants to change an upload has to do.
+impl<R> Upload<R> {
+    /// What the upload says of one attempt.
+    pub fn attempt(self, attempt: Attempt) -> State<R> {
+        match self {
+            Upload::Open(generation) if generation == attempt.generation => State::Open,
+            Upload::Completing(winner, r) if winner == attempt => State::Completing(r),
+            Upload::Done(r) => State::Done(r),
+            Upload::Open(_) | Upload::Completing(..) | Upload::Aborted => State::Aborted,
+        }
+    }
+}
+
+/// What a call that completes an upload has to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change<R> {
-    /// Set the register to this, from the state that was read; on failure read again.
-    Set(Upload<R>),
-    /// Finish with this result (steps 2 to 6).
+pub enum Complete<R> {
+    /// Make an attempt in this generation (steps 2 to 7).
+    Attempt(u64),
+    /// Finish with this result (steps 5 to 7).
     RollForward(R),
     /// Answer this result: it was completed before.
     Completed(R),
@@ -48,33 +88,63 @@ pub enum Change<R> {
     NoSuchUpload,
 }
 
-/// The call Complete. `mine` is the result if nobody has fixed another.
-pub fn complete<R: Clone>(found: Option<&Upload<R>>, mine: impl FnOnce() -> R) -> Change<R> {
+/// Step 1.
+pub fn complete<R>(found: Option<&Upload<R>>) -> Complete<&R> {
     match found {
-        Some(Upload::Open) => Change::Set(Upload::Completing(mine())),
-        Some(Upload::Completing(r)) => Change::RollForward(r.clone()),
-        Some(Upload::Done(r)) => Change::Completed(r.clone()),
-        Some(Upload::Aborted) | None => Change::NoSuchUpload,
+        Some(Upload::Open(generation)) => Complete::Attempt(*generation),
+        Some(Upload::Completing(_, r)) => Complete::RollForward(r),
+        Some(Upload::Done(r)) => Complete::Completed(r),
+        Some(Upload::Aborted) | None => Complete::NoSuchUpload,
     }
 }
 
-/// The call Abort. `Completing` cannot be aborted: roll it forward and answer that the upload does
-/// not exist any more.
-pub fn abort<R: Clone>(found: Option<&Upload<R>>) -> Change<R> {
+/// Step 4: whether this attempt, which holds the key, may set R to Completing.
+pub fn decide<R>(found: Option<&Upload<R>>, attempt: Attempt) -> bool {
+    matches!(found, Some(Upload::Open(generation)) if *generation == attempt.generation)
+}
+
+/// The generation that makes this attempt fail, if it may still succeed.
+pub fn invalidate<R>(found: Option<&Upload<R>>, attempt: Attempt) -> Option<u64> {
+    decide(found, attempt).then(|| attempt.generation + 1)
+}
+
+/// What a call that aborts an upload has to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Abort<R> {
+    /// Set R to Aborted, from the state that was read; then drop the parts.
+    Set,
+    /// Too late: finish with this result, and answer that there is no such upload.
+    RollForward(R),
+    /// Drop the parts that are left, and answer that there is no such upload.
+    Again,
+    /// Answer that there is no such upload.
+    NoSuchUpload,
+}
+
+/// The call Abort.
+pub fn abort<R>(found: Option<&Upload<R>>) -> Abort<&R> {
     match found {
-        Some(Upload::Open) => Change::Set(Upload::Aborted),
-        Some(Upload::Completing(r)) => Change::RollForward(r.clone()),
-        Some(Upload::Done(_) | Upload::Aborted) | None => Change::NoSuchUpload,
+        Some(Upload::Open(_)) => Abort::Set,
+        Some(Upload::Completing(_, r)) => Abort::RollForward(r),
+        Some(Upload::Aborted) => Abort::Again,
+        Some(Upload::Done(_)) | None => Abort::NoSuchUpload,
     }
 }
 
-/// Step 3, for a completer that holds the key's state read before. `Some` = stop with this.
-pub fn recheck<R: Clone>(found: Option<&Upload<R>>) -> Option<Change<R>> {
+/// What becomes of a part that has just been written over another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replace {
+    /// Set R to Open of this generation, from the state that was read; then drop the replaced data.
+    Grow(u64),
+    /// Drop nothing: the replaced data may be the version's. The new part counts if the version has it.
+    TooLate,
+}
+
+/// A part has replaced another, whose data the part's register still names.
+pub fn replace<R>(found: Option<&Upload<R>>) -> Replace {
     match found {
-        Some(Upload::Completing(_)) => None,
-        Some(Upload::Done(r)) => Some(Change::Completed(r.clone())),
-        // Open cannot follow Completing.
-        Some(Upload::Open | Upload::Aborted) | None => Some(Change::NoSuchUpload),
+        Some(Upload::Open(generation)) => Replace::Grow(generation + 1),
+        Some(Upload::Completing(..) | Upload::Done(_) | Upload::Aborted) | None => Replace::TooLate,
     }
 }
 
@@ -82,20 +152,48 @@ pub fn recheck<R: Clone>(found: Option<&Upload<R>>) -> Option<Change<R>> {
 mod tests {
     use super::*;
 
+    const MINE: Attempt = Attempt { generation: 4, nonce: 7 };
+    const OTHER: Attempt = Attempt { generation: 4, nonce: 8 };
+
     #[test]
-    fn table() {
+    fn what_a_call_does_in_each_state() {
         use Upload::{Aborted, Completing, Done, Open};
-        assert_eq!(complete(Some(&Open), || 7), Change::Set(Completing(7)));
-        assert_eq!(complete(Some(&Completing(3)), || 7), Change::RollForward(3));
-        assert_eq!(complete(Some(&Done(3)), || 7), Change::Completed(3));
-        assert_eq!(complete(Some(&Aborted), || 7), Change::NoSuchUpload);
-        assert_eq!(complete(None, || 7), Change::NoSuchUpload);
-        assert_eq!(abort::<u8>(Some(&Open)), Change::Set(Aborted));
-        assert_eq!(abort(Some(&Completing(3))), Change::RollForward(3));
-        assert_eq!(abort(Some(&Done(3))), Change::NoSuchUpload);
-        assert_eq!(abort::<u8>(Some(&Aborted)), Change::NoSuchUpload);
-        assert_eq!(recheck(Some(&Completing(3))), None);
-        assert_eq!(recheck(Some(&Done(3))), Some(Change::Completed(3)));
-        assert_eq!(recheck::<u8>(None), Some(Change::NoSuchUpload));
+        let states = [None, Some(Open(4)), Some(Completing(OTHER, 3)), Some(Done(3)), Some(Aborted)];
+        let found = |i: usize| states[i].as_ref();
+        assert_eq!(complete(found(0)), Complete::NoSuchUpload);
+        assert_eq!(complete(found(1)), Complete::Attempt(4));
+        assert_eq!(complete(found(2)), Complete::RollForward(&3));
+        assert_eq!(complete(found(3)), Complete::Completed(&3));
+        assert_eq!(complete(found(4)), Complete::NoSuchUpload);
+        assert_eq!(abort(found(0)), Abort::NoSuchUpload);
+        assert_eq!(abort(found(1)), Abort::Set);
+        assert_eq!(abort(found(2)), Abort::RollForward(&3));
+        assert_eq!(abort(found(3)), Abort::NoSuchUpload);
+        assert_eq!(abort(found(4)), Abort::Again);
+        let grown: Vec<Replace> = states.iter().map(|s| replace(s.as_ref())).collect();
+        let late = Replace::TooLate;
+        assert_eq!(grown, [late, Replace::Grow(5), late, late, late]);
+        let may: Vec<bool> = states.iter().map(|s| decide(s.as_ref(), MINE)).collect();
+        assert_eq!(may, [false, true, false, false, false]);
+        assert_eq!(invalidate(found(1), MINE), Some(5));
+        assert_eq!(invalidate(Some(&Open::<u8>(5)), MINE), None);
+    }
+
+    #[test]
+    fn what_an_upload_says_of_an_attempt() {
+        use Upload::{Aborted, Completing, Done, Open};
+        assert_eq!(Open::<u8>(4).attempt(MINE), State::Open);
+        assert_eq!(Open::<u8>(5).attempt(MINE), State::Aborted);
+        assert_eq!(Completing(MINE, 3).attempt(MINE), State::Completing(3));
+        assert_eq!(Completing(OTHER, 3).attempt(MINE), State::Aborted);
+        assert_eq!(Done(3).attempt(MINE), State::Done(3));
+        assert_eq!(Aborted::<u8>.attempt(MINE), State::Aborted);
+    }
+
+    #[test]
+    fn names_of_attempts_are_sixteen_bytes() {
+        let bytes = MINE.to_bytes();
+        assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(Attempt::from_bytes(bytes), MINE);
     }
 }

@@ -392,8 +392,8 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
         Body::Tombstone => &mut [],
         Body::Versions(v) => v,
         Body::Held(h) => &mut h.versions,
-        Body::Part(p) => {
-            f(&mut p.data);
+        Body::Part(parts) => {
+            parts.iter_mut().for_each(|p| f(&mut p.data));
             &mut []
         }
         Body::Upload(u) => match &mut u.state {
@@ -421,7 +421,7 @@ fn names(body: &Body, data: &Data) -> bool {
     let versions: &[ashlar_format::Version] = match body {
         Body::Versions(v) => v,
         Body::Held(h) => &h.versions,
-        Body::Part(p) => return p.data.write_id == data.write_id,
+        Body::Part(parts) => return parts.iter().any(|p| p.data.write_id == data.write_id),
         _ => return false,
     };
     versions.iter().any(|v| v.parts.iter().any(|p| p.data.write_id == data.write_id))

@@ -29,22 +29,24 @@ pub enum Body {
     /// A multipart upload.
     Upload(Box<Upload>),
     /// One part of a multipart upload, in a register of its own so that the cost of a part does not
-    /// grow with the number of parts.
-    Part(Box<Part>),
-    /// A key that a rename holds.
+    /// grow with the number of parts. Behind it are the parts that it replaced whose data may still be
+    /// needed (`ashlar_commit::upload`); never empty.
+    Part(Vec<Part>),
+    /// A key that an attempt to rename or to complete holds.
     Held(Box<Held>),
 }
 
-/// A key that a rename takes its object from, or puts it to (`ashlar_commit::rename`).
+/// A key that a rename takes its object from or puts it to, or that a multipart upload is put on
+/// (`ashlar_commit::attempt`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The versions of the key, newest first; of a destination without any: empty.
+    /// The versions of the key, newest first; empty if it has none.
     pub versions: Vec<Version>,
     /// The attempt that holds it.
     pub attempt: [u8; 16],
     /// The id of the upload that decides, beside the destination key.
     pub upload: [u8; 16],
-    /// `None`: this key is the destination; otherwise it is the source, of a rename to this key.
+    /// `None`: this key is the destination, or the upload's; otherwise it is the source, of a rename to this key.
     pub to: Option<Vec<u8>>,
 }
 
@@ -187,9 +189,9 @@ pub struct Upload {
 /// Where a multipart upload stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadState {
-    /// Takes parts.
-    Open,
-    /// A complete call has won: this version (id and parts chosen) is being put on the key.
+    /// Takes parts. The generation grows with whatever makes the attempts to complete it fail that have read it.
+    Open(u64),
+    /// It is completed with this version (id and parts chosen), which is being put on the key.
     Completing(Box<Version>),
     /// The key carries the version; kept so that a retry gets the same answer.
     Done(Box<Version>),
@@ -222,10 +224,16 @@ impl Record {
                 w.u8(2);
                 put_upload(&mut w, u);
             }
-            Body::Part(p) => {
-                w.u8(3);
-                put_part(&mut w, p);
-            }
+            Body::Part(parts) => match parts.as_slice() {
+                [part] => {
+                    w.u8(3);
+                    put_part(&mut w, part);
+                }
+                parts => {
+                    w.u8(5);
+                    w.list(parts, put_part);
+                }
+            },
             Body::Held(h) => {
                 w.u8(4);
                 w.list(&h.versions, put_version);
@@ -251,22 +259,27 @@ impl Record {
         }
         let seq = r.var()?;
         let parent = r.u64()?;
-        let body = match r.u8()? {
+        let tag = r.u8()?;
+        let body = match tag {
             0 => Body::Tombstone,
             1 => Body::Versions(r.list(get_version)?),
             2 => Body::Upload(Box::new(get_upload(&mut r)?)),
-            3 => Body::Part(Box::new(get_part(&mut r)?)),
+            3 => Body::Part(vec![get_part(&mut r)?]),
             4 => Body::Held(Box::new(Held {
                 versions: r.list(get_version)?,
                 attempt: r.array()?,
                 upload: r.array()?,
                 to: r.option(|r| Ok(r.bytes()?.to_vec()))?,
             })),
+            5 => Body::Part(r.list(get_part)?),
             _ => return Err(Error::Malformed("record body")),
         };
         r.end()?;
         if matches!(&body, Body::Versions(v) if v.is_empty()) {
             return Err(Error::Malformed("no versions"));
+        }
+        if matches!(&body, Body::Part(p) if p.is_empty() || p.len() == 1 && tag == 5) {
+            return Err(Error::Malformed("parts"));
         }
         Ok(Record { seq, parent, body })
     }
@@ -277,7 +290,7 @@ impl Record {
         let (versions, parts): (&[Version], &[Part]) = match &self.body {
             Body::Tombstone => (&[], &[]),
             Body::Versions(v) => (v, &[]),
-            Body::Part(p) => (&[], std::slice::from_ref(p)),
+            Body::Part(p) => (&[], p),
             Body::Held(h) => (&h.versions, &[]),
             Body::Upload(u) => match &u.state {
                 UploadState::Completing(v) => (std::slice::from_ref(v), &[]),
@@ -392,7 +405,11 @@ fn get_version(r: &mut Reader<'_>) -> Result<Version, Error> {
 fn put_upload(w: &mut Writer, u: &Upload) {
     w.i64(u.created_ms);
     match &u.state {
-        UploadState::Open => w.u8(0),
+        UploadState::Open(0) => w.u8(0),
+        UploadState::Open(generation) => {
+            w.u8(4);
+            w.var(*generation);
+        }
         UploadState::Completing(v) => {
             w.u8(1);
             put_version(w, v);
@@ -412,10 +429,14 @@ fn get_upload(r: &mut Reader<'_>) -> Result<Upload, Error> {
     Ok(Upload {
         created_ms: r.i64()?,
         state: match r.u8()? {
-            0 => UploadState::Open,
+            0 => UploadState::Open(0),
             1 => UploadState::Completing(Box::new(get_version(r)?)),
             2 => UploadState::Done(Box::new(get_version(r)?)),
             3 => UploadState::Aborted,
+            4 => match r.var()? {
+                0 => return Err(Error::Malformed("upload generation")),
+                generation => UploadState::Open(generation),
+            },
             _ => return Err(Error::Malformed("upload state")),
         },
         template: get_version(r)?,

@@ -228,7 +228,8 @@ fn version() -> impl Strategy<Value = Version> {
 
 fn record() -> impl Strategy<Value = Record> {
     let state = prop_oneof![
-        Just(UploadState::Open),
+        Just(UploadState::Open(0)),
+        any::<u64>().prop_map(UploadState::Open),
         Just(UploadState::Aborted),
         version().prop_map(|v| UploadState::Completing(Box::new(v))),
         version().prop_map(|v| UploadState::Done(Box::new(v))),
@@ -236,7 +237,7 @@ fn record() -> impl Strategy<Value = Record> {
     let body = prop_oneof![
         Just(Body::Tombstone),
         proptest::collection::vec(version(), 1..4).prop_map(Body::Versions),
-        part().prop_map(|p| Body::Part(Box::new(p))),
+        prop::collection::vec(part(), 1..4).prop_map(Body::Part),
         (
             proptest::collection::vec(version(), 0..3),
             any::<[u8; 16]>(),

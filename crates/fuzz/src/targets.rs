@@ -151,7 +151,8 @@ fn drives() -> Vec<Target> {
             seeds: vec![
                 record(ashlar_format::Body::Tombstone),
                 record(ashlar_format::Body::Versions(vec![version; 2])),
-                record(ashlar_format::Body::Part(Box::new(part))),
+                record(ashlar_format::Body::Part(vec![part.clone(); 2])),
+                record(ashlar_format::Body::Part(vec![part])),
                 record(ashlar_format::Body::Held(Box::new(ashlar_format::Held {
                     versions: Vec::new(),
                     attempt: [3; 16],

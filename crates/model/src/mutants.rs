@@ -73,10 +73,20 @@ pub enum Mutant {
     ReadAtMajority,
     /// Abort sets Aborted without looking for Completing.
     BlindAbort,
-    /// Roll-forward looks for the version instead of a mark in the key's record.
+    /// The version is put on the key without a mark, so that it may be removed before the upload is done.
     NoMark,
-    /// The upload is read before the key, not after.
-    UploadBeforeKey,
+    /// A completion is decided from an upload of any generation.
+    GenerationIgnored,
+    /// Attempts of one generation have one name.
+    AttemptsAlike,
+    /// The data of a replaced part is dropped before the generation of its upload grows.
+    PartDroppedFirst,
+    /// A writer takes a key back from an attempt without making sure that it fails.
+    UploadReleaseOpen,
+    /// An upload is done before its version is on the key.
+    UploadDoneEarly,
+    /// A reader who finds no upload, or one that is done, does not look at the key again.
+    UploadNoSecondLook,
     /// A reader who finds no register of the rename does not look at the key again.
     RenameNoSecondLook,
     /// A writer takes a key back from a rename without aborting it.
@@ -127,7 +137,12 @@ impl Mutant {
         Mutant::ReadAtMajority,
         Mutant::BlindAbort,
         Mutant::NoMark,
-        Mutant::UploadBeforeKey,
+        Mutant::GenerationIgnored,
+        Mutant::AttemptsAlike,
+        Mutant::PartDroppedFirst,
+        Mutant::UploadReleaseOpen,
+        Mutant::UploadDoneEarly,
+        Mutant::UploadNoSecondLook,
         Mutant::RenameNoSecondLook,
         Mutant::RenameReleaseOpen,
         Mutant::RenameDoneEarly,

@@ -1,13 +1,12 @@
 //! A rename: source, destination and the register of the rename as three compare-and-set registers
-//! (`ashlar_commit::rename`). The registers are taken as linearizable, which the other worlds check; a
+//! (`ashlar_commit::attempt`). The registers are taken as linearizable, which the other worlds check; a
 //! call may stop for ever after any step (a crash) while others go on.
 //!
 //! Calls: two renames (against each other, or of one key to two), writers that replace either key, a
 //! reader, and a collector that aborts, drops and forgets as early as it may.
 
 use crate::{Bad, Mutant};
-use ashlar_commit::rename::{Holds, Settle, read, settle};
-use ashlar_commit::upload::Upload;
+use ashlar_commit::attempt::{Holds, Settle, State, read, settle};
 use stateright::{Model, Property};
 
 /// Renames at the same time.
@@ -50,13 +49,13 @@ enum Reg {
 }
 
 impl Reg {
-    fn found(self) -> Option<Upload<u8>> {
+    fn found(self) -> Option<State<u8>> {
         match self {
             Reg::Absent => None,
-            Reg::Open => Some(Upload::Open),
-            Reg::Completing(v) => Some(Upload::Completing(v)),
-            Reg::Done => Some(Upload::Done(0)),
-            Reg::Aborted => Some(Upload::Aborted),
+            Reg::Open => Some(State::Open),
+            Reg::Completing(v) => Some(State::Completing(v)),
+            Reg::Done => Some(State::Done(0)),
+            Reg::Aborted => Some(State::Aborted),
         }
     }
 }

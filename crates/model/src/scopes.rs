@@ -142,14 +142,40 @@ pub fn small() -> Vec<Setting> {
     ));
     all.push(Setting::new("onesync n=5 k'=3 f=1: 1 restart", onesync::Scope { crashes: 1, ..L5 }));
 
-    let m = multipart::Scope { completes: 3, puts: 2, mutant: None };
-    all.push(Setting::new("multipart: 3 completes, abort, 2 puts", m));
+    for (name, s) in MULTIPART {
+        all.push(Setting::new(format!("multipart: {name}"), s));
+    }
     for (name, s) in RENAMES {
         all.push(Setting::new(format!("rename: {name}"), s));
     }
     all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
     all
 }
+
+/// One upload of one part.
+const MULTIPART: [(&str, multipart::Scope); 4] = {
+    let two = multipart::Scope {
+        completes: 2,
+        tries: 2,
+        puts: 1,
+        replaces: false,
+        aborts: true,
+        reads: false,
+        mutant: None,
+    };
+    [
+        ("2 completes, abort, 1 put", two),
+        (
+            "1 complete, abort, part replaced, 1 put, 1 read",
+            multipart::Scope { completes: 1, replaces: true, reads: true, ..two },
+        ),
+        ("2 completes, part replaced, 1 put", multipart::Scope { replaces: true, aborts: false, ..two }),
+        (
+            "2 completes, 2 puts, 1 read",
+            multipart::Scope { tries: 1, puts: 2, aborts: false, reads: true, ..two },
+        ),
+    ]
+};
 
 /// Two keys and a third that does not exist.
 const RENAMES: [(&str, rename::Scope); 5] = {
@@ -229,6 +255,10 @@ pub fn large() -> Vec<Setting> {
         staging::Scope { needed: 3, attempts: [2, 0, 1], together: true, crashes: 0, mutant: None };
     all.push(Setting::new("staging n=4: retry, collector", four));
 
+    let all_calls =
+        multipart::Scope { completes: 3, tries: 2, puts: 2, replaces: true, reads: true, ..MULTIPART[0].1 };
+    all.push(Setting::new("multipart: 3 completes, abort, part replaced, 2 puts, 1 read", all_calls));
+
     let s = onesync::Scope { hints: true, reads: 1, ..L3 };
     all.push(Setting::new("onesync n=3 k'=2 f=0: hints, 3 rounds, 1 read", s));
     let mut light = |name: &str, s: onesync::Scope<4>| {
@@ -307,8 +337,11 @@ fn mutant(m: Mutant) -> Setting {
         }
         M::BuildOnThin => Setting::new(name, onesync::Scope { mutant, rounds: 3, ..L4 }),
         M::AckAtMajority | M::ReadAtMajority => Setting::new(name, onesync::Scope { mutant, reads: 1, ..L5 }),
-        M::BlindAbort | M::NoMark | M::UploadBeforeKey => {
-            Setting::new(name, multipart::Scope { completes: 2, puts: 1, mutant })
+        M::BlindAbort | M::NoMark | M::UploadReleaseOpen | M::AttemptsAlike | M::UploadDoneEarly => {
+            Setting::new(name, multipart::Scope { mutant, ..MULTIPART[0].1 })
+        }
+        M::GenerationIgnored | M::PartDroppedFirst | M::UploadNoSecondLook => {
+            Setting::new(name, multipart::Scope { mutant, ..MULTIPART[1].1 })
         }
         M::RenameNoSecondLook | M::RenameReleaseOpen | M::RenameDoneEarly | M::RenameSourceFree => {
             Setting::new(name, rename::Scope { mutant, writers: 0b11, ..RENAMES[0].1 })

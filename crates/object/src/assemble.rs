@@ -4,17 +4,10 @@
 
 use ashlar_checksum::{Digest, combine_crc, composite};
 use ashlar_format::{Checksum, Part, Upload, Version};
-use std::fmt::Write as _;
 
-use crate::conditions::{Conditions, Match};
 use crate::kept::Kept;
 use crate::types::{ETag, digest_of, number_algorithm, stored};
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, seal};
-
-/// Names of the conditions of a pending completion in the metadata of its version.
-const IF_MATCH: &str = ":if-match";
-const IF_NONE_MATCH: &str = ":if-none-match";
-const IF_UNMODIFIED: &str = ":if-unmodified-since";
 
 /// One line of a complete call.
 #[derive(Clone, Debug)]
@@ -103,63 +96,4 @@ pub(crate) fn whole_checksum(upload: &Upload, found: &[Option<Kept>]) -> Result<
             .ok_or_else(|| Error::Internal("a full-object checksum that is no CRC".to_owned()))?;
     }
     Ok(Some(stored(&whole, false)))
-}
-
-/// Writes the conditions beside the version that waits for them, so that whoever finishes the
-/// completion after a crash judges them too.
-pub(crate) fn keep_conditions(v: &mut Version, c: &Conditions) {
-    let text = |m: &Match| match m {
-        Match::Any => "*".to_owned(),
-        Match::Tags(tags) => tags.iter().fold(String::new(), |mut s, t| {
-            let comma = if s.is_empty() { "" } else { ", " };
-            let _ = write!(s, "{comma}{}\"{}\"", if t.weak { "W/" } else { "" }, t.tag);
-            s
-        }),
-    };
-    if let Some(m) = &c.if_match {
-        v.meta.push((IF_MATCH.to_owned(), text(m)));
-    }
-    if let Some(m) = &c.if_none_match {
-        v.meta.push((IF_NONE_MATCH.to_owned(), text(m)));
-    }
-    if let Some(t) = c.if_unmodified_since {
-        v.meta.push((IF_UNMODIFIED.to_owned(), t.to_string()));
-    }
-}
-
-/// The inverse of [`keep_conditions`].
-pub(crate) fn kept_conditions(v: &Version) -> Conditions {
-    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
-    // An unreadable condition must fail, not vanish: an empty list of tags never matches.
-    let matching = |t: &str| Match::parse(t).unwrap_or(Match::Tags(Vec::new()));
-    Conditions {
-        if_match: get(IF_MATCH).map(matching),
-        if_none_match: get(IF_NONE_MATCH).map(matching),
-        if_unmodified_since: get(IF_UNMODIFIED).and_then(|t| t.parse().ok()),
-        if_modified_since: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conditions::EntityTag;
-
-    #[test]
-    fn conditions_survive() {
-        let c = Conditions {
-            if_match: Some(Match::Tags(vec![
-                EntityTag { weak: false, tag: "a".into() },
-                EntityTag { weak: true, tag: "b, c".into() },
-            ])),
-            if_none_match: Some(Match::Any),
-            if_unmodified_since: Some(-5),
-            if_modified_since: None,
-        };
-        let mut v = Version::default();
-        keep_conditions(&mut v, &c);
-        assert_eq!(kept_conditions(&v), c);
-        assert!(crate::marks::clean(&v).meta.is_empty());
-        assert_eq!(kept_conditions(&Version::default()), Conditions::NONE);
-    }
 }

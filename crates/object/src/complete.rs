@@ -1,42 +1,29 @@
-//! How an upload becomes a version (docs/protocol.md 2.8; `ashlar-commit`'s `upload` and the model).
+//! How an upload becomes a version: the steps of `ashlar_commit::upload` (docs/protocol.md 2.8).
 //!
-//! 1. Read the parts, check what the client says about them, judge the conditions once.
-//! 2. CAS the upload from `Open` to `Completing(version)`: parts, version id and conditions are fixed.
-//! 3. Read the key. If it carries the mark of this upload, go to 6.
-//! 4. Read the upload again: still `Completing`? Then read the parts again. One that was replaced
-//!    before step 2 took effect fails the call: back to `Open`. One that is replaced later does not
-//!    drop the data it replaces (see `parts`).
-//! 5. CAS the key, **from exactly the record read in
-//!    3**, to a list with the version and the mark; the conditions are judged on that record. If the
-//!    key has moved on, go to 3. A condition that does not hold: back to `Open`, 412.
+//! 1. Read the upload: it must be open. Its generation names the attempt.
+//! 2. Read the parts; check what the client says about them.
+//! 3. CAS the key to a record that the attempt holds; the conditions and locks are judged here.
+//! 4. CAS the upload, from open of the same generation, to `Completing(version)`. **This is the completion.**
+//! 5. CAS the key to the list with the version, which carries the mark of the upload.
 //! 6. Make the part registers tombstones: the data is the key's now.
 //! 7. CAS the upload to `Done(result)`, kept 24 hours for retries.
 //! 8. Take the mark off the key.
 //!
-//! After step 5 the version is there and the caller can be answered; 6 to 8 follow (or are done by a
-//! retry, an abort, the collector, or the next writer that removes the version). The mark makes step
-//! 5 happen once: nobody removes a marked version before the upload is done ([`Inner::settle`]), and
-//! whoever looked at the key before cannot put it back, since the key has changed.
-//!
-//! A completion that is found interrupted (a crash, or its caller is gone) goes on from step 6 when the version is on
-//! the key. Else it goes back to `Open`: nobody was told that it succeeded, and putting it on the key later
-//! would replace what others have written, or deleted, since.
-//!
-//! Going back to `Open` is safe because one completion or abort of an upload runs at a time: a lock
-//! in this process. A cluster of several coordinators needs that turn elsewhere, because somebody who
-//! slept in step 5 could put the version on the key after another went back.
+//! Invariants: nothing undoes step 4; what is refused is refused before, and leaves the upload open. After step
+//! 4 readers of the key find the version ([`held::read`]), and 5 to 8 are done by whoever comes by: the caller,
+//! a retry, an abort, a writer of the key, the collector. A marked version is not removed before its upload is
+//! done ([`Inner::settle`]). Locks of this process only save work.
 
 use ashlar_checksum::Digest;
-use ashlar_format::{Body, Part, Record, RegisterKey, Upload, UploadState, Version};
+use ashlar_commit::upload::{Attempt, Complete, complete, decide};
+use ashlar_format::{Body, Held, RegisterKey, Upload, UploadState, Version};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 
-use crate::assemble::{
-    CompletedPart, assemble, check_order, check_parts, keep_conditions, kept_conditions, whole_checksum,
-};
+use crate::assemble::{CompletedPart, assemble, check_order, check_parts, whole_checksum};
 use crate::backend::{Decision, Failed};
-use crate::bucket::{Bucket, Versioning};
+use crate::bucket::Bucket;
 use crate::conditions::Conditions;
 use crate::feed::{Cause, Effect, Kind, Ticket};
 use crate::held;
@@ -48,14 +35,13 @@ use crate::registry::Live;
 use crate::seal::Sealed;
 use crate::spec::Committed;
 use crate::store::Inner;
-use crate::types::{UploadId, digest_of};
-use crate::versions;
-use crate::{Error, Result, Store};
+use crate::types::{UploadId, digest_of, fresh_id};
+use crate::{Error, Result, Store, summary, versions};
 
 /// Part registers that the caller of a complete waits for; more are cleared after the answer.
 const CLEAR_NOW: usize = 32;
-/// The bucket of a key, and what the change feed is told of its change.
-type By<'a> = (&'a Arc<Bucket>, Option<&'a Arc<Cause>>);
+/// Attempts of one call; each but the last met a change of the upload or of the key.
+const TRIES: usize = 16;
 
 /// What a complete call made.
 #[derive(Clone, Debug)]
@@ -66,14 +52,24 @@ pub struct Completed {
     pub sealed: Option<Sealed>,
 }
 
-/// How a roll-forward ended.
-pub(crate) enum Outcome {
-    /// The version is on the key, or was.
-    Done(Box<Version>),
-    /// Its condition does not hold; the upload is open again.
-    Refused(Error),
-    /// The upload is not known any more, or aborted.
-    Gone,
+/// What a complete call asks for.
+pub(crate) struct Request<'a> {
+    pub parts: &'a [CompletedPart],
+    /// What the client states for the whole object.
+    pub checksum: Option<Digest>,
+    pub conditions: &'a Conditions,
+    /// What the change feed is told of it.
+    pub cause: Option<&'a Arc<Cause>>,
+}
+
+/// How a complete call ended.
+enum Outcome {
+    /// It has happened; steps 5 to 8 are to be done.
+    Decided(Version),
+    /// Steps 6 to 8 are to be done.
+    Filled(Version),
+    /// Nothing is to be done.
+    Done(Version),
 }
 
 impl Store {
@@ -99,42 +95,31 @@ impl Store {
             // Always the gate before the lock: a change of a key waits for the lock inside the gate.
             let _pass = live.gate.enter().await?;
             let turn = self.inner.upload_lock(id).lock_owned().await;
-            let record = self.inner.read_upload(&names).await?;
-            let version = match held::clients(upload_of(record.as_deref())).map(|u| &u.state) {
-                None | Some(UploadState::Aborted) => return Err(Error::NoSuchUpload),
-                Some(UploadState::Done(v)) => return Ok(completed(v, &live)),
-                Some(UploadState::Completing(v)) => (**v).clone(),
-                Some(UploadState::Open) => {
-                    self.inner
-                        .begin_complete(&live, &names, record.as_deref(), parts, checksum, conditions)
-                        .await?
-                }
-            };
-            // Its parts are counted already.
-            let version = match self
-                .inner
-                .put_on_key(&names, &version, Some((&live.bucket(), self.cause.as_ref())))
-                .await?
-            {
-                Outcome::Done(v) => v,
-                Outcome::Refused(e) => return Err(e),
-                Outcome::Gone => return Err(Error::NoSuchUpload),
+            let request = Request { parts, checksum, conditions, cause: self.cause.as_ref() };
+            let (filled, version) = match self.inner.complete(&live.bucket(), &names, &request).await? {
+                Outcome::Done(v) => return Ok(completed(&v, &live)),
+                Outcome::Filled(v) => (true, v),
+                Outcome::Decided(v) => (false, v),
             };
             let answer = completed(&version, &live);
-            if version.parts.len() <= CLEAR_NOW {
-                // The version is there: whatever fails now is finished later.
-                if let Err(error) = self.inner.finish(&names, &version).await {
+            let clear_now = version.parts.len() <= CLEAR_NOW;
+            let inner = self.inner.clone();
+            let finish = async move {
+                let _turn = turn;
+                // It has happened: what fails now is finished by whoever comes by.
+                let done = match filled {
+                    true => inner.finish(&names, &version).await,
+                    false => inner.roll_forward(&names, &version).await,
+                };
+                if let Err(error) = done {
                     tracing::debug!(%error, upload = %id, "completed, to be cleared later");
                 }
-                return Ok(answer);
+            };
+            if clear_now {
+                finish.await;
+            } else {
+                tokio::spawn(finish);
             }
-            let inner = self.inner.clone();
-            tokio::spawn(async move {
-                let _turn = turn;
-                if let Err(error) = inner.finish(&names, &version).await {
-                    tracing::debug!(%error, "completed, to be cleared later");
-                }
-            });
             Ok(answer)
         })
     }
@@ -147,17 +132,34 @@ fn completed(v: &Version, live: &Live) -> Completed {
 }
 
 impl Inner {
-    /// Steps 1 and 2: answers the version that was fixed.
-    pub(crate) async fn begin_complete(
+    /// Steps 1 to 4, again while others come in between.
+    async fn complete(&self, bucket: &Arc<Bucket>, names: &Names, request: &Request<'_>) -> Result<Outcome> {
+        for _ in 0..TRIES {
+            let record = self.read_upload(names).await?;
+            let upload = held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
+            let generation = match complete(Some(&held::modelled(upload))) {
+                Complete::Attempt(generation) => generation,
+                Complete::RollForward(v) => return Ok(Outcome::Decided((*v).clone())),
+                Complete::Completed(v) => return Ok(Outcome::Done((*v).clone())),
+                Complete::NoSuchUpload => return Err(Error::NoSuchUpload),
+            };
+            let version = self.assembled(bucket, names, upload, request).await?;
+            if let Some(outcome) = self.attempt(bucket, names, generation, version, request).await? {
+                return Ok(outcome);
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Step 2: the version to be.
+    pub(crate) async fn assembled(
         &self,
-        live: &Live,
+        bucket: &Bucket,
         names: &Names,
-        record: Option<&Record>,
-        asked: &[CompletedPart],
-        checksum: Option<Digest>,
-        conditions: &Conditions,
+        upload: &Upload,
+        request: &Request<'_>,
     ) -> Result<Version> {
-        let upload = upload_of(record).ok_or(Error::NoSuchUpload)?;
+        let asked = request.parts;
         check_order(asked)?;
         let numbers: Vec<u16> = asked.iter().map(|p| p.number).collect();
         let found = self.read_parts(names, &numbers).await?;
@@ -173,41 +175,170 @@ impl Inner {
         let now_ms = self.now_ms();
         let mut version = assemble(&upload.template, asked, &found);
         version.checksum = whole_checksum(upload, &found)?;
-        if let Some(stated) = checksum
+        if let Some(stated) = request.checksum
             && version.checksum.as_ref().and_then(digest_of).is_none_or(|d| d != stated)
         {
             return Err(Error::BadDigest);
         }
-        version.id = versions::new_id(live.bucket().versioning, now_ms)?;
+        version.id = versions::new_id(bucket.versioning, now_ms)?;
         version.modified_ms = now_ms;
-        let key = held::read(&self.backend, &names.object).await?;
-        versions::check(conditions, versions::of(key.as_ref().map(|r| &r.body)), false)?;
-        keep_conditions(&mut version, conditions);
-        let fixed = self
-            .set_upload(names, false, |u| {
-                (u.state == UploadState::Open).then(|| UploadState::Completing(Box::new(version.clone())))
-            })
-            .await?;
-        if !fixed {
-            return Err(Error::NoSuchUpload);
-        }
         Ok(version)
     }
 
-    /// Back from `Completing` to `Open`. The data stays with the part registers.
-    async fn reopen(&self, names: &Names) -> Result<()> {
-        let back = |u: &Upload| matches!(u.state, UploadState::Completing(_)).then_some(UploadState::Open);
-        self.set_upload(names, true, back).await.map(|_| ())
+    /// Steps 3 to 5. `None`: something came in between; nothing is changed.
+    async fn attempt(
+        &self,
+        bucket: &Arc<Bucket>,
+        names: &Names,
+        generation: u64,
+        version: Version,
+        request: &Request<'_>,
+    ) -> Result<Option<Outcome>> {
+        let id = u128::from_be_bytes(fresh_id(self.now_ms())?);
+        // The lower half is random.
+        let attempt = Attempt { generation, nonce: (id & u128::from(u64::MAX)) as u64 };
+        let mut ticket = self.intend(bucket, names, request.cause).await?;
+        let held = self.hold_for_upload(names, attempt, version, request.conditions).await;
+        let (version, before) = match held {
+            Ok(held) => held,
+            Err(e) => {
+                // Nobody decides in the name of this attempt.
+                ticket.take().into_iter().for_each(|t| t.ended(None));
+                return Err(e);
+            }
+        };
+        let turn = match &ticket {
+            Some(ticket) => ticket.turn().await,
+            None => None,
+        };
+        // Of an answer that is lost, the outcome is found out by whoever comes by; so of its count.
+        let mut counting = self.usage.begin(names.object.bucket(), names.object.key());
+        counting.proposes(&before, std::slice::from_ref(&version));
+        let decided = self.decide(names, attempt, &version).await?;
+        let effect = |t: &Ticket| Effect::of(t.cause().kind, &version, bucket.versioning);
+        if let Some(ticket) = ticket {
+            let effect = decided.then(|| effect(&ticket));
+            ticket.ended(effect);
+        }
+        drop(turn);
+        if decided && let Err(error) = self.fill(names, &version).await {
+            tracing::debug!(%error, upload = %names.id(), "completed, to be put on its key later");
+            return Ok(Some(Outcome::Done(version)));
+        }
+        // The change of the key has counted it.
+        counting.looks();
+        counting.took_effect();
+        if decided {
+            return Ok(Some(Outcome::Filled(version)));
+        }
+        self.release(&names.object, attempt.to_bytes()).await?;
+        Ok(None)
     }
 
-    /// A part whose register no longer has the data that the version names.
-    async fn replaced_part(&self, names: &Names, v: &Version) -> Result<Option<u16>> {
-        let numbers: Vec<u16> = v.parts.iter().map(|p| p.number).collect();
-        let now = self.read_parts(names, &numbers).await?;
-        let same = |p: &Part, k: &Option<Kept>| {
-            k.as_ref().and_then(|k| k.data).is_some_and(|d| d.write_id == p.data.write_id)
-        };
-        Ok(v.parts.iter().zip(&now).find(|(p, k)| !same(p, k)).map(|(p, _)| p.number))
+    /// Tells the change feed what is about to be done to the key.
+    async fn intend(
+        &self,
+        bucket: &Arc<Bucket>,
+        names: &Names,
+        cause: Option<&Arc<Cause>>,
+    ) -> Result<Option<Ticket>> {
+        if !self.feed.wants(bucket) {
+            return Ok(None);
+        }
+        let default = || Arc::new(Cause { kind: Kind::Complete, ..Cause::default() });
+        let cause = cause.cloned().unwrap_or_else(default);
+        self.feed.intend(bucket, names.object.key(), None, Some(&cause)).await
+    }
+
+    /// Step 3. The version answered carries the time under which it is shown, and the name of the attempt;
+    /// behind it are the versions that the key holds.
+    pub(crate) async fn hold_for_upload(
+        &self,
+        names: &Names,
+        attempt: Attempt,
+        mut version: Version,
+        conditions: &Conditions,
+    ) -> Result<(Version, Vec<Version>)> {
+        enum Met {
+            Mine(i64, Vec<Version>),
+            Held(Box<Held>),
+            Marked(UploadId),
+        }
+        let key = &names.object;
+        for _ in 0..TRIES {
+            let done = self.backend.update(key, None, |old| {
+                if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                    return Decision::Keep(match versions::with(&by.versions, version.clone()) {
+                        // An answer that was lost.
+                        Ok(list) if by.attempt == attempt.to_bytes() => {
+                            Met::Mine(list[0].modified_ms, by.versions.clone())
+                        }
+                        _ => Met::Held(by.clone()),
+                    });
+                }
+                let list = versions::of(old.map(|r| &r.body));
+                let next = versions::check(conditions, list, false)
+                    .and_then(|()| versions::with(list, version.clone()))
+                    .and_then(|next| {
+                        lock::guard(list, &next, || self.lock_time.now_ms(), Permit::default())?;
+                        Ok(next)
+                    });
+                let next = match next {
+                    Ok(next) => next,
+                    Err(e) => return Decision::Refuse(e),
+                };
+                // A null version made by another upload may be what this one replaces.
+                let stays = |m: &UploadId| next.iter().any(|v| marks::upload(v) == Some(*m));
+                if let Some(mark) = list.iter().filter_map(marks::upload).find(|m| !stays(m)) {
+                    return Decision::Keep(Met::Marked(mark));
+                }
+                let held = Held {
+                    versions: list.to_vec(),
+                    attempt: attempt.to_bytes(),
+                    upload: names.id().0,
+                    to: None,
+                };
+                let summary = summary::of_held(list);
+                let out = Met::Mine(next[0].modified_ms, list.to_vec());
+                Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out }
+            });
+            match done.await {
+                Ok(Met::Mine(modified_ms, before)) => {
+                    version.modified_ms = modified_ms;
+                    marks::set_attempt(&mut version, attempt.to_bytes());
+                    return Ok((version, before));
+                }
+                // Its own: this call has the turn.
+                Ok(Met::Held(by)) if by.upload == names.id().0 => self.free(key, &by).await?,
+                Ok(Met::Held(by)) => self.settle_held(key, &by).await?,
+                Ok(Met::Marked(mark)) => {
+                    self.settle_other(key, mark).await?;
+                    self.unmark(key, mark).await?;
+                }
+                Err(Failed::Set(Error::Busy)) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Step 4. False: something came in between.
+    pub(crate) async fn decide(&self, names: &Names, attempt: Attempt, version: &Version) -> Result<bool> {
+        let done = self.backend.update(&names.upload, None, |old| {
+            let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
+            let found = held::modelled(upload);
+            if matches!(&found, ashlar_commit::upload::Upload::Completing(a, _) if *a == attempt) {
+                return Decision::Keep(true);
+            }
+            if !decide(Some(&found), attempt) {
+                return Decision::Keep(false);
+            }
+            let state = UploadState::Completing(Box::new(version.clone()));
+            let next = Upload { state, ..upload.clone() };
+            let summary = summary::of_upload(&next);
+            Decision::Write { body: Body::Upload(Box::new(next)), summary, moved: false, out: true }
+        });
+        Ok(done.await?)
     }
 
     async fn read_parts(&self, names: &Names, numbers: &[u16]) -> Result<Vec<Option<Kept>>> {
@@ -222,170 +353,10 @@ impl Inner {
             .await
     }
 
-    /// Settles an upload that was found completing, whose caller never heard how it ended: steps 6 to 8 when the
-    /// version is on the key (true); else the upload is open again, and its client may complete it anew. What others
-    /// have written since is never replaced by it. The caller holds the bucket's gate and the upload's lock.
-    pub(crate) async fn settle_completing(&self, names: &Names) -> Result<bool> {
-        let id = names.id();
-        let there = loop {
-            // A change that keeps what is there: nothing of step 5 that is still on its way comes up after it.
-            let looked = self.backend.update(&names.object, None, |old| {
-                Decision::Keep(match old.map(|r| &r.body) {
-                    Some(Body::Held(held)) => Err(held.clone()),
-                    body => Ok(versions::of(body).iter().find(|v| marks::upload(v) == Some(id)).cloned()),
-                })
-            });
-            match looked.await? {
-                Ok(there) => break there,
-                Err(held) => self.settle_held(&names.object, &held).await?,
-            }
-        };
-        match &there {
-            Some(v) => self.finish(names, v).await?,
-            None => self.reopen(names).await?,
-        }
-        Ok(there.is_some())
-    }
-
-    /// Steps 3 to 8 for an upload that was found completing by somebody who wants it completed, or too late to
-    /// abort; the caller holds the bucket's gate and the upload's lock.
-    pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<Outcome> {
-        let outcome = self.put_on_key(names, v, None).await?;
-        if let Outcome::Done(v) = &outcome {
-            self.finish(names, v).await?;
-        }
-        Ok(outcome)
-    }
-
-    /// Steps 3 to 5. The version answered carries the time under which it is shown.
-    pub(crate) async fn put_on_key(&self, names: &Names, v: &Version, by: Option<By<'_>>) -> Result<Outcome> {
-        if marks::rename(v).is_some() {
-            self.fill(names, v).await?;
-            return Ok(Outcome::Done(Box::new(v.clone())));
-        }
-        let mut ticket = self.intend(names, by).await?;
-        let outcome = self.try_on_key(names, v, &mut ticket).await;
-        if let (Ok(_), Some((ticket, _))) = (&outcome, ticket) {
-            ticket.ended(None);
-        }
-        outcome
-    }
-
-    /// Tells the change feed what is about to be done to the key, if its bucket is still there.
-    async fn intend(&self, names: &Names, by: Option<By<'_>>) -> Result<Option<(Ticket, Versioning)>> {
-        let (bucket, cause) = match by {
-            Some((bucket, cause)) => (bucket.clone(), cause.cloned()),
-            None => {
-                let id = names.object.bucket();
-                match self.registry.all().iter().map(|l| l.bucket()).find(|b| b.id == id) {
-                    Some(bucket) => (bucket, None),
-                    None => return Ok(None),
-                }
-            }
-        };
-        if !self.feed.wants(&bucket) {
-            return Ok(None);
-        }
-        let cause = cause.unwrap_or_else(|| Arc::new(Cause { kind: Kind::Complete, ..Cause::default() }));
-        let ticket = self.feed.intend(&bucket, names.object.key(), None, Some(&cause)).await?;
-        Ok(ticket.map(|t| (t, bucket.versioning)))
-    }
-
-    /// Steps 3 to 5; takes the ticket when it was used.
-    async fn try_on_key(
-        &self,
-        names: &Names,
-        v: &Version,
-        ticket: &mut Option<(Ticket, Versioning)>,
-    ) -> Result<Outcome> {
-        let id = names.id();
-        let conditions = kept_conditions(v);
-        loop {
-            let key = self.backend.read_register(&names.object).await?;
-            if let Some(Body::Held(held)) = key.as_ref().map(|r| &r.body) {
-                self.settle_held(&names.object, held).await?;
-                continue;
-            }
-            let list = versions::of(key.as_ref().map(|r| &r.body));
-            if let Some(there) = list.iter().find(|l| marks::upload(l) == Some(id)) {
-                return Ok(Outcome::Done(Box::new(there.clone())));
-            }
-            let upload = self.read_upload(names).await?;
-            match upload_of(upload.as_deref()).map(|u| &u.state) {
-                Some(UploadState::Completing(_)) => {}
-                Some(UploadState::Done(done)) => return Ok(Outcome::Done(done.clone())),
-                _ => return Ok(Outcome::Gone),
-            }
-            if let Some(number) = self.replaced_part(names, v).await? {
-                self.reopen(names).await?;
-                return Ok(Outcome::Refused(Error::InvalidPart(number)));
-            }
-            if let Err(e) = versions::check(&conditions, list, false) {
-                self.reopen(names).await?;
-                return Ok(Outcome::Refused(e));
-            }
-            let mut new = marks::clean(v);
-            marks::set_upload(&mut new, id);
-            let list = versions::with(list, new)?;
-            // A null version made by another upload may be what this one replaces.
-            let old = versions::of(key.as_ref().map(|r| &r.body));
-            if let Some(other) = old
-                .iter()
-                .filter_map(marks::upload)
-                .find(|m| !list.iter().any(|n| marks::upload(n) == Some(*m)))
-            {
-                self.settle_other(&names.object, other).await?;
-                self.unmark(&names.object, other).await?;
-                continue;
-            }
-            if let Err(e) = lock::guard(old, &list, || self.lock_time.now_ms(), Permit::default()) {
-                self.reopen(names).await?;
-                return Ok(Outcome::Refused(e));
-            }
-            let turn = match &*ticket {
-                Some((ticket, _)) => ticket.turn().await,
-                None => None,
-            };
-            if self.replace_exactly(&names.object, key.as_ref(), &list).await? {
-                if let Some((ticket, versioning)) = ticket.take() {
-                    let kind = ticket.cause().kind;
-                    ticket.ended(Some(Effect::of(kind, &list[0], versioning)));
-                }
-                drop(turn);
-                return Ok(Outcome::Done(Box::new(list[0].clone())));
-            }
-        }
-    }
-
-    /// CAS of the key's register from `from` to `list`.
-    async fn replace_exactly(
-        &self,
-        key: &RegisterKey,
-        from: Option<&Arc<Record>>,
-        list: &[Version],
-    ) -> Result<bool> {
-        let mut changing = self.usage.begin(key.bucket(), key.key());
-        let done = self.backend.update(key, None, |old| {
-            changing.looks();
-            if old != from.map(|r| &**r) {
-                return Decision::Keep(false);
-            }
-            changing.proposes(versions::of(old.map(|r| &r.body)), list);
-            let (body, summary) = versions::body(list.to_vec());
-            Decision::Write { body, summary, moved: false, out: true }
-        });
-        match done.await {
-            Ok(done) => {
-                changing.took_effect();
-                Ok(done)
-            }
-            Err(Failed::Refused(e)) => {
-                changing.took_effect();
-                Err(e)
-            }
-            Err(Failed::Set(Error::Busy)) => Ok(false),
-            Err(e) => Err(e.into()),
-        }
+    /// Steps 5 to 8 of what has happened, a rename or a completion.
+    pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<()> {
+        self.fill(names, v).await?;
+        self.finish(names, v).await
     }
 
     /// Steps 6 to 8 for a version that is on the key (or was).

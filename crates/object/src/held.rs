@@ -1,13 +1,14 @@
-//! Keys in the hands of a rename: what they are for readers, and how writers get them free
-//! (`ashlar_commit::rename`, and `rename` for how they come to be held).
+//! Keys that an attempt holds, to rename or to complete an upload: what they are for readers, and how
+//! writers get them free (`ashlar_commit::attempt`; `rename` and `complete` for how they come to be held).
 //!
 //! Invariants: whoever reads the register of a key reads it here, or knows what to do when it is held; a
-//! held key is never changed before its rename is known over.
+//! held key is never changed before its attempt is known to be over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ashlar_commit::rename::{Holds, Settle, read as holds, settle};
-use ashlar_commit::upload::Upload as Stands;
+use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
+use ashlar_commit::upload::{self, Attempt, invalidate};
 use ashlar_format::{Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version};
 use bytes::Bytes;
 
@@ -18,8 +19,11 @@ use crate::store::Inner;
 use crate::types::UploadId;
 use crate::{Error, Result, summary, versions};
 
-/// Looks at a key that a rename holds, at most: each but the last met another attempt.
+/// Looks at a held key, at most: each but the last met another attempt.
 const LOOKS: usize = 64;
+/// How long a writer waits for an attempt of this process before it makes the attempt fail. It only saves
+/// work: what is right does not depend on it.
+const COURTESY: Duration = Duration::from_secs(2);
 
 /// The upload in a register is a rename's.
 pub(crate) fn noted_upload(record: Option<&Record>) -> bool {
@@ -31,26 +35,48 @@ pub(crate) fn clients(upload: Option<&Upload>) -> Option<&Upload> {
     upload.filter(|u| marks::rename(&u.template).is_none())
 }
 
-/// The key whose rename a record is about.
+/// An upload as the protocol sees it.
+pub(crate) fn modelled(u: &Upload) -> upload::Upload<&Version> {
+    match &u.state {
+        UploadState::Open(generation) => upload::Upload::Open(*generation),
+        // A version without its attempt is no completion's; no key is held for it.
+        UploadState::Completing(v) => {
+            upload::Upload::Completing(Attempt::from_bytes(marks::attempt(v).unwrap_or_default()), v)
+        }
+        UploadState::Done(v) => upload::Upload::Done(v),
+        UploadState::Aborted => upload::Upload::Aborted,
+    }
+}
+
+/// The destination of the rename that a record is about, or the key of the upload.
 fn destination<'a>(key: &'a RegisterKey, held: &'a Held) -> &'a [u8] {
     held.to.as_deref().unwrap_or(key.key())
 }
 
-/// The registers of the rename that holds a key.
+/// The registers of the rename or the upload that holds a key.
 fn names_of(backend: &Backend, key: &RegisterKey, held: &Held) -> Names {
     Names::of(backend, key.bucket(), destination(key, held), UploadId(held.upload))
 }
 
 /// Where this attempt stands; `None`: it is not known any more.
-fn stands(record: Option<&Record>, attempt: [u8; 16]) -> Option<Stands<&Version>> {
-    let upload =
-        upload_of(record).filter(|u| marks::rename(&u.template).is_some_and(|(_, a)| a == attempt))?;
-    Some(match &upload.state {
-        UploadState::Open => Stands::Open,
-        UploadState::Completing(v) => Stands::Completing(v),
-        UploadState::Done(v) => Stands::Done(v),
-        UploadState::Aborted => Stands::Aborted,
-    })
+fn state(record: Option<&Record>, attempt: [u8; 16]) -> Option<State<&Version>> {
+    let upload = upload_of(record)?;
+    let Some((_, rename)) = marks::rename(&upload.template) else {
+        return Some(modelled(upload).attempt(Attempt::from_bytes(attempt)));
+    };
+    let state = match &upload.state {
+        UploadState::Open(_) => State::Open,
+        UploadState::Completing(v) => State::Completing(&**v),
+        UploadState::Done(v) => State::Done(&**v),
+        UploadState::Aborted => State::Aborted,
+    };
+    (rename == attempt).then_some(state)
+}
+
+/// The versions of the upload's or the rename's key once it has happened.
+fn filled(before: &[Version], v: &Version, new: Version) -> Result<Vec<Version>> {
+    // What is renamed replaces everything, and keeps its time.
+    if marks::rename(v).is_some() { Ok(vec![new]) } else { versions::with(before, new) }
 }
 
 /// A record that says what a held key is.
@@ -79,10 +105,13 @@ async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Re
             return Ok(record_of(&record, held.versions.clone()));
         }
         let upload = backend.read_register(&names_of(backend, key, held).upload).await?;
-        let stands = stands(upload.as_deref(), held.attempt);
-        match (holds(stands.as_ref()), stands) {
-            (Holds::After, Some(Stands::Completing(v))) => {
-                let list = if held.to.is_some() { Vec::new() } else { vec![marks::clean(v)] };
+        let state = state(upload.as_deref(), held.attempt);
+        match (holds(state.as_ref()), state) {
+            (Holds::After, Some(State::Completing(v))) => {
+                let list = match held.to {
+                    Some(_) => Vec::new(),
+                    None => filled(&held.versions, v, marks::clean(v))?,
+                };
                 return Ok(record_of(&record, list));
             }
             (Holds::Before | Holds::After, _) => return Ok(record_of(&record, held.versions.clone())),
@@ -122,30 +151,45 @@ pub(crate) async fn list(
 }
 
 impl Inner {
-    /// Frees a key from the rename that holds it. Waits for whoever is making it.
+    /// Frees a key from the attempt that holds it. Waits a little for whoever is making it.
     pub(crate) async fn settle_held(&self, key: &RegisterKey, held: &Held) -> Result<()> {
-        let lock = self.upload_lock(UploadId(held.attempt));
-        let _turn = lock.lock().await;
+        let attempt = self.upload_lock(UploadId(held.attempt));
+        let upload = self.upload_lock(UploadId(held.upload));
+        let both = async { (attempt.lock().await, upload.lock().await) };
+        drop(tokio::time::timeout(COURTESY, both).await);
         self.free(key, held).await
     }
 
-    /// As [`Inner::settle_held`] for who waits for nobody: a rename that has not happened yet will not.
+    /// As [`Inner::settle_held`], without waiting: an attempt that has not happened yet will not.
     pub(crate) async fn free(&self, key: &RegisterKey, held: &Held) -> Result<()> {
         let names = names_of(&self.backend, key, held);
         loop {
             let record = self.read_upload(&names).await?;
-            match settle(stands(record.as_deref(), held.attempt).as_ref()) {
-                Settle::Abort => {
+            match settle(state(record.as_deref(), held.attempt).as_ref()) {
+                Settle::Abort if noted_upload(record.as_deref()) => {
                     self.end_attempt(&names, held.attempt, UploadState::Aborted).await?;
+                }
+                Settle::Abort => {
+                    let attempt = Attempt::from_bytes(held.attempt);
+                    let grown = |u: &Upload| invalidate(Some(&modelled(u)), attempt).map(UploadState::Open);
+                    self.set_upload(&names, false, grown).await?;
                 }
                 Settle::RollForward => {
                     if let Some(UploadState::Completing(v)) = upload_of(record.as_deref()).map(|u| &u.state) {
-                        self.fill(&names, v).await?;
-                        return self.finish(&names, v).await;
+                        return self.roll_forward(&names, v).await;
                     }
                 }
                 Settle::Release => return self.release(key, held.attempt).await,
             }
+        }
+    }
+
+    /// Frees the key of an upload that is over, if an attempt still holds it that did not succeed.
+    pub(crate) async fn free_key(&self, names: &Names) -> Result<()> {
+        let record = self.backend.read_register(&names.object).await?;
+        match record.as_ref().map(|r| &r.body) {
+            Some(Body::Held(held)) if held.upload == names.id().0 => self.free(&names.object, held).await,
+            _ => Ok(()),
         }
     }
 
@@ -157,23 +201,23 @@ impl Inner {
         to: UploadState,
     ) -> Result<bool> {
         let mine = |u: &Upload| marks::rename(&u.template).is_some_and(|(_, a)| a == attempt);
-        let open = |u: &Upload| (u.state == UploadState::Open && mine(u)).then(|| to.clone());
+        let open = |u: &Upload| (matches!(u.state, UploadState::Open(_)) && mine(u)).then(|| to.clone());
         self.set_upload(names, false, open).await
     }
 
     /// What a key held before, if this attempt still holds it.
     pub(crate) async fn release(&self, key: &RegisterKey, attempt: [u8; 16]) -> Result<()> {
-        self.unhold(key, attempt, <[Version]>::to_vec).await
+        self.unhold(key, attempt, |before| Ok(before.to_vec())).await
     }
 
-    /// Puts what a rename that happened brings on its destination.
+    /// Puts the version of an attempt that happened on its key.
     pub(crate) async fn fill(&self, names: &Names, v: &Version) -> Result<()> {
-        let Some((_, attempt)) = marks::rename(v) else {
-            return Err(Error::Internal("a rename without its attempt".to_owned()));
+        let Some(attempt) = marks::attempt(v) else {
+            return Err(Error::Internal("a version without its attempt".to_owned()));
         };
         let mut new = marks::clean(v);
         marks::set_upload(&mut new, names.id());
-        self.unhold(&names.object, attempt, |_| vec![new.clone()]).await
+        self.unhold(&names.object, attempt, |before| filled(before, v, new.clone())).await
     }
 
     /// Removes what a rename that happened took, from its source.
@@ -181,21 +225,24 @@ impl Inner {
         let Some((source, attempt)) = marks::rename(v) else { return Ok(()) };
         let group = self.backend.group_of(names.object.bucket(), source.as_bytes());
         let key = RegisterKey::new(group, Space::Object, names.object.bucket(), source.as_bytes());
-        self.unhold(&key, attempt, |_| Vec::new()).await
+        self.unhold(&key, attempt, |_| Ok(Vec::new())).await
     }
 
     async fn unhold(
         &self,
         key: &RegisterKey,
         attempt: [u8; 16],
-        next: impl Fn(&[Version]) -> Vec<Version> + Sync,
+        next: impl Fn(&[Version]) -> Result<Vec<Version>> + Sync,
     ) -> Result<()> {
         let mut changing = self.usage.begin(key.bucket(), key.key());
         let done = self.backend.update(key, None, |old| {
             changing.looks();
             match old.map(|r| &r.body) {
                 Some(Body::Held(held)) if held.attempt == attempt => {
-                    let list = next(&held.versions);
+                    let list = match next(&held.versions) {
+                        Ok(list) => list,
+                        Err(e) => return Decision::Refuse(e),
+                    };
                     changing.proposes(&held.versions, &list);
                     let (body, summary) = versions::body(list);
                     Decision::Write { body, summary, moved: false, out: () }

@@ -23,21 +23,14 @@ pub(crate) struct Kept {
     pub data: Option<Data>,
 }
 
-/// Reads a part register. An empty part is kept as a version without data, since a part record
-/// always names data.
+/// Reads a part register. An empty part is kept as a version of no bytes, since a part record always
+/// names data; the parts that it replaced are that version's.
 pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
     match body {
-        Body::Part(p) if p.number == number => {
+        Body::Part(parts) => parts.first().filter(|p| p.number == number).map(|p| {
             let (nonce, checksum) = seal::split(p.checksum.as_ref());
-            Some(Kept {
-                size: p.size,
-                md5: p.md5,
-                checksum,
-                nonce,
-                modified_ms: p.modified_ms,
-                data: Some(p.data),
-            })
-        }
+            Kept { size: p.size, md5: p.md5, checksum, nonce, modified_ms: p.modified_ms, data: Some(p.data) }
+        }),
         Body::Versions(v) => v.first().map(|v| Kept {
             size: 0,
             md5: v.md5,
@@ -51,6 +44,11 @@ pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
 }
 
 impl Kept {
+    /// Both are of the same write.
+    pub(crate) fn same_data(&self, other: &Kept) -> bool {
+        self.data.map(|d| d.write_id) == other.data.map(|d| d.write_id)
+    }
+
     /// Bytes as clients see them.
     pub(crate) fn plain_size(&self) -> u64 {
         if self.nonce.is_some() { seal::plain_len(self.size) } else { self.size }
@@ -62,7 +60,17 @@ pub(crate) fn kept_size(body: &Body, number: u16) -> Option<u64> {
     kept(body, number).map(|k| k.plain_size())
 }
 
-pub(crate) fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
+/// The parts whose data a part register names: the part and those that it replaced.
+pub(crate) fn named(body: &Body) -> &[Part] {
+    match body {
+        Body::Part(parts) => parts,
+        Body::Versions(v) => v.first().map_or(&[], |v| &v.parts),
+        _ => &[],
+    }
+}
+
+/// The record of a part, and what lists show of it. `replaced`: parts whose data is kept.
+pub(crate) fn part_body(number: u16, k: &Kept, replaced: &[Part]) -> (Body, Bytes) {
     let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
     let checksum = seal::join(k.nonce, k.checksum.clone());
     // Only for the summary when there is no data.
@@ -79,9 +87,10 @@ pub(crate) fn part_body(number: u16, k: &Kept) -> (Body, Bytes) {
     let part = Part { number, size, md5, checksum: checksum.clone(), modified_ms, data };
     let summary = summary::of_part(&part);
     let body = if k.data.is_some() {
-        Body::Part(Box::new(part))
+        Body::Part(std::iter::once(part).chain(replaced.iter().cloned()).collect())
     } else {
-        Body::Versions(vec![Version { md5, checksum, modified_ms, ..Version::default() }])
+        let parts = replaced.to_vec();
+        Body::Versions(vec![Version { md5, checksum, modified_ms, parts, ..Version::default() }])
     };
     (body, summary)
 }

@@ -12,7 +12,7 @@ const UPLOAD: &str = ":upload";
 
 /// In the metadata of the upload of a rename: the source key.
 const SOURCE: &str = ":rename";
-/// Beside it: the attempt, in hexadecimal.
+/// The attempt that a rename or a completion is, in hexadecimal.
 const ATTEMPT: &str = ":attempt";
 /// Name in `meta`: `1 CIPHER SUMS ENVELOPE`.
 pub(crate) const SEAL: &str = ":seal";
@@ -44,13 +44,23 @@ pub(crate) fn clean(v: &Version) -> Version {
 /// Notes on the version of an upload that it is a rename's.
 pub(crate) fn set_rename(v: &mut Version, source: &str, attempt: [u8; 16]) {
     v.meta.push((SOURCE.to_owned(), source.to_owned()));
+    set_attempt(v, attempt);
+}
+
+/// Notes the attempt that made the version.
+pub(crate) fn set_attempt(v: &mut Version, attempt: [u8; 16]) {
     v.meta.push((ATTEMPT.to_owned(), UploadId(attempt).to_string()));
+}
+
+/// The attempt that made the version.
+pub(crate) fn attempt(v: &Version) -> Option<[u8; 16]> {
+    v.meta.iter().find(|(k, _)| k == ATTEMPT).and_then(|(_, id)| UploadId::parse(id)).map(|id| id.0)
 }
 
 /// The source key and the attempt, if the version is a rename's.
 pub(crate) fn rename(v: &Version) -> Option<(&str, [u8; 16])> {
-    let get = |name: &str| v.meta.iter().find(|(k, _)| k == name).map(|(_, t)| t.as_str());
-    Some((get(SOURCE)?, UploadId::parse(get(ATTEMPT)?)?.0))
+    let (_, source) = v.meta.iter().find(|(k, _)| k == SOURCE)?;
+    Some((source.as_str(), attempt(v)?))
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
 //! Parts of multipart uploads.
 //!
-//! Each part is a register of its own, so that the cost of a part does not grow with their number. A
-//! part that replaces another must not drop data that a completion has just fixed: so the register
-//! is changed without dropping, then the upload is read, and only if it is still open the old data
-//! goes. (A completion fixes its parts first and reads them again afterwards; one of the two sees the
-//! other.)
+//! Each part is a register of its own, so that the cost of a part does not grow with their number. A part
+//! that replaces another must not drop data with which the upload is being completed: so its register names
+//! the replaced data too until the generation of the upload has grown (`ashlar_commit::upload`), which makes
+//! every attempt fail that has read the part before.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_checksum::{Algorithm, Digest};
-use ashlar_format::{Body, Data, Space, UploadState};
+use ashlar_commit::upload::{Replace, replace};
+use ashlar_format::{Body, Part, Space, Upload, UploadState, Version};
 use bytes::Bytes;
 
-use crate::backend::Decision;
+use crate::backend::{Decision, Staged};
 use crate::body::Intake;
 use crate::held;
-use crate::kept::{Kept, kept, kept_size, part_body};
+use crate::kept::{Kept, kept, kept_size, named, part_body};
 use crate::names::{Names, upload_of};
 use crate::registry::Live;
 use crate::seal::{self, ContentKey, Seal, Sealed};
@@ -150,7 +150,7 @@ impl Store {
             let names = self.inner.names(&bucket, key, id)?;
             let record = self.inner.read_upload(&names).await?;
             let open = |u: &&ashlar_format::Upload| {
-                matches!(u.state, UploadState::Open | UploadState::Completing(_))
+                matches!(u.state, UploadState::Open(_) | UploadState::Completing(_))
             };
             let upload =
                 held::clients(upload_of(record.as_deref())).filter(open).ok_or(Error::NoSuchUpload)?;
@@ -229,42 +229,11 @@ impl PartPut {
                 modified_ms: now_ms,
                 data: staged.as_ref().map(|s| s.data()),
             };
-            let (body, summary) = part_body(self.number, &kept);
             let key = self.names.part(self.number);
-            let (replaced, before): (Vec<Data>, u64) = self
-                .inner
-                .backend
-                .update(&key, staged.as_ref(), |old| Decision::Write {
-                    body: body.clone(),
-                    summary: summary.clone(),
-                    moved: true,
-                    out: (
-                        old.iter().flat_map(|r| r.data().map(|p| p.data)).collect(),
-                        old.and_then(|r| kept_size(&r.body, self.number)).unwrap_or(0),
-                    ),
-                })
-                .await?;
+            let (replaced, before) = self.put(&kept, staged.as_ref()).await?;
             let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
             self.inner.usage.parts.note(key.bucket(), key.key(), grown);
-            let record = self.inner.read_upload(&self.names).await?;
-            let counts = match upload_of(record.as_deref()).map(|u| &u.state) {
-                Some(UploadState::Open) => {
-                    self.inner.backend.discard(key.group(), &replaced);
-                    true
-                }
-                // The completion has this very part: it came in time.
-                Some(UploadState::Completing(v)) => {
-                    kept.data.is_none_or(|d| v.parts.iter().any(|p| p.data.write_id == d.write_id))
-                }
-                Some(UploadState::Aborted) => {
-                    self.inner.backend.discard(key.group(), &replaced);
-                    false
-                }
-                // The data replaced may be the object's now; if nothing names it, it is an orphan that
-                // `erasure-set` collects.
-                Some(UploadState::Done(_)) | None => false,
-            };
-            if !counts && self.withdraw(&kept).await? {
+            if !self.counts(&kept, replaced).await? && self.withdraw(&kept).await? {
                 return Err(Error::NoSuchUpload);
             }
             Ok(PartEntry {
@@ -277,18 +246,88 @@ impl PartPut {
         })
     }
 
-    /// Takes the part away again: the upload no longer takes parts. False: its register is gone
-    /// already, so the completion or abort had seen it.
-    async fn withdraw(&self, mine: &Kept) -> Result<bool> {
+    /// Makes the part its register's, in front of the one that it replaces. Answers whether it replaced one,
+    /// and the bytes of that one.
+    async fn put(&self, mine: &Kept, staged: Option<&Staged>) -> Result<(bool, u64)> {
         let number = self.number;
         let key = self.names.part(number);
+        let done = self.inner.backend.update(&key, staged, |old| {
+            let before = old.map(|r| &r.body);
+            let replaced: Vec<Part> =
+                before.map_or(&[][..], named).iter().filter(|p| !is(p, mine)).cloned().collect();
+            let (body, summary) = part_body(number, mine, &replaced);
+            let out = before.and_then(|b| kept_size(b, number));
+            Decision::Write { body, summary, moved: false, out: (out.is_some(), out.unwrap_or(0)) }
+        });
+        Ok(done.await?)
+    }
+
+    /// Whether the upload has the part or may still be completed with it.
+    async fn counts(&self, mine: &Kept, replaced: bool) -> Result<bool> {
+        // Of an empty part a version keeps nothing but that there is one more.
+        let has = |v: &Version| match mine.data {
+            Some(d) => v.parts.iter().any(|p| p.data.write_id == d.write_id),
+            None => {
+                v.parts.len() < usize::from(v.parts_count) && v.parts.iter().all(|p| p.number != self.number)
+            }
+        };
+        loop {
+            let record = self.inner.read_upload(&self.names).await?;
+            let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
+            match (replace(Some(&held::modelled(upload))), &upload.state) {
+                (Replace::Grow(_), _) if !replaced => return Ok(true),
+                (Replace::Grow(_), _) => {
+                    let grown = |u: &Upload| match replace(Some(&held::modelled(u))) {
+                        Replace::Grow(generation) => Some(UploadState::Open(generation)),
+                        Replace::TooLate => None,
+                    };
+                    if self.inner.set_upload(&self.names, false, grown).await? {
+                        self.drop_replaced(mine).await?;
+                        return Ok(true);
+                    }
+                }
+                (Replace::TooLate, UploadState::Completing(v)) => return Ok(has(v)),
+                (Replace::TooLate, _) => return Ok(false),
+            }
+        }
+    }
+
+    /// Drops the data of the parts that this one replaced; nobody can complete the upload with it any more.
+    async fn drop_replaced(&self, mine: &Kept) -> Result<()> {
+        let (key, number) = (self.names.part(self.number), self.number);
+        let done = self.inner.backend.update(&key, None, |old| {
+            let Some(record) = old.filter(|r| !named(&r.body).is_empty()) else { return Decision::Keep(()) };
+            match kept(&record.body, number).filter(|now| now.same_data(mine)) {
+                Some(now) => {
+                    let (body, summary) = part_body(number, &now, &[]);
+                    Decision::Write { body, summary, moved: false, out: () }
+                }
+                None => Decision::Keep(()),
+            }
+        });
+        Ok(done.await?)
+    }
+
+    /// Takes the part away again: the upload no longer takes parts. False: its register is gone
+    /// already, so the completion or abort had seen it. What it replaced may be the version's and stays.
+    async fn withdraw(&self, mine: &Kept) -> Result<bool> {
+        let key = self.names.part(self.number);
         let done =
-            self.inner.backend.update(&key, None, |old| match old.and_then(|r| kept(&r.body, number)) {
-                Some(now) if now.data.map(|d| d.write_id) == mine.data.map(|d| d.write_id) => {
-                    Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: false, out: true }
+            self.inner.backend.update(&key, None, |old| match old.and_then(|r| kept(&r.body, self.number)) {
+                Some(now) if now.same_data(mine) => {
+                    Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: true, out: true }
                 }
                 _ => Decision::Keep(false),
             });
-        Ok(done.await?)
+        let withdrawn = done.await?;
+        if let Some(data) = mine.data.filter(|_| withdrawn) {
+            self.inner.backend.discard(key.group(), &[data]);
+        }
+        Ok(withdrawn)
     }
+}
+
+/// The data of a part is that of `kept`.
+fn is(part: &Part, kept: &Kept) -> bool {
+    kept.data.is_some_and(|d| d.write_id == part.data.write_id)
 }

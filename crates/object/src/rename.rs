@@ -1,4 +1,4 @@
-//! RenameObject: an object under another key, at once for everybody (`ashlar_commit::rename`).
+//! RenameObject: an object under another key, at once for everybody (`ashlar_commit::attempt`).
 //!
 //! Semantics: Amazon S3 Express One Zone, "Renaming objects in directory buckets": everything but the
 //! name stays, the destination is replaced unless a condition forbids it, and a token makes a retry
@@ -270,7 +270,7 @@ impl Inner {
         marks::set_rename(&mut template, &String::from_utf8_lossy(a.from.key()), a.id);
         let upload = Upload {
             created_ms: self.now_ms(),
-            state: UploadState::Open,
+            state: UploadState::Open(0),
             template,
             checksum_algorithm: 0,
             checksum_composite: false,
@@ -312,7 +312,7 @@ impl Inner {
             let (nonce, checksum) = seal::split(p.checksum.as_ref());
             let (size, md5, modified_ms) = (p.size, p.md5, p.modified_ms);
             let kept = Kept { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
-            let (body, summary) = part_body(p.number, &kept);
+            let (body, summary) = part_body(p.number, &kept, &[]);
             self.make(&owner, Some(&staged), &body, &summary).await?;
             parts.push(part);
         }
@@ -362,6 +362,8 @@ impl Inner {
             });
             match done.await? {
                 Met::Mine => return Ok(()),
+                // Of the same rename, which has the turn.
+                Met::Held(by) if by.upload == a.names.id().0 => self.free(key, &by).await?,
                 Met::Held(by) => self.settle_held(key, &by).await?,
                 Met::Marked(mark) => {
                     self.settle(key, mark).await?;
@@ -383,8 +385,9 @@ impl Inner {
     pub(crate) async fn discard(&self, names: &Names) -> Result<()> {
         let record = self.read_upload(names).await?;
         let aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
-            Some(UploadState::Open) => {
-                let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
+            Some(UploadState::Open(_)) => {
+                let open =
+                    |u: &Upload| matches!(u.state, UploadState::Open(_)).then_some(UploadState::Aborted);
                 self.set_upload(names, false, open).await?
             }
             Some(UploadState::Aborted) => true,

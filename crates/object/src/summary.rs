@@ -109,8 +109,8 @@ pub(crate) fn of_upload(u: &Upload) -> Bytes {
     w.u8(FORMAT);
     w.u8(2);
     w.u8(match u.state {
-        UploadState::Open | UploadState::Completing(_) if marks::rename(&u.template).is_some() => RENAME,
-        UploadState::Open => 0,
+        UploadState::Open(_) | UploadState::Completing(_) if marks::rename(&u.template).is_some() => RENAME,
+        UploadState::Open(_) => 0,
         UploadState::Completing(_) => 1,
         UploadState::Done(_) => 2,
         UploadState::Aborted => 3,

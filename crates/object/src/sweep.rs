@@ -13,7 +13,6 @@ use ashlar_format::{BucketId, Space, UploadState};
 use crate::backend::Page;
 use crate::error::control_error;
 use crate::held;
-use crate::marks;
 use crate::names::{Names, split, upload_of};
 use crate::registry::{GONE, Live};
 use crate::store::Inner;
@@ -27,10 +26,8 @@ const WINDOW: usize = 500;
 /// What a pass of the collector did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Uploads found completing whose version was on its key, now done; renames that had happened.
+    /// Uploads and renames that had happened, now finished.
     pub finished: u64,
-    /// Uploads found completing whose version was not on its key, now open again.
-    pub reopened: u64,
     /// Uploads whose answer was kept long enough, or that were aborted, now forgotten.
     pub forgotten: u64,
     /// Parts dropped.
@@ -109,17 +106,14 @@ impl Inner {
         let _turn = lock.lock().await;
         let record = self.read_upload(names).await?;
         match upload_of(record.as_deref()).map(|u| &u.state) {
-            Some(UploadState::Completing(v)) if marks::rename(v).is_some() => {
+            Some(UploadState::Completing(v)) => {
                 self.roll_forward(names, v).await?;
                 swept.finished += 1;
             }
-            Some(UploadState::Completing(_)) => match self.settle_completing(names).await? {
-                true => swept.finished += 1,
-                false => swept.reopened += 1,
-            },
             Some(UploadState::Done(v)) => {
                 self.unmark(&names.object, names.id()).await?;
                 if v.modified_ms.saturating_add(KEEP_MS) < now_ms {
+                    self.free_key(names).await?;
                     self.forget_upload(names, |u| matches!(u.state, UploadState::Done(_))).await?;
                     swept.forgotten += 1;
                 }
@@ -130,11 +124,11 @@ impl Inner {
             }
             // Nobody is at work on it: it has no other trace than the keys that it holds, and these are
             // freed by whoever meets them.
-            Some(UploadState::Open) if held::noted_upload(record.as_deref()) => {
+            Some(UploadState::Open(_)) if held::noted_upload(record.as_deref()) => {
                 self.discard(names).await?;
                 swept.forgotten += 1;
             }
-            Some(UploadState::Open) | None => {}
+            Some(UploadState::Open(_)) | None => {}
         }
         Ok(())
     }
@@ -167,7 +161,7 @@ impl Inner {
                 let _turn = lock.lock().await;
                 let record = self.read_upload(&names).await?;
                 let state = upload_of(record.as_deref()).map(|u| &u.state);
-                if !matches!(state, Some(UploadState::Open | UploadState::Completing(_))) {
+                if !matches!(state, Some(UploadState::Open(_) | UploadState::Completing(_))) {
                     swept.parts += self.clear_parts(&names, None).await?;
                 }
             }

@@ -6,12 +6,12 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_checksum::Algorithm;
-use ashlar_format::{Body, Record, RegisterKey, Space, Upload, UploadState, Version};
+use ashlar_commit::upload::{Abort, abort};
+use ashlar_format::{Body, Data, Record, RegisterKey, Space, Upload, UploadState, Version};
 use futures::StreamExt;
 
 use crate::backend::Decision;
 use crate::bucket::Bucket;
-use crate::complete::Outcome;
 use crate::held;
 use crate::kept::{AT_ONCE, kept_size};
 use crate::names::{Names, upload_of};
@@ -112,6 +112,7 @@ impl Inner {
     /// Drops the parts of an aborted upload and forgets it; answers how many parts there were.
     pub(crate) async fn drop_aborted(&self, names: &Names) -> Result<u64> {
         let parts = self.clear_parts(names, None).await?;
+        self.free_key(names).await?;
         self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
         Ok(parts)
     }
@@ -156,16 +157,22 @@ impl Inner {
         // The number of a part is the end of its key.
         let number = key.key().last_chunk::<2>().map_or(0, |n| u16::from_be_bytes(*n));
         let done = self.backend.update(&key, None, |old| match old {
-            Some(r) if r.body != Body::Tombstone => Decision::Write {
-                body: Body::Tombstone,
-                summary: bytes::Bytes::new(),
-                moved: r.data().any(|p| kept.contains(&p.data.write_id)),
-                out: Some(kept_size(&r.body, number).unwrap_or(0)),
-            },
+            Some(r) if r.body != Body::Tombstone => {
+                let (moved, rest): (Vec<Data>, Vec<Data>) =
+                    r.data().map(|p| p.data).partition(|d| kept.contains(&d.write_id));
+                Decision::Write {
+                    body: Body::Tombstone,
+                    summary: bytes::Bytes::new(),
+                    moved: !moved.is_empty(),
+                    out: Some((kept_size(&r.body, number).unwrap_or(0), (!moved.is_empty()).then_some(rest))),
+                }
+            }
             _ => Decision::Keep(None),
         });
         let gone = done.await?;
-        if let Some(bytes) = gone {
+        if let Some((bytes, rest)) = &gone {
+            self.backend.discard(key.group(), rest.as_deref().unwrap_or_default());
+            let bytes = *bytes;
             let less = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_neg();
             self.usage.parts.note(key.bucket(), key.key(), less);
         }
@@ -219,7 +226,7 @@ impl Store {
             };
             let upload = Upload {
                 created_ms: now_ms,
-                state: UploadState::Open,
+                state: UploadState::Open(0),
                 template,
                 checksum_algorithm: spec.checksum.map_or(0, |(a, _)| algorithm_number(a)),
                 checksum_composite: spec.checksum.is_some_and(|(_, composite)| composite),
@@ -256,7 +263,7 @@ impl Store {
             let names = self.inner.names(&live.bucket(), key, id)?;
             let record = self.inner.read_upload(&names).await?;
             let upload = held::clients(upload_of(record.as_deref()));
-            let Some(upload) = upload.filter(|u| u.state == UploadState::Open) else {
+            let Some(upload) = upload.filter(|u| matches!(u.state, UploadState::Open(_))) else {
                 return Err(Error::NoSuchUpload);
             };
             let sealed = Sealed::of(&upload.template.meta)?;
@@ -290,26 +297,31 @@ impl Store {
 }
 
 impl Inner {
-    /// Gives an upload up; the caller holds its lock.
+    /// Gives an upload up.
     pub(crate) async fn abort(&self, names: &Names) -> Result<()> {
-        let record = self.read_upload(names).await?;
-        let known_aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
-            None | Some(UploadState::Done(_)) => return Err(Error::NoSuchUpload),
-            Some(UploadState::Completing(v)) => {
-                // Too late, unless its condition does not hold: then it is open again.
-                if let Outcome::Done(_) = self.roll_forward(names, v).await? {
+        loop {
+            let record = self.read_upload(names).await?;
+            let upload = upload_of(record.as_deref()).map(held::modelled);
+            match abort(upload.as_ref()) {
+                Abort::Set => {
+                    let open = |u: &Upload| {
+                        matches!(abort(Some(&held::modelled(u))), Abort::Set).then_some(UploadState::Aborted)
+                    };
+                    if self.set_upload(names, false, open).await? {
+                        self.drop_aborted(names).await?;
+                        return Ok(());
+                    }
+                }
+                Abort::RollForward(v) => {
+                    self.roll_forward(names, v).await?;
                     return Err(Error::NoSuchUpload);
                 }
-                false
+                Abort::Again => {
+                    self.drop_aborted(names).await?;
+                    return Err(Error::NoSuchUpload);
+                }
+                Abort::NoSuchUpload => return Err(Error::NoSuchUpload),
             }
-            Some(UploadState::Open) => false,
-            Some(UploadState::Aborted) => true,
-        };
-        if !known_aborted {
-            let open = |u: &Upload| (u.state == UploadState::Open).then_some(UploadState::Aborted);
-            self.set_upload(names, false, open).await?;
         }
-        self.drop_aborted(names).await?;
-        if known_aborted { Err(Error::NoSuchUpload) } else { Ok(()) }
     }
 }

@@ -277,7 +277,7 @@ async fn failing_drives_at_any_point() {
 /// A completion with a condition is cut off; then somebody else writes the key. Whoever finishes the
 /// completion judges the condition it was made with.
 #[tokio::test]
-async fn a_kept_condition_is_judged_by_the_collector() {
+async fn an_interrupted_conditional_completion_replaces_no_later_write() {
     let mut refused = 0;
     for steps in 0..40 {
         let (store, memory, control) = memory().await;

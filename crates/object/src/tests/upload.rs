@@ -5,8 +5,12 @@ use ashlar_checksum::{Hasher, composite};
 use bytes::Bytes;
 
 use super::{Rng, get, memory, part, put};
+use crate::complete::Request;
 use crate::memory::Memory;
+use crate::names::{Names, upload_of};
 use crate::*;
+use ashlar_commit::upload::Attempt;
+use ashlar_format::{UploadState, Version};
 use std::sync::Arc;
 
 async fn bucket() -> (Store, Arc<Memory>) {
@@ -91,37 +95,53 @@ async fn conditions_of_complete() {
     assert_eq!(memory.census(), (0, 0));
 }
 
-/// A completion whose caller was never answered (its process ended, for instance), at `bucket/k`.
-async fn interrupted(store: &Store, list: &[CompletedPart], id: UploadId, on_key: bool) {
-    let inner = &store.inner;
-    let live = inner.registry.live("bucket").unwrap();
-    let names = inner.names(&live.bucket(), "k", id).unwrap();
-    let record = inner.read_upload(&names).await.unwrap();
-    let begun = inner.begin_complete(&live, &names, record.as_deref(), list, None, &Conditions::NONE);
-    let version = begun.await.unwrap();
-    if on_key {
-        inner.put_on_key(&names, &version, None).await.unwrap();
+/// A completion of `bucket/k` that ends with its process: after it held the key, or after it was decided.
+struct Interrupted {
+    store: Store,
+    names: Names,
+    attempt: Attempt,
+    version: Version,
+}
+
+impl Interrupted {
+    async fn holding(store: &Store, list: &[CompletedPart], id: UploadId) -> Interrupted {
+        let inner = &store.inner;
+        let bucket = inner.registry.live("bucket").unwrap().bucket();
+        let names = inner.names(&bucket, "k", id).unwrap();
+        let record = inner.read_upload(&names).await.unwrap();
+        let upload = upload_of(record.as_deref()).unwrap();
+        let UploadState::Open(generation) = upload.state else { panic!("not open") };
+        let request = Request { parts: list, checksum: None, conditions: &Conditions::NONE, cause: None };
+        let version = inner.assembled(&bucket, &names, upload, &request).await.unwrap();
+        let attempt = Attempt { generation, nonce: 7 };
+        let held = inner.hold_for_upload(&names, attempt, version, &Conditions::NONE).await;
+        let (version, _) = held.unwrap();
+        Interrupted { store: store.clone(), names, attempt, version }
+    }
+
+    async fn decide(&self) -> bool {
+        self.store.inner.decide(&self.names, self.attempt, &self.version).await.unwrap()
     }
 }
 
 #[tokio::test]
-async fn an_interrupted_completion_replaces_nothing_later() {
+async fn a_completion_interrupted_before_its_decision_never_happens() {
     for deleted in [false, true] {
         let (store, memory) = bucket().await;
         let mut rng = Rng(8);
         put(&store, "bucket", "k", &rng.body(10)).await.unwrap();
         let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
         let list = [done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap())];
-        interrupted(&store, &list, id, false).await;
+        let late = Interrupted::holding(&store, &list, id).await;
         assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 10);
+        assert_eq!(store.sweep(0).await.unwrap(), Swept::default());
         // Acknowledged, and so it stays.
         if deleted {
             store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
         } else {
             put(&store, "bucket", "k", &rng.body(20)).await.unwrap();
         }
-        let swept = store.sweep(0).await.unwrap();
-        assert_eq!((swept.finished, swept.reopened), (0, 1));
+        assert!(!late.decide().await, "its key has been taken from it");
         let now = get(&store, "bucket", "k", None).await;
         assert!(if deleted { now.is_err() } else { now.unwrap().len() == 20 });
         assert_eq!(store.sweep(0).await.unwrap(), Swept::default());
@@ -135,19 +155,80 @@ async fn an_interrupted_completion_replaces_nothing_later() {
 }
 
 #[tokio::test]
-async fn a_completion_that_is_on_its_key_is_finished() {
+async fn a_completion_that_is_decided_is_visible_and_stays_in_its_place() {
+    #[derive(PartialEq, Clone, Copy, Debug)]
+    enum Next {
+        Sweep,
+        Put,
+        Abort,
+        Retry,
+    }
+    for next in [Next::Sweep, Next::Put, Next::Abort, Next::Retry] {
+        let (store, memory) = bucket().await;
+        let mut rng = Rng(9);
+        put(&store, "bucket", "k", &rng.body(10)).await.unwrap();
+        let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+        let list = [done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap())];
+        assert!(Interrupted::holding(&store, &list, id).await.decide().await);
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100, "{next:?}");
+        let spec = ListSpec { max_keys: 10, ..ListSpec::default() };
+        let shown = store.list("bucket", &spec).await.unwrap();
+        assert_eq!(shown.entries.iter().map(|e| e.size).collect::<Vec<_>>(), [100], "{next:?}");
+        match next {
+            Next::Sweep => assert_eq!(store.sweep(0).await.unwrap().finished, 1),
+            Next::Put => drop(put(&store, "bucket", "k", &rng.body(20)).await.unwrap()),
+            Next::Abort => {
+                let aborted = store.abort_upload("bucket", "k", id).await;
+                assert!(matches!(aborted, Err(Error::NoSuchUpload)));
+            }
+            Next::Retry => drop(complete(&store, id, &list).await.unwrap()),
+        }
+        let want = if next == Next::Put { 20 } else { 100 };
+        store.sweep(0).await.unwrap();
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), want, "{next:?}");
+        complete(&store, id, &list).await.unwrap();
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), want, "a retry changes nothing");
+        store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
+        store.sweep(i64::MAX / 2).await.unwrap();
+        assert_eq!(memory.census(), (0, 0), "{next:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_is_replaced_makes_completions_fail_that_have_read_it() {
     let (store, memory) = bucket().await;
-    let mut rng = Rng(9);
+    let mut rng = Rng(10);
     let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
-    let list = [done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap())];
-    interrupted(&store, &list, id, true).await;
-    let swept = store.sweep(0).await.unwrap();
-    assert_eq!((swept.finished, swept.reopened), (1, 0));
-    assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100);
-    complete(&store, id, &list).await.unwrap();
-    store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
-    store.sweep(i64::MAX / 2).await.unwrap();
-    assert_eq!(memory.census(), (0, 0));
+    let first = done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap());
+    let late = Interrupted::holding(&store, std::slice::from_ref(&first), id).await;
+    let second = done(&part(&store, "bucket", "k", id, 1, &rng.body(200)).await.unwrap());
+    assert_eq!(memory.census().1, 1, "the data of the first is dropped");
+    assert!(!late.decide().await);
+    let gone = complete(&store, id, &[first]).await;
+    assert!(matches!(gone, Err(Error::InvalidPart(1))));
+    complete(&store, id, &[second]).await.unwrap();
+    assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 200);
+}
+
+#[tokio::test]
+async fn a_part_that_comes_after_the_decision_replaces_nothing() {
+    for empty in [false, true] {
+        let (store, memory) = bucket().await;
+        let mut rng = Rng(11);
+        let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+        let first = done(&part(&store, "bucket", "k", id, 1, &rng.body(100)).await.unwrap());
+        let spec = PartSpec { number: 1, size: if empty { 0 } else { 3 }, checksum: None, want_md5: true };
+        let mut late = store.upload_part("bucket", "k", id, spec).await.unwrap();
+        if !empty {
+            late.write(Bytes::from_static(b"abc")).await.unwrap();
+        }
+        assert!(Interrupted::holding(&store, std::slice::from_ref(&first), id).await.decide().await);
+        assert!(matches!(late.commit().await, Err(Error::NoSuchUpload)), "{empty}");
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100);
+        store.sweep(0).await.unwrap();
+        assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100);
+        assert_eq!(memory.census().1, 1, "only the object's data is left");
+    }
 }
 
 #[tokio::test]
