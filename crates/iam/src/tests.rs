@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Control, Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_policy::{Action, BucketRules, Context, Request, decide};
 use parking_lot::Mutex;
@@ -40,7 +40,8 @@ impl World {
     async fn new(deployment: u8) -> World {
         let slots = Arc::new(Slots::default());
         let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), slots.clone())];
-        let control = Control::create(DeploymentId([deployment; 16]), media, Vec::new()).await.unwrap();
+        let control =
+            Embedded::create(DeploymentId([deployment; 16]), media, Vec::new()).await.unwrap().control();
         World { slots, control, now: Arc::new(AtomicI64::new(1_800_000_000_000)) }
     }
 
@@ -387,8 +388,9 @@ fn the_sealing_key_of_an_earlier_release_is_sealed_anew() {
         let now = crate::seal::RootSealer::new(Secret::new("root-secret"), [1; 16]);
         let key = now.open("iam/seal", &stored.bytes).unwrap();
         let fast = crate::Sealer::new(&crate::Sealer::derive(b"root-secret", &[1; 16], "iam/seal"));
-        let puts = vec![("iam/seal".to_owned(), fast.seal("iam/seal", &key).into())];
-        world.control.txn(ashlar_cluster::Txn { puts, ..Default::default() }).await.unwrap();
+        let mut update = ashlar_cluster::Update::new();
+        update.set(&world.control.read("iam/seal"), fast.seal("iam/seal", &key));
+        world.control.update(update).await.unwrap();
         assert!(world.iam("root-secret", None).await.unwrap().user("alice").is_some());
         let stored = world.control.get("iam/seal").unwrap();
         assert_eq!(stored.bytes[0], 2);

@@ -1,23 +1,24 @@
 //! Buckets: their registry in the control store, its cache, and deletion that loses no write.
 //!
-//! The registry is read once and kept in memory; every change goes through this process, writes the
-//! control store first and the memory second. So the hot path does no I/O for the bucket.
+//! The registry is read once and kept in memory; every change goes through this process, is made from what
+//! the control store holds, and writes the control store first and the memory second. So the hot path does no I/O for the bucket.
 //!
 //! **Deletion.** Every change of a register passes the gate of its bucket. Deleting closes the gate,
 //! waits until those inside are out, looks whether the bucket is empty, and either removes the bucket
 //! from the registry (whoever waits at the gate gets "no such bucket") or opens the gate again. So no
 //! write is acknowledged into a bucket that is gone, and a crash at any point leaves either the
-//! bucket or nothing: the removal is one transaction. When that transaction has no known outcome the
-//! gate stays shut, with "unavailable", until a later transaction decides it. A bucket made again
+//! bucket or nothing: the removal is one update. When that update has no known outcome the gate stays
+//! shut, with "unavailable", until the bucket, written anew as it is, decides it: either the bucket is
+//! gone, or the removal no longer fits what is stored. A bucket made again
 //! under the same name has another id, so that nothing of the old one can show in it; uploads that
-//! were in progress are listed under `gone/` in the same transaction and collected by `sweep`.
+//! were in progress are listed under `gone/` in the same update and collected by `sweep`.
 //! Several nodes will need the gate in the control store; one process has it in memory.
 
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ashlar_cluster::{Compare, Control, Txn};
+use ashlar_cluster::{Control, Entry, Update};
 use ashlar_format::BucketId;
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -171,44 +172,75 @@ impl Registry {
         self.live.read().values().cloned().collect()
     }
 
-    /// Changes one bucket, control store first.
+    /// Changes one bucket, control store first; `change` is asked anew when others were faster.
     pub(crate) async fn modify(
         &self,
         name: &str,
-        change: impl FnOnce(&mut Bucket) -> Result<()>,
+        mut change: impl FnMut(&mut Bucket) -> Result<()> + Send,
     ) -> Result<()> {
         let _turn = self.turn.lock().await;
         let live = self.live(name)?;
-        let mut bucket = (*live.bucket()).clone();
-        change(&mut bucket)?;
-        let key = format!("{PREFIX}{name}");
-        let revision = self.control.get(&key).ok_or(Error::NoSuchBucket)?.revision;
-        let txn = Txn {
-            compares: vec![Compare::Revision(key.clone(), revision)],
-            puts: vec![(key, bucket.encode()?)],
-            ..Txn::default()
+        let was = live.bucket();
+        let write = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{name}"));
+            let mut bucket = same(&was, &entry)?.ok_or(Error::NoSuchBucket)?;
+            change(&mut bucket)?;
+            update.set(&entry, bucket.encode()?);
+            Ok::<_, Error>(bucket)
         };
-        self.control.txn(txn).await.map_err(control_error)?;
+        let bucket = self.control.change(write).await?;
         *live.bucket.write() = Arc::new(bucket);
         Ok(())
     }
 
-    /// Decides transactions without a known outcome, so that gates that are shut for them open.
-    pub(crate) async fn resolve(&self) {
+    /// Decides removals without a known outcome, so that gates that are shut for them open. Answers the
+    /// buckets that are gone.
+    pub(crate) async fn resolve(&self) -> Vec<BucketId> {
         let shut: Vec<Arc<Live>> =
             self.live.read().values().filter(|l| l.gate.is_undecided()).cloned().collect();
         if shut.is_empty() {
-            return;
+            return Vec::new();
         }
         let _turn = self.turn.lock().await;
-        // A transaction that goes through is built on the last known state and replaces whatever
-        // was left on a minority.
-        if self.control.txn(Txn::default()).await.is_ok() {
-            for live in shut {
-                live.gate.open();
+        let mut gone = Vec::new();
+        for live in shut {
+            match self.decide(&live).await {
+                Ok(true) => live.gate.open(),
+                Ok(false) => gone.push(self.forget(&live)),
+                Err(error) => tracing::debug!(%error, "whether a bucket is gone is not known yet"),
             }
         }
+        gone
     }
+
+    /// Whether a bucket is there after a removal without a known outcome. It is written anew as it is: a
+    /// removal that is still under way then no longer fits.
+    async fn decide(&self, live: &Live) -> Result<bool> {
+        let was = live.bucket();
+        let write = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{}", was.name));
+            let there = same(&was, &entry)?.is_some();
+            if let Some(bytes) = entry.bytes().filter(|_| there) {
+                update.set(&entry, bytes.clone());
+            }
+            Ok(there)
+        };
+        self.control.change(write).await
+    }
+
+    /// A bucket that is gone from the control store.
+    fn forget(&self, live: &Live) -> BucketId {
+        let bucket = live.bucket();
+        self.live.write().remove(&bucket.name);
+        live.gate.mark(DEAD);
+        bucket.id
+    }
+}
+
+/// The bucket as it is stored; `None`: it is gone, and perhaps another has its name.
+fn same(was: &Bucket, entry: &Entry) -> Result<Option<Bucket>> {
+    let stored = entry.bytes().map(|b| Bucket::decode(&was.name, b)).transpose()?;
+    Ok(stored.filter(|b| b.id == was.id))
 }
 
 impl Live {
@@ -220,10 +252,16 @@ impl Live {
 /// Errors of the control store, translated.
 pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
     match e {
-        ashlar_cluster::Error::Conflict(_) => Error::Conflict,
+        ashlar_cluster::Error::Conflict(_) | ashlar_cluster::Error::Contended(_) => Error::Conflict,
         ashlar_cluster::Error::TooLarge(_) => Error::EntityTooLarge,
         ashlar_cluster::Error::Unavailable(why) => Error::Unavailable(why),
         e => Error::Internal(e.to_string()),
+    }
+}
+
+impl From<ashlar_cluster::Error> for Error {
+    fn from(e: ashlar_cluster::Error) -> Error {
+        control_error(e)
     }
 }
 
@@ -282,16 +320,16 @@ impl Store {
                 tags: spec.tags.clone(),
                 documents: spec.documents.clone(),
             };
-            let key = format!("{PREFIX}{name}");
-            let txn = Txn {
-                compares: vec![Compare::Absent(key.clone())],
-                puts: vec![(key, bucket.encode()?)],
-                ..Txn::default()
+            let json = bucket.encode()?;
+            let make = |update: &mut Update| {
+                let entry = registry.control.read(&format!("{PREFIX}{name}"));
+                if entry.bytes().is_some() {
+                    return Err(Error::BucketExists);
+                }
+                update.set(&entry, json.clone());
+                Ok(())
             };
-            registry.control.txn(txn).await.map_err(|e| match e {
-                ashlar_cluster::Error::Conflict(_) => Error::BucketExists,
-                e => control_error(e),
-            })?;
+            registry.control.change(make).await?;
             let live = Arc::new(Live::new(bucket));
             let bucket = live.bucket();
             self.inner.usage.made(bucket.id, self.inner.now_ms());
@@ -322,35 +360,43 @@ impl Store {
         Box::pin(async move {
             let registry = &self.inner.registry;
             let live = registry.live(name)?;
-            let id = live.bucket().id;
+            let was = live.bucket();
             let Some(_closed) = live.gate.close().await else {
                 live.gate.enter().await?;
                 return Err(Error::Conflict);
             };
             let _turn = registry.turn.lock().await;
-            self.inner.check_empty(id).await?;
-            let txn = Txn {
-                deletes: vec![format!("{PREFIX}{name}")],
-                puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],
-                ..Txn::default()
+            self.inner.check_empty(was.id).await?;
+            let remove = |update: &mut Update| {
+                let entry = registry.control.read(&format!("{PREFIX}{name}"));
+                let there = same(&was, &entry)?.is_some();
+                if there {
+                    update.remove(&entry);
+                    let gone = registry.control.read(&format!("{GONE}{}", was.id));
+                    update.set(&gone, Bytes::from_static(b"{\"format\":1}"));
+                }
+                Ok(there)
             };
             live.gate.mark(REMOVING);
-            match registry.control.txn(txn).await {
-                Ok(_) => {
-                    registry.live.write().remove(name);
-                    self.inner.usage.forget(id);
-                    live.gate.mark(DEAD);
-                    Ok(())
-                }
-                Err(e) => {
-                    if !matches!(e, ashlar_cluster::Error::Unavailable(_))
-                        || registry.control.txn(Txn::default()).await.is_ok()
-                    {
+            let done = match registry.control.change(remove).await {
+                // Another server removed it.
+                Ok(false) => Err(Error::NoSuchBucket),
+                Ok(true) => Ok(()),
+                Err(Error::Unavailable(why)) => match registry.decide(&live).await {
+                    Ok(false) => Ok(()),
+                    Ok(true) => {
                         live.gate.unmark(REMOVING);
+                        return Err(Error::Unavailable(why));
                     }
-                    Err(control_error(e))
+                    Err(_) => return Err(Error::Unavailable(why)),
+                },
+                Err(e) => {
+                    live.gate.unmark(REMOVING);
+                    return Err(e);
                 }
-            }
+            };
+            self.inner.usage.forget(registry.forget(&live));
+            done
         })
     }
 
@@ -383,7 +429,7 @@ impl Store {
     pub fn set_bucket_tags<'a>(&'a self, name: &'a str, tags: Option<Pairs>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let change = |b: &mut Bucket| {
-                b.tags = tags.unwrap_or_default();
+                b.tags = tags.clone().unwrap_or_default();
                 Ok(())
             };
             self.inner.registry.modify(name, change).await

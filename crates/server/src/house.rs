@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
-use ashlar_cluster::{CodeSpec, Compare, Control, FileMedium, FoundAt, Map, Medium, Txn};
+use ashlar_cluster::{CodeSpec, Control, Embedded, FileMedium, FoundAt, Map, Medium, Update};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe, Role};
 use ashlar_erasure_set::{Code, Group, Layout, Options as SetOptions, Sets};
 use ashlar_format::{DeploymentId, DriveId};
@@ -36,6 +36,8 @@ const LOOK_ALL: Duration = Duration::from_secs(30);
 const OPEN: Duration = Duration::from_secs(2);
 /// How long one drive, and the control store, may take to close.
 const CLOSE: Duration = Duration::from_secs(10);
+/// How often root's credentials are read anew when other servers change them.
+const TRIES: usize = 16;
 use super::kms::Configured;
 
 /// What the house is built with.
@@ -61,6 +63,8 @@ pub struct Plan {
 pub struct House {
     /// The control store.
     pub control: Control,
+    /// The same, as what keeps its copies on the drives.
+    pub embedded: Embedded,
     /// The placement groups.
     pub sets: Sets,
     /// The store.
@@ -194,11 +198,12 @@ impl House {
             folders.formatted(&found);
         }
         let opened = folders.open(fresh).await?;
-        let control = if fresh {
+        let embedded = if fresh {
             create_control(deployment, &opened, plan.code, made).await?
         } else {
             open_control(deployment, &opened).await?
         };
+        let control = embedded.control();
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
         if let Err(why) = keys.make_up_for_own(&control, environment.is_none()) {
@@ -206,7 +211,7 @@ impl House {
             return Err(why);
         }
         let (root, origin) = root(&control, environment, &keys.keeper()).await?;
-        let (house, start) = assemble(control, map, folders, pool, plan)?;
+        let (house, start) = assemble(embedded, map, folders, pool, plan)?;
         note_deployment(&house, plan.deployments.clone());
         Ok((
             house,
@@ -242,20 +247,25 @@ impl House {
         futures::future::join_all(closing).await;
     }
 
-    /// Writes a new map, unless another was written meanwhile.
+    /// Writes a map that was made from `before`, the map in force. When the control store holds another,
+    /// that one is in force from now on and nothing is written.
     ///
     /// # Errors
     /// In words.
-    pub async fn write_map(&self, next: Map) -> Result<(), String> {
-        let now = self.control.get(Map::KEY).ok_or("the control store holds no map")?;
-        let members = next.members();
-        let txn = Txn {
-            compares: vec![Compare::Revision(Map::KEY.to_owned(), now.revision)],
-            puts: vec![(Map::KEY.to_owned(), next.to_json().into())],
-            deletes: Vec::new(),
-            members: Some(members),
-        };
-        self.control.txn(txn).await.map_err(|e| e.to_string())?;
+    pub async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
+        let entry = self.control.read(Map::KEY);
+        let json = entry.bytes().ok_or("the control store holds no map")?;
+        let now = Map::from_json(json).map_err(|e| e.to_string())?;
+        if now.to_json() != before.to_json() {
+            if now.epoch > before.epoch {
+                self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
+            }
+            self.map.store(Arc::new(now));
+            return Err("the map was changed meanwhile; try again".to_owned());
+        }
+        let mut update = Update::new();
+        update.set(&entry, next.to_json());
+        self.embedded.change_members(update, next.members()).await.map_err(|e| e.to_string())?;
         self.map.store(Arc::new(next));
         Ok(())
     }
@@ -304,9 +314,9 @@ async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<boo
         return Ok(false);
     }
     let media: Vec<_> = labels(found).map(|(path, label)| (label.drive, medium(path, label.drive))).collect();
-    match Control::open(deployment, media).await {
-        Ok(control) => {
-            control.close().await;
+    match Embedded::open(deployment, media).await {
+        Ok(embedded) => {
+            embedded.control().close().await;
             Ok(false)
         }
         Err(ashlar_cluster::Error::NotCreated) => Ok(true),
@@ -358,7 +368,7 @@ async fn create_control(
     opened: &Opened,
     code: Option<CodeSpec>,
     credentials: Option<Vec<u8>>,
-) -> Result<Control, String> {
+) -> Result<Embedded, String> {
     let mut drives = Vec::new();
     for (path, drive) in opened {
         let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
@@ -374,13 +384,13 @@ async fn create_control(
     if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));
     }
-    Control::create(deployment, media, entries).await.map_err(|e| e.to_string())
+    Embedded::create(deployment, media, entries).await.map_err(|e| e.to_string())
 }
 
-async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Control, String> {
+async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
     let drives = opened.iter().filter_map(|(path, d)| d.as_ref().ok().map(|d| (path, d)));
     let media = drives.map(|(path, d)| (d.label().drive, medium(path, d.label().drive))).collect();
-    Control::open(deployment, media).await.map_err(|e| {
+    Embedded::open(deployment, media).await.map_err(|e| {
         format!("the drives that are there cannot say what the deployment is: {e}. Bring more of its drives back and start again")
     })
 }
@@ -409,37 +419,59 @@ async fn root(
     if let Some(credential) = environment {
         return Ok((credential, Origin::Environment));
     }
-    if let Some(value) = control.get(credentials::KEY) {
-        let (stored, anew) = keeper.decode(&value.bytes).await?;
-        if anew {
-            let sealed: bytes::Bytes = keeper.encode(&stored).await?.into();
-            // Twice: a drive keeps the copy of the control store before the newest.
-            for _ in 0..2 {
-                let puts = vec![(credentials::KEY.to_owned(), sealed.clone())];
-                let done = control.txn(Txn { puts, ..Txn::default() }).await;
-                done.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))?;
+    for _ in 0..TRIES {
+        let entry = control.read(credentials::KEY);
+        let mut update = Update::new();
+        let (credential, origin) = match entry.bytes() {
+            Some(bytes) => {
+                let (stored, anew) = keeper.decode(bytes).await?;
+                if !anew {
+                    return Ok((stored, Origin::Stored));
+                }
+                (stored, Origin::Stored)
             }
+            None => (credentials::generate(), Origin::Generated),
+        };
+        let sealed: bytes::Bytes = keeper.encode(&credential).await?.into();
+        update.set(&entry, sealed.clone());
+        match control.update(update).await {
+            Ok(_) => {}
+            // Another server was faster: its credentials count.
+            Err(ashlar_cluster::Error::Conflict(_)) => continue,
+            Err(e) if origin == Origin::Stored => {
+                return Err(format!("root's credentials cannot be sealed anew: {e}"));
+            }
+            Err(e) => return Err(format!("the new credentials cannot be stored: {e}")),
         }
-        return Ok((stored, Origin::Stored));
+        if origin == Origin::Stored {
+            write_again(control, &sealed).await?;
+        }
+        return Ok((credential, origin));
     }
-    let fresh = credentials::generate();
-    let txn = Txn {
-        compares: vec![Compare::Absent(credentials::KEY.to_owned())],
-        puts: vec![(credentials::KEY.to_owned(), keeper.encode(&fresh).await?.into())],
-        ..Txn::default()
+    Err("root's credentials are being changed by other servers; start again".to_owned())
+}
+
+/// Writes sealed credentials a second time: a drive keeps the copy of the control store before the newest.
+async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), String> {
+    let again = |update: &mut Update| {
+        let entry = control.read(credentials::KEY);
+        if entry.bytes() == Some(sealed) {
+            update.set(&entry, sealed.clone());
+        }
+        Ok::<_, ashlar_cluster::Error>(())
     };
-    control.txn(txn).await.map_err(|e| format!("the new credentials cannot be stored: {e}"))?;
-    Ok((fresh, Origin::Generated))
+    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))
 }
 
 /// Puts together what was opened; what is left to do goes to the monitor.
 fn assemble(
-    control: Control,
+    embedded: Embedded,
     map: Map,
     folders: Folders,
     pool: BufferPool,
     plan: &Plan,
 ) -> Result<(Arc<House>, drive_monitor::Start), String> {
+    let control = embedded.control();
     let Folders { all, workers, answers } = folders;
     let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
     let deployment = map.deployment;
@@ -497,6 +529,7 @@ fn assemble(
     let house = Arc::new(House {
         lifecycle,
         control,
+        embedded,
         sets,
         store,
         pool,

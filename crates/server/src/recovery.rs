@@ -62,7 +62,7 @@ async fn recover(house: &House, dry_run: bool) -> Result<Salvaged, String> {
         let map = house.map.load_full();
         let next = map.next_epoch().map_err(|e| e.to_string())?;
         let layout = house::layout(&next);
-        house.write_map(next).await?;
+        house.write_map(&map, next).await?;
         house.sets.set_layout(layout).map_err(|e| e.to_string())?;
     }
     house.sets.salvage(!dry_run).await.map_err(|e| e.to_string())

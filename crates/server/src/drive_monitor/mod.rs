@@ -197,7 +197,7 @@ impl Shell {
                 if let Some(drive) = &drive {
                     let id = drive.label().drive;
                     self.house.sets.detach(id);
-                    self.house.control.detach(id);
+                    self.house.embedded.detach(id);
                 }
                 self.close(i, drive);
             }
@@ -290,7 +290,7 @@ fn enlist(house: &Arc<House>, i: usize, drive: Drive) {
     tracing::info!(drive = %path.display(), %id, "drive in service");
     let house = house.clone();
     tokio::spawn(async move {
-        if let Err(error) = house.control.attach(id, house::medium(&path, id)).await {
+        if let Err(error) = house.embedded.attach(id, house::medium(&path, id)).await {
             tracing::warn!(drive = %path.display(), %error, "control store: the drive is not used");
         }
     });
@@ -330,7 +330,7 @@ async fn settle_map(house: &Arc<House>) {
 /// Writes a map that follows `before` and lets the sets follow it. The caller holds `changes`.
 async fn put_map(house: &House, before: &Map, next: Map) -> Result<(), String> {
     let layout = (next.epoch != before.epoch).then(|| house::layout(&next));
-    house.write_map(next).await?;
+    house.write_map(before, next).await?;
     match layout {
         Some(layout) => house.sets.set_layout(layout).map_err(|e| e.to_string()),
         None => Ok(()),

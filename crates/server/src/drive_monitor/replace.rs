@@ -27,10 +27,10 @@ pub async fn replace(house: &Arc<House>, i: usize, old: DriveId, drive: Drive) -
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
     let handover = hand_over(house, old, &path).await?;
-    house.control.attach(id, house::medium(&path, id)).await.map_err(|e| e.to_string())?;
-    let written = house.write_map(next.clone()).await;
+    house.embedded.attach(id, house::medium(&path, id)).await.map_err(|e| e.to_string())?;
+    let written = house.write_map(&map, next.clone()).await;
     if handover.is_some() || written.is_ok() {
-        house.control.detach(old);
+        house.embedded.detach(old);
     }
     if handover.is_some() {
         let folder = Folder::real(&path, None);
@@ -54,7 +54,7 @@ async fn hand_over(house: &House, old: DriveId, path: &Path) -> Result<Option<()
     let folder = Folder::real(path, None).sub(HANDOVER);
     let made = folder.clone();
     house::blocking(move || made.make()).await?.map_err(|e| format!("{}: {e}", folder.path().display()))?;
-    house.control.attach(old, house::bare_medium(folder)).await.map_err(|e| e.to_string())?;
+    house.embedded.attach(old, house::bare_medium(folder)).await.map_err(|e| e.to_string())?;
     if house.control.health().writable {
         return Ok(Some(()));
     }
