@@ -399,6 +399,50 @@ fn the_sealing_key_of_an_earlier_release_is_sealed_anew() {
     });
 }
 
+/// Two servers that start for the first time at once have the same keys, and see each other's changes.
+#[test]
+fn two_first_starts_at_once_share_their_keys() {
+    run(async {
+        let world = World::new(1).await;
+        let (one, two) = tokio::join!(world.iam("root-secret", None), world.iam("root-secret", None));
+        let (one, two) = (Arc::new(one.unwrap()), Arc::new(two.unwrap()));
+        let followers = [tokio::spawn(one.clone().follow()), tokio::spawn(two.clone().follow())];
+        tokio::task::yield_now().await;
+        // Changes of both, one after the other: each is made from the other's.
+        for name in ["a-one", "a-two", "a-three", "a-four"] {
+            let (iam, other) = if name.len() == 5 { (&one, &two) } else { (&two, &one) };
+            user(iam, name, &[]).await;
+            user(other, &format!("{name}-2"), &[]).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        for iam in [&one, &two, &Arc::new(world.iam("root-secret", None).await.unwrap())] {
+            for name in ["a-one", "a-two", "a-three", "a-four"] {
+                assert!(iam.user(name).is_some() && iam.user(&format!("{name}-2")).is_some(), "{name}");
+            }
+        }
+        followers.iter().for_each(tokio::task::JoinHandle::abort);
+    });
+}
+
+/// Of two servers that store when a key was last used, the later use stays.
+#[test]
+fn the_later_use_stays() {
+    run(async {
+        let world = World::new(1).await;
+        let one = world.iam("root-secret", None).await.unwrap();
+        user(&one, "alice", &[]).await;
+        let two = world.iam("root-secret", None).await.unwrap();
+        for (iam, at) in [(&one, 2_000), (&two, 1_000)] {
+            iam.find("alice").unwrap().used_ms.store(at, Ordering::Relaxed);
+        }
+        let (a, b) = tokio::join!(one.store_uses(), two.store_uses());
+        a.unwrap();
+        b.unwrap();
+        let three = world.iam("root-secret", None).await.unwrap();
+        assert_eq!(three.find("alice").unwrap().used_ms.load(Ordering::Relaxed), 2_000);
+    });
+}
+
 /// docs/formats.md, "Sealed": these bytes must open for ever.
 #[test]
 fn golden_bytes() {
