@@ -34,7 +34,7 @@ const KEY: [u64; 4] = [
 pub(crate) struct Snapshot {
     /// The writer that wrote it; each start has a higher one. 0: nothing was ever written.
     pub term: u64,
-    /// Grows by one or more with each transaction.
+    /// Grows by one or more with each update.
     pub revision: u64,
     /// The drives that count.
     pub members: Vec<DriveId>,

@@ -6,13 +6,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Too few member drives answer. Nothing was decided; or, after a transaction, the outcome is
-    /// not known until the store is opened again or the next transaction succeeds.
+    /// Too few member drives answer. Nothing was decided; or, after an update, the outcome is not
+    /// known until the store is opened again or an update of the same keys succeeds or conflicts.
     #[error("control store: {0}")]
     Unavailable(String),
-    /// A compare of a transaction does not hold; nothing was changed.
+    /// A key is not as it was read; nothing was changed.
     #[error("control store: {0} has changed")]
     Conflict(String),
+    /// Others kept changing the key while a change was tried again and again; nothing was changed.
+    #[error("control store: others keep changing {0}; try again")]
+    Contended(String),
     /// The drives hold no store of this deployment yet: create one.
     #[error("the drives hold no control store yet")]
     NotCreated,

@@ -16,11 +16,12 @@ use std::time::Duration;
 use ashlar_format::{DeploymentId, DriveId};
 use bytes::Bytes;
 
-use crate::control::{Control, PATIENCE, Site, Value};
+use crate::control::Value;
 use crate::copy::{Copy, Medium, Snapshot};
+use crate::embedded::{Embedded, PATIENCE, Site};
 use crate::{Error, Result};
 
-impl Control {
+impl Embedded {
     /// Makes the store of a new deployment on its drives, all of which must be there and blank (or
     /// left by a `create` that did not finish). Writes all of them, then opens.
     ///
@@ -30,7 +31,7 @@ impl Control {
         deployment: DeploymentId,
         media: Vec<(DriveId, Arc<dyn Medium>)>,
         entries: Vec<(String, Bytes)>,
-    ) -> Result<Control> {
+    ) -> Result<Embedded> {
         let members: Vec<DriveId> = media.iter().map(|(d, _)| *d).collect();
         let sites = read_sites(deployment, media).await;
         if sites.len() != members.len() || members.is_empty() {
@@ -43,7 +44,7 @@ impl Control {
         let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
         let first = Snapshot { term: 1, revision: 1, before: members.clone(), members, entries };
         let first = Arc::new(first);
-        let control = Control::assemble(deployment, sites, first.clone());
+        let control = Embedded::assemble(deployment, sites, first.clone());
         control.write_all(&first, 0);
         for id in &first.members {
             if !control.wait(&[&[*id]], |s| s.copy.snapshot == first).await {
@@ -59,7 +60,7 @@ impl Control {
     ///
     /// # Errors
     /// `NotCreated` when all drives are blank, `Unavailable` when too few copies can be read.
-    pub async fn open(deployment: DeploymentId, media: Vec<(DriveId, Arc<dyn Medium>)>) -> Result<Control> {
+    pub async fn open(deployment: DeploymentId, media: Vec<(DriveId, Arc<dyn Medium>)>) -> Result<Embedded> {
         let asked = media.len();
         let sites = read_sites(deployment, media).await;
         let best = best(&sites);
@@ -71,7 +72,7 @@ impl Control {
             });
         }
         readable(&best, &sites)?;
-        let control = Control::assemble(deployment, sites, best);
+        let control = Embedded::assemble(deployment, sites, best);
         match control.establish().await {
             Ok(()) | Err(Error::Unavailable(_)) => Ok(control),
             Err(e) => Err(e),

@@ -3,7 +3,9 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `control` | the embedded control store: get, list, watch, transactions; copies on the drives |
+//! | `control` | the control store as its users see it, and what a driver of it has to do |
+//! | `update` | what a change was derived from, and the change: the only write |
+//! | `embedded` | the embedded driver: copies on the drives, one process |
 //! | `establish` | how a start becomes the one writer: the two rounds before the first answer |
 //! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
 //! | `map` | drives, states, code, placement groups, epochs |
@@ -11,7 +13,7 @@
 //! | `drive_monitor` | what a server does about its drives: a pure state machine |
 //! | `layout` | which code and which groups a set of drives gets |
 //!
-//! Invariants: a transaction is answered only after a majority of the member drives holds it
+//! Invariants: a change of the store names what it was derived from; it is answered only after a majority of the member drives holds it
 //! durably, counted over members, never over "drives that are up"; an epoch never goes down; a drive
 //! id that left the map never comes back; nothing here decides by time.
 //!
@@ -20,17 +22,21 @@
 mod control;
 mod copy;
 pub mod drive_monitor;
+mod embedded;
 mod error;
 mod establish;
 mod layout;
 mod map;
 mod sequences;
+mod update;
 
-pub use control::{Change, Compare, Control, Health, Txn, Value, Watch, Watched};
+pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 #[doc(hidden)]
 pub use copy::fuzzed_copy;
 pub use copy::{FileMedium, Medium};
+pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Map};
 pub use sequences::Sequences;
+pub use update::{Action, Entry, Seen, Step, Update};

@@ -1,11 +1,12 @@
-//! Conformance of the control store: whatever a crash or a failing drive leaves behind, what was
-//! answered is still there, and nothing older is ever shown.
+//! The embedded driver of the control store: whatever a crash or a failing drive leaves behind, what was
+//! answered is still there, and nothing older is ever shown. The contract of all drivers is tested by
+//! `conformance.rs`.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use ashlar_cluster::{Compare, Control, Error, FileMedium, Medium, Txn, Watched};
+use ashlar_cluster::{ControlDriver, Embedded, Error, FileMedium, Medium, Update, Watched};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_machine::Folder;
 use bytes::Bytes;
@@ -82,12 +83,15 @@ fn value(n: u64) -> Bytes {
     Bytes::from(n.to_string())
 }
 
-fn read(c: &Control) -> u64 {
+fn read(c: &Embedded) -> u64 {
     String::from_utf8(c.get("v").unwrap().bytes.to_vec()).unwrap().parse().unwrap()
 }
 
-fn put(n: u64) -> Txn {
-    Txn { puts: vec![("v".to_owned(), value(n))], ..Txn::default() }
+/// Writes "v", whatever was read of it.
+fn put(c: &Embedded, n: u64) -> Update {
+    let mut update = Update::new();
+    update.set(&c.control().read("v"), value(n));
+    update
 }
 
 fn fresh(n: u8) -> BTreeMap<u8, Fake> {
@@ -123,18 +127,18 @@ fn a_hung_drive_holds_up_neither_start_nor_changes() {
     let drives = fresh(4);
     runtime().block_on(async {
         let entries = vec![("v".to_owned(), value(1))];
-        Control::create(DEPLOYMENT, media(&drives, |_| true), entries).await.unwrap().close().await;
+        Embedded::create(DEPLOYMENT, media(&drives, |_| true), entries).await.unwrap().close().await;
         let mut some = media(&drives, |n| n != 3);
         some.push((id(3), Arc::new(Hung)));
         let began = std::time::Instant::now();
-        let control = Control::open(DEPLOYMENT, some).await.unwrap();
+        let control = Embedded::open(DEPLOYMENT, some).await.unwrap();
         assert!(began.elapsed() < std::time::Duration::from_secs(15), "{:?}", began.elapsed());
         let attaching = tokio::spawn({
             let control = control.clone();
             async move { control.attach(id(3), Arc::new(Hung)).await }
         });
         tokio::task::yield_now().await;
-        control.txn(put(2)).await.unwrap();
+        control.update(put(&control, 2)).await.unwrap();
         assert!(!attaching.is_finished(), "the change did not wait for it");
         attaching.abort();
     });
@@ -150,7 +154,7 @@ fn crash_between_any_two_steps() {
         let stride = if std::env::var_os("ASHLAR_LONG").is_some() { 1 } else { 4 };
         for code in (0..15u64.pow(u32::from(N))).step_by(stride) {
             let drives = fresh(N);
-            Control::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(0))])
+            Embedded::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(0))])
                 .await
                 .unwrap()
                 .close()
@@ -162,9 +166,9 @@ fn crash_between_any_two_steps() {
                 rest /= 15;
             }
             let mut acked = 0;
-            if let Ok(c) = Control::open(DEPLOYMENT, media(&drives, |_| true)).await {
+            if let Ok(c) = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await {
                 for n in 1..=2 {
-                    if c.txn(put(n)).await.is_ok() {
+                    if c.update(put(&c, n)).await.is_ok() {
                         assert_eq!(read(&c), n);
                         acked = n;
                     }
@@ -176,12 +180,12 @@ fn crash_between_any_two_steps() {
             }
             // The two drives of the next start, and then the two others: what the first shows stays.
             let out = 1 + (code % u64::from(N)) as u8;
-            let c = Control::open(DEPLOYMENT, media(&drives, |n| n != out)).await.unwrap();
+            let c = Embedded::open(DEPLOYMENT, media(&drives, |n| n != out)).await.unwrap();
             c.barrier().await.unwrap();
             let seen = read(&c);
             assert!((acked..=2).contains(&seen), "{code}: {acked} was answered, {seen} is there");
             c.close().await;
-            let c = Control::open(DEPLOYMENT, media(&drives, |n| n != out % N + 1)).await.unwrap();
+            let c = Embedded::open(DEPLOYMENT, media(&drives, |n| n != out % N + 1)).await.unwrap();
             assert_eq!(read(&c), seen, "{code}: what was read stays");
         }
     });
@@ -198,7 +202,7 @@ fn random_lives() {
             let mut drives = fresh(n);
             let first = vec![("v".to_owned(), value(0))];
             let mut members: Vec<u8> = drives.keys().copied().collect();
-            Control::create(DEPLOYMENT, media(&drives, |_| true), first).await.unwrap().close().await;
+            Embedded::create(DEPLOYMENT, media(&drives, |_| true), first).await.unwrap().close().await;
             let (mut decided, mut tried, mut next_id) = (0, 0, 100u8);
             for start in 0..12 {
                 let at = || format!("seed {seed:#x} life {life} start {start}");
@@ -208,7 +212,7 @@ fn random_lives() {
                     }
                 }
                 let here: Vec<u8> = drives.keys().copied().filter(|_| rng.next(4) > 0).collect();
-                let opened = Control::open(DEPLOYMENT, media(&drives, |n| here.contains(&n))).await;
+                let opened = Embedded::open(DEPLOYMENT, media(&drives, |n| here.contains(&n))).await;
                 let alive = members.iter().filter(|m| here.contains(m)).count();
                 match opened {
                     Ok(c) => {
@@ -220,7 +224,8 @@ fn random_lives() {
                         }
                         for _ in 0..rng.next(4) {
                             tried += 1;
-                            let mut txn = put(tried);
+                            let update = put(&c, tried);
+                            let mut members = None;
                             if rng.next(5) == 0 {
                                 // A blank drive takes the place of a member.
                                 let fake = Fake::default();
@@ -231,9 +236,13 @@ fn random_lives() {
                                 let i = rng.next(m.len() as u64) as usize;
                                 m[i] = id(next_id);
                                 next_id += 1;
-                                txn.members = Some(m);
+                                members = Some(m);
                             }
-                            if c.txn(txn).await.is_ok() {
+                            let done = match members {
+                                Some(members) => c.change_members(update, members).await,
+                                None => c.update(update).await,
+                            };
+                            if done.is_ok() {
                                 decided = tried;
                                 assert_eq!(read(&c), tried, "{}", at());
                             } else {
@@ -250,7 +259,7 @@ fn random_lives() {
                     f.allow(u64::MAX, 0);
                 }
             }
-            let c = Control::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+            let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
             assert!((decided..=tried).contains(&read(&c)), "seed {seed:#x} life {life}");
         }
     });
@@ -260,28 +269,28 @@ fn random_lives() {
 fn half_of_the_drives_answer_but_take_no_changes() {
     runtime().block_on(async {
         let drives = fresh(4);
-        let c = Control::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(7))])
+        let c = Embedded::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(7))])
             .await
             .unwrap();
         c.close().await;
         assert!(matches!(
-            Control::open(DEPLOYMENT, media(&drives, |n| n == 1)).await,
+            Embedded::open(DEPLOYMENT, media(&drives, |n| n == 1)).await,
             Err(Error::Unavailable(_))
         ));
-        let c = Control::open(DEPLOYMENT, media(&drives, |n| n <= 2)).await.unwrap();
+        let c = Embedded::open(DEPLOYMENT, media(&drives, |n| n <= 2)).await.unwrap();
         assert_eq!(read(&c), 7);
         assert!(!c.health().writable);
-        assert!(matches!(c.txn(put(8)).await, Err(Error::Unavailable(_))));
+        assert!(matches!(c.update(put(&c, 8)).await, Err(Error::Unavailable(_))));
         assert!(matches!(c.barrier().await, Err(Error::Unavailable(_))));
         // A third drive comes back: changes go on.
         c.attach(id(3), Arc::new(drives[&3].clone())).await.unwrap();
         assert!(c.health().writable);
-        c.txn(put(8)).await.unwrap();
+        c.update(put(&c, 8)).await.unwrap();
         // The fourth has an old copy; it is brought up to date.
         c.attach(id(4), Arc::new(drives[&4].clone())).await.unwrap();
-        c.txn(put(9)).await.unwrap();
+        c.update(put(&c, 9)).await.unwrap();
         c.close().await;
-        let c = Control::open(DEPLOYMENT, media(&drives, |n| n >= 3)).await.unwrap();
+        let c = Embedded::open(DEPLOYMENT, media(&drives, |n| n >= 3)).await.unwrap();
         assert_eq!(read(&c), 9);
     });
 }
@@ -290,8 +299,8 @@ fn half_of_the_drives_answer_but_take_no_changes() {
 fn blank_copies_do_not_count() {
     runtime().block_on(async {
         let drives = fresh(4);
-        assert!(matches!(Control::open(DEPLOYMENT, media(&drives, |_| true)).await, Err(Error::NotCreated)));
-        Control::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(1))])
+        assert!(matches!(Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await, Err(Error::NotCreated)));
+        Embedded::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(1))])
             .await
             .unwrap()
             .close()
@@ -301,20 +310,20 @@ fn blank_copies_do_not_count() {
             drives[&n].0.lock().slots = [None, None];
         }
         assert!(matches!(
-            Control::open(DEPLOYMENT, media(&drives, |n| n != 4)).await,
+            Embedded::open(DEPLOYMENT, media(&drives, |n| n != 4)).await,
             Err(Error::Unavailable(_))
         ));
-        let c = Control::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+        let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
         assert_eq!(read(&c), 1);
         c.close().await;
         assert!(matches!(
-            Control::create(DEPLOYMENT, media(&drives, |_| true), vec![]).await,
+            Embedded::create(DEPLOYMENT, media(&drives, |_| true), vec![]).await,
             Err(Error::Exists)
         ));
         // A copy of another drive is as good as none.
         let stolen = drives[&3].0.lock().slots.clone();
         drives[&4].0.lock().slots = stolen;
-        let c = Control::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+        let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
         c.close().await;
         assert_eq!(c.health().current, 4, "repaired");
     });
@@ -328,13 +337,13 @@ fn an_interrupted_creation_is_done_again() {
                 let drives = fresh(3);
                 drives[&2].allow(stop, last);
                 let first = || vec![("v".to_owned(), value(3))];
-                let done = Control::create(DEPLOYMENT, media(&drives, |_| true), first()).await.is_ok();
+                let done = Embedded::create(DEPLOYMENT, media(&drives, |_| true), first()).await.is_ok();
                 drives[&2].allow(u64::MAX, 0);
-                let c = match Control::open(DEPLOYMENT, media(&drives, |_| true)).await {
+                let c = match Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await {
                     Ok(c) => c,
                     Err(e) => {
                         assert!(!done, "{e}");
-                        Control::create(DEPLOYMENT, media(&drives, |_| true), first()).await.unwrap()
+                        Embedded::create(DEPLOYMENT, media(&drives, |_| true), first()).await.unwrap()
                     }
                 };
                 assert_eq!(read(&c), 3);
@@ -345,7 +354,7 @@ fn an_interrupted_creation_is_done_again() {
 }
 
 #[test]
-fn transactions_and_watches() {
+fn updates_and_watches() {
     runtime().block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let mut media: Vec<(DriveId, Arc<dyn Medium>)> = Vec::new();
@@ -354,34 +363,36 @@ fn transactions_and_watches() {
             folder.make().unwrap();
             media.push((id(n), Arc::new(FileMedium::new(folder))));
         }
-        let c = Control::create(DEPLOYMENT, media.clone(), vec![("a/1".into(), value(1))]).await.unwrap();
-        let mut watch = c.watch(c.revision());
-        let absent = |k: &str| Txn {
-            compares: vec![Compare::Absent(k.to_owned())],
-            puts: vec![(k.to_owned(), value(2))],
-            ..Txn::default()
+        let c = Embedded::create(DEPLOYMENT, media.clone(), vec![("a/1".into(), value(1))]).await.unwrap();
+        let control = c.control();
+        let mut watch = control.watch(control.revision());
+        let absent = control.read("a/2");
+        let make = |e| {
+            let mut update = Update::new();
+            update.set(e, value(2));
+            update
         };
-        let r = c.txn(absent("a/2")).await.unwrap();
-        assert!(matches!(c.txn(absent("a/2")).await, Err(Error::Conflict(k)) if k == "a/2"));
-        let stale = Txn {
-            compares: vec![Compare::Revision("a/2".into(), r - 1)],
-            deletes: vec!["a/2".into()],
-            ..Txn::default()
-        };
-        assert!(matches!(c.txn(stale).await, Err(Error::Conflict(_))));
-        assert_eq!(c.list("a/").len(), 2);
-        assert_eq!(c.list("b").len(), 0);
-        c.txn(Txn { deletes: vec!["a/1".into()], ..Txn::default() }).await.unwrap();
+        let r = control.update(make(&absent)).await.unwrap();
+        assert!(matches!(control.update(make(&absent)).await, Err(Error::Conflict(k)) if k == "a/2"));
+        assert_eq!(control.list("a/").len(), 2);
+        assert_eq!(control.list("b").len(), 0);
+        let mut update = Update::new();
+        update.remove(&control.read("a/1"));
+        control.update(update).await.unwrap();
         let Watched::Changes(changes) = watch.next().await else { panic!() };
         assert_eq!(changes.len(), 2);
         assert_eq!((changes[0].key.as_str(), changes[0].revision), ("a/2", r));
         assert_eq!(changes[1].value, None);
-        assert!(matches!(c.watch(0).next().await, Watched::Reset(_)));
-        let huge = Txn { puts: vec![("h".into(), Bytes::from(vec![0; 5 << 20]))], ..Txn::default() };
-        assert!(matches!(c.txn(huge).await, Err(Error::TooLarge(_))));
+        assert!(matches!(control.watch(0).next().await, Watched::Reset(_)));
+        // Members change with what says so, or not at all.
+        let (before, stale) = (c.members(), make(&absent));
+        assert!(matches!(c.change_members(stale, vec![id(1)]).await, Err(Error::Conflict(_))));
+        assert_eq!(c.members(), before);
+        let same = c.change_members(Update::new(), before.clone()).await.unwrap();
+        assert!(same > r, "a change of members is one even without keys");
         c.close().await;
-        drop(watch);
-        let c = Control::open(DEPLOYMENT, media).await.unwrap();
+        drop((watch, control));
+        let c = Embedded::open(DEPLOYMENT, media).await.unwrap();
         assert_eq!(c.list("").len(), 1);
         assert_eq!(c.get("a/2").unwrap().revision, r);
     });

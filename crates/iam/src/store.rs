@@ -1,6 +1,6 @@
 //! The identity store: sealed records in the control store, the present state in memory.
 //!
-//! Invariants: every change is one transaction that compares the revision of each record it was made
+//! Invariants: every change is one update that compares the revision of each record it was made
 //! from, so that two writers never undo each other; the state in memory is replaced before a change is
 //! answered; the key that seals is itself stored, sealed under root's secret, so that another secret
 //! of root's costs one record.
@@ -8,12 +8,12 @@
 //! Must never know: what a request is.
 
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{Compare, Control, Txn, Watched};
+use ashlar_cluster::{Action, Control, Entry, Update, Watched};
 use ashlar_policy::{Attached, Policy};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -50,6 +50,10 @@ pub(crate) const SETTINGS: &str = "iam/settings/";
 
 /// How often a change is tried when others change the same records.
 const TRIES: usize = 16;
+/// Most of our own changes that are remembered.
+const MOST_OURS: usize = 1024;
+/// Most bytes for when access keys were last used, before they are sealed.
+const MAX_USED: usize = Update::MAX_VALUE - 1024;
 
 /// Who there is. Cheap to share behind an [`Arc`].
 pub struct Iam {
@@ -61,8 +65,8 @@ pub struct Iam {
     state: ArcSwap<Directory>,
     /// One change of the state in memory at a time.
     turn: tokio::sync::Mutex<()>,
-    /// The store's revision after our last change.
-    ours: AtomicU64,
+    /// Revisions of the store that are our own changes and that [`Iam::follow`] has not come to.
+    ours: Mutex<BTreeSet<u64>>,
     /// Providers that are configured.
     pub(crate) trusted: ArcSwap<Trusted>,
     /// Sessions that were used.
@@ -70,36 +74,35 @@ pub struct Iam {
     /// Settings changed.
     pub(crate) settings_news: tokio::sync::watch::Sender<u64>,
     /// New keys that could not be stored yet.
-    fresh: Mutex<Vec<(String, Bytes)>>,
+    fresh: Mutex<Vec<(Entry, Bytes)>>,
 }
 
 /// A change in the making: what it was made from, and what it writes.
 pub(crate) struct Change {
     pub records: Records,
-    txn: Txn,
+    control: Control,
+    update: Update,
+    /// A record is not what `records` were made from.
+    stale: bool,
 }
 
 impl Change {
+    /// The record under `key`, which `records` must have been made from.
+    fn entry(&mut self, key: &str) -> Entry {
+        let entry = self.control.read(key);
+        self.stale |= entry.revision() != self.records.revisions.get(key).copied();
+        entry
+    }
+
     /// The record under `key` is looked at: the change holds only while it stays as it is.
     fn watch(&mut self, key: &str) {
-        if self
-            .txn
-            .compares
-            .iter()
-            .any(|c| matches!(c, Compare::Absent(k) | Compare::Revision(k, _) if k == key))
-        {
-            return;
-        }
-        self.txn.compares.push(match self.records.revisions.get(key) {
-            Some(r) => Compare::Revision(key.to_owned(), *r),
-            None => Compare::Absent(key.to_owned()),
-        });
+        let entry = self.entry(key);
+        self.update.expect(&entry);
     }
 
     pub fn remove(&mut self, key: String) {
-        self.watch(&key);
-        self.txn.puts.retain(|(k, _)| *k != key);
-        self.txn.deletes.push(key);
+        let entry = self.entry(&key);
+        self.update.remove(&entry);
     }
 }
 
@@ -118,7 +121,7 @@ impl Iam {
         Box::pin(async move {
             let deployment = control.deployment().0;
             let under = |s: &Secret| RootSealer::new(s.clone(), deployment);
-            let opened = open_keys(&control, &under(&root.secret), old_secret.map(under))?;
+            let opened = stored_keys(&control, &under(&root.secret), old_secret.map(under)).await?;
             let iam = Iam {
                 state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
                 sealer: Sealer::new(&opened.sealing),
@@ -127,37 +130,16 @@ impl Iam {
                 clock,
                 root: ArcSwap::from_pointee(root),
                 turn: tokio::sync::Mutex::new(()),
-                ours: AtomicU64::new(0),
+                ours: Mutex::default(),
                 trusted: ArcSwap::default(),
                 seen: Seen::default(),
                 settings_news: tokio::sync::watch::Sender::new(0),
                 fresh: Mutex::new(opened.fresh),
             };
-            iam.store_keys(opened.again).await?;
             iam.reload()?;
             iam.recall_uses();
             Ok(iam)
         })
-    }
-
-    /// Stores what keys have to be stored. A store that takes no changes now does not stop a server that
-    /// can still serve reads: new keys then go with the first change.
-    async fn store_keys(&self, again: Option<(u64, Bytes)>) -> Result<()> {
-        let fresh = self.fresh.lock().clone();
-        let compares = match &again {
-            Some((revision, _)) => vec![Compare::Revision(SEAL.to_owned(), *revision)],
-            None => Vec::new(),
-        };
-        let again = again.map(|(_, sealed)| (SEAL.to_owned(), sealed));
-        let puts: Vec<_> = fresh.into_iter().chain(again).collect();
-        if puts.is_empty() {
-            return Ok(());
-        }
-        match self.control.txn(Txn { compares, puts, ..Txn::default() }).await {
-            Ok(_) => self.fresh.lock().clear(),
-            Err(e) => tracing::warn!(error = %e, "keys of the identity store are not stored yet"),
-        }
-        Ok(())
     }
 
     /// The identity behind a stored access key; root's too. `None`: unknown, disabled, expired.
@@ -185,10 +167,14 @@ impl Iam {
         Box::pin(async move {
             let mut watch = self.control.watch(self.control.revision());
             loop {
-                let seen = |c: &ashlar_cluster::Change| c.revision <= self.ours.load(Ordering::SeqCst);
                 let news = match watch.next().await {
                     Watched::Changes(changes) => {
-                        changes.iter().any(|c| c.key.starts_with(PREFIX) && !seen(c))
+                        let mut ours = self.ours.lock();
+                        let news =
+                            changes.iter().any(|c| c.key.starts_with(PREFIX) && !ours.contains(&c.revision));
+                        let last = changes.last().map_or(0, |c| c.revision);
+                        *ours = ours.split_off(&(last + 1));
+                        news
                     }
                     Watched::Reset(_) => true,
                 };
@@ -272,12 +258,9 @@ impl Iam {
 
     /// Writes a record as part of a change.
     pub(crate) fn put<T: Serialize>(&self, change: &mut Change, key: String, value: &T) {
-        change.watch(&key);
+        let entry = change.entry(&key);
         let plain = serde_json::to_vec(value).expect("records are plain data");
-        change.txn.deletes.retain(|k| *k != key);
-        change.txn.puts.retain(|(k, _)| *k != key);
-        let sealed = self.sealer.seal(&key, &plain);
-        change.txn.puts.push((key, sealed.into()));
+        change.update.set(&entry, self.sealer.seal(&key, &plain));
     }
 
     /// Holds a change to the records under these keys although it does not write them.
@@ -305,27 +288,39 @@ impl Iam {
         let _turn = self.turn.lock().await;
         for _ in 0..TRIES {
             let records = self.state.load().records.clone();
-            let mut change = Change { records, txn: Txn::default() };
+            let (control, update) = (self.control.clone(), Update::new());
+            let mut change = Change { records, control, update, stale: false };
             f(self, &mut change)?;
-            let Change { mut records, txn, .. } = change;
-            if txn.puts.is_empty() && txn.deletes.is_empty() {
+            let Change { mut records, mut update, stale, .. } = change;
+            if stale {
+                self.reload()?;
+                continue;
+            }
+            if !update.changes_something() {
                 return Ok(());
             }
-            let (puts, deletes) = (txn.puts.clone(), txn.deletes.clone());
-            let mut txn = txn;
-            txn.puts.extend(self.fresh.lock().iter().cloned());
-            match self.control.txn(txn).await {
+            let ours = update.clone();
+            let fresh = self.fresh.lock().clone();
+            fresh.iter().for_each(|(entry, sealed)| update.set(entry, sealed.clone()));
+            match self.control.update(update).await {
                 Ok(revision) => {
                     self.fresh.lock().clear();
-                    self.ours.store(revision, Ordering::SeqCst);
-                    for (key, sealed) in &puts {
-                        self.take(&mut records, key, Some((sealed, revision)))?;
-                    }
-                    for key in &deletes {
-                        self.take(&mut records, key, None)?;
+                    self.note_ours(revision);
+                    for step in ours.steps() {
+                        match step.action {
+                            Action::Set(sealed) => {
+                                self.take(&mut records, step.key, Some((sealed, revision)))?;
+                            }
+                            Action::Remove => self.take(&mut records, step.key, None)?,
+                            Action::Expect => {}
+                        }
                     }
                     self.show(records);
                     return Ok(());
+                }
+                Err(ashlar_cluster::Error::Conflict(key)) if fresh.iter().any(|(e, _)| e.key() == key) => {
+                    let why = "another server made the keys of the identity store; start this one again";
+                    return Err(Error::Unavailable(why.into()));
                 }
                 Err(ashlar_cluster::Error::Conflict(_)) => self.reload()?,
                 Err(e) => {
@@ -344,21 +339,43 @@ impl Iam {
     /// `Unavailable`.
     pub fn store_uses(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            let uses: BTreeMap<String, i64> = self.directory().uses().into_iter().collect();
-            let before: Option<BTreeMap<String, i64>> = match self.control.get(USED) {
-                Some(v) => self.opened(USED, Some(&v.bytes))?,
-                None => None,
+            let directory = self.directory();
+            let uses: BTreeMap<String, i64> = directory.uses().into_iter().collect();
+            // What another server made, and this one has not seen, is not forgotten either.
+            let new = |k: &str| {
+                [USERS, KEYS].into_iter().map(|prefix| format!("{prefix}{k}")).any(|key| {
+                    let stored = self.control.get(&key).map(|v| v.revision);
+                    stored.is_some() && stored != directory.records.revisions.get(&key).copied()
+                })
             };
-            let mut all = before.clone().unwrap_or_default();
-            all.retain(|k, _| self.find(k).is_some());
-            all.extend(uses);
-            if Some(&all) == before.as_ref() || all.is_empty() {
-                return Ok(());
-            }
-            let sealed = self.sealer.seal(USED, &serde_json::to_vec(&all).expect("plain data"));
-            self.control.txn(Txn { puts: vec![(USED.to_owned(), sealed.into())], ..Txn::default() }).await?;
-            Ok(())
+            let merge = |update: &mut Update| -> Result<()> {
+                let entry = self.control.read(USED);
+                let before: BTreeMap<String, i64> =
+                    self.opened(USED, entry.bytes().map(|b| &b[..]))?.unwrap_or_default();
+                let mut all = before.clone();
+                all.retain(|k, _| self.find(k).is_some() || new(k));
+                for (key, at) in &uses {
+                    // Another server may know of a later use.
+                    let last = all.entry(key.clone()).or_insert(*at);
+                    *last = (*last).max(*at);
+                }
+                if all != before && !all.is_empty() {
+                    update.set(&entry, self.sealer.seal(USED, &bounded(all)));
+                }
+                Ok(())
+            };
+            self.control.change(merge).await
         })
+    }
+
+    /// A change of ours, which there is no need to read again.
+    fn note_ours(&self, revision: u64) {
+        let mut ours = self.ours.lock();
+        ours.insert(revision);
+        // Nobody follows: whoever begins to, begins later.
+        while ours.len() > MOST_OURS {
+            ours.pop_first();
+        }
     }
 
     fn recall_uses(&self) {
@@ -379,48 +396,89 @@ fn set<T>(map: &mut BTreeMap<String, T>, name: &str, value: Option<T>) {
     };
 }
 
+/// Uses as they are stored; the oldest are left out when there are too many for one value.
+fn bounded(mut all: BTreeMap<String, i64>) -> Vec<u8> {
+    loop {
+        let json = serde_json::to_vec(&all).expect("plain data");
+        if json.len() <= MAX_USED {
+            return json;
+        }
+        let mut times: Vec<i64> = all.values().copied().collect();
+        let (_, median, _) = {
+            let tenth = times.len() / 10;
+            times.select_nth_unstable(tenth)
+        };
+        let oldest = *median;
+        all.retain(|_, at| *at > oldest);
+    }
+}
+
 /// The two keys, and what has to be written for them.
 struct Opened {
     sealing: [u8; 32],
     tokens: [u8; 32],
     /// Keys that are not stored yet.
-    fresh: Vec<(String, Bytes)>,
+    fresh: Vec<(Entry, Bytes)>,
     /// The sealing key under another secret than it is stored under.
-    again: Option<(u64, Bytes)>,
+    again: Option<(Entry, Bytes)>,
+}
+
+/// Opens the keys, or makes them, and stores what has to be stored: of two servers that start at the same
+/// time, the later one takes the keys of the other. A store that takes no changes now does not stop a server
+/// that can still serve reads: new keys then go with the first change.
+async fn stored_keys(control: &Control, now: &RootSealer, old: Option<RootSealer>) -> Result<Opened> {
+    for _ in 0..TRIES {
+        let mut opened = open_keys(control, now, old.as_ref())?;
+        let mut update = Update::new();
+        for (entry, sealed) in opened.fresh.iter().chain(&opened.again) {
+            update.set(entry, sealed.clone());
+        }
+        if update.is_empty() {
+            return Ok(opened);
+        }
+        match control.update(update).await {
+            Ok(_) => opened.fresh.clear(),
+            Err(ashlar_cluster::Error::Conflict(_)) => continue,
+            Err(e) => tracing::warn!(error = %e, "keys of the identity store are not stored yet"),
+        }
+        return Ok(opened);
+    }
+    Err(Error::Unavailable("other servers keep changing the keys of the identity store; try again".into()))
 }
 
 /// Opens the keys with root's secret, or the one before; makes them when there are none, or when nothing
 /// is sealed with those that do not open.
-fn open_keys(control: &Control, now: &RootSealer, old: Option<RootSealer>) -> Result<Opened> {
+fn open_keys(control: &Control, now: &RootSealer, old: Option<&RootSealer>) -> Result<Opened> {
     let fits = |k: Vec<u8>| <[u8; 32]>::try_from(k).ok();
     let seal = |key: &[u8; 32]| Bytes::from(now.seal(SEAL, key));
     let open = |by: &RootSealer, bytes: &[u8]| by.open(SEAL, bytes).and_then(fits);
+    let (entry, token_entry) = (control.read(SEAL), control.read(TOKENS));
     let make = || {
         let (sealing, tokens) = (random::<32>(), random::<32>());
         let sealed = Bytes::from(Sealer::new(&sealing).seal(TOKENS, &tokens));
-        let fresh = vec![(SEAL.to_owned(), seal(&sealing)), (TOKENS.to_owned(), sealed)];
+        let fresh = vec![(entry.clone(), seal(&sealing)), (token_entry.clone(), sealed)];
         Opened { sealing, tokens, fresh, again: None }
     };
-    let Some(stored) = control.get(SEAL) else { return Ok(make()) };
+    let Some(stored) = entry.bytes() else { return Ok(make()) };
     let mut again = None;
-    let sealing = match open(now, &stored.bytes) {
+    let sealing = match open(now, stored) {
         Some(key) => {
-            if RootSealer::is_fast(&stored.bytes) {
-                again = Some((stored.revision, seal(&key)));
+            if RootSealer::is_fast(stored) {
+                again = Some((entry.clone(), seal(&key)));
             }
             key
         }
-        None => match old.and_then(|o| open(&o, &stored.bytes)) {
+        None => match old.and_then(|o| open(o, stored)) {
             Some(key) => {
-                again = Some((stored.revision, seal(&key)));
+                again = Some((entry.clone(), seal(&key)));
                 key
             }
             None if nobody_stored(control) => return Ok(make()),
             None => return Err(Error::OtherSeal),
         },
     };
-    let stored = control.get(TOKENS).ok_or_else(|| Error::Corrupt(format!("{TOKENS} is missing")))?;
-    let tokens = Sealer::new(&sealing).open(TOKENS, &stored.bytes).and_then(fits);
+    let stored = token_entry.bytes().ok_or_else(|| Error::Corrupt(format!("{TOKENS} is missing")))?;
+    let tokens = Sealer::new(&sealing).open(TOKENS, stored).and_then(fits);
     let tokens = tokens.ok_or_else(|| Error::Corrupt(format!("{TOKENS} does not open")))?;
     Ok(Opened { sealing, tokens, fresh: Vec::new(), again })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Control, Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_policy::{Action, BucketRules, Context, Request, decide};
 use parking_lot::Mutex;
@@ -40,7 +40,8 @@ impl World {
     async fn new(deployment: u8) -> World {
         let slots = Arc::new(Slots::default());
         let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), slots.clone())];
-        let control = Control::create(DeploymentId([deployment; 16]), media, Vec::new()).await.unwrap();
+        let control =
+            Embedded::create(DeploymentId([deployment; 16]), media, Vec::new()).await.unwrap().control();
         World { slots, control, now: Arc::new(AtomicI64::new(1_800_000_000_000)) }
     }
 
@@ -387,13 +388,58 @@ fn the_sealing_key_of_an_earlier_release_is_sealed_anew() {
         let now = crate::seal::RootSealer::new(Secret::new("root-secret"), [1; 16]);
         let key = now.open("iam/seal", &stored.bytes).unwrap();
         let fast = crate::Sealer::new(&crate::Sealer::derive(b"root-secret", &[1; 16], "iam/seal"));
-        let puts = vec![("iam/seal".to_owned(), fast.seal("iam/seal", &key).into())];
-        world.control.txn(ashlar_cluster::Txn { puts, ..Default::default() }).await.unwrap();
+        let mut update = ashlar_cluster::Update::new();
+        update.set(&world.control.read("iam/seal"), fast.seal("iam/seal", &key));
+        world.control.update(update).await.unwrap();
         assert!(world.iam("root-secret", None).await.unwrap().user("alice").is_some());
         let stored = world.control.get("iam/seal").unwrap();
         assert_eq!(stored.bytes[0], 2);
         assert!(matches!(world.iam("other-secret", None).await, Err(Error::OtherSeal)));
         assert!(world.iam("root-secret", None).await.unwrap().user("alice").is_some());
+    });
+}
+
+/// Two servers that start for the first time at once have the same keys, and see each other's changes.
+#[test]
+fn two_first_starts_at_once_share_their_keys() {
+    run(async {
+        let world = World::new(1).await;
+        let (one, two) = tokio::join!(world.iam("root-secret", None), world.iam("root-secret", None));
+        let (one, two) = (Arc::new(one.unwrap()), Arc::new(two.unwrap()));
+        let followers = [tokio::spawn(one.clone().follow()), tokio::spawn(two.clone().follow())];
+        tokio::task::yield_now().await;
+        // Changes of both, one after the other: each is made from the other's.
+        for name in ["a-one", "a-two", "a-three", "a-four"] {
+            let (iam, other) = if name.len() == 5 { (&one, &two) } else { (&two, &one) };
+            user(iam, name, &[]).await;
+            user(other, &format!("{name}-2"), &[]).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        for iam in [&one, &two, &Arc::new(world.iam("root-secret", None).await.unwrap())] {
+            for name in ["a-one", "a-two", "a-three", "a-four"] {
+                assert!(iam.user(name).is_some() && iam.user(&format!("{name}-2")).is_some(), "{name}");
+            }
+        }
+        followers.iter().for_each(tokio::task::JoinHandle::abort);
+    });
+}
+
+/// Of two servers that store when a key was last used, the later use stays.
+#[test]
+fn the_later_use_stays() {
+    run(async {
+        let world = World::new(1).await;
+        let one = world.iam("root-secret", None).await.unwrap();
+        user(&one, "alice", &[]).await;
+        let two = world.iam("root-secret", None).await.unwrap();
+        for (iam, at) in [(&one, 2_000), (&two, 1_000)] {
+            iam.find("alice").unwrap().used_ms.store(at, Ordering::Relaxed);
+        }
+        let (a, b) = tokio::join!(one.store_uses(), two.store_uses());
+        a.unwrap();
+        b.unwrap();
+        let three = world.iam("root-secret", None).await.unwrap();
+        assert_eq!(three.find("alice").unwrap().used_ms.load(Ordering::Relaxed), 2_000);
     });
 }
 

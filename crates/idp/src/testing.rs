@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_iam::{Iam, Root, Secret, Values};
 use aws_lc_rs::rand::SystemRandom;
@@ -81,7 +81,7 @@ impl World {
     pub fn with<'a>(authorities: Vec<Vec<u8>>, variables: &'a [(&'a str, &'a str)]) -> BoxFuture<'a, World> {
         Box::pin(async move {
             let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-            let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
+            let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
             let root = Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") };
             let now_ms = Arc::new(AtomicI64::new(START_S * 1000));
             let shown = now_ms.clone();

@@ -4,15 +4,18 @@
 //! sealed by `wrap` under the root key for the context `deployment 0x00 NAME 0x00 number`. A sealed data key
 //! is the number of the version (u32, big-endian) and then what `wrap` makes.
 //!
-//! All keys are in memory, opened: the hot path asks nobody. Invariants: a version is never removed, since
-//! something may be sealed under it; the control store is written before the memory; when the root key was
-//! replaced, all keys are sealed anew in one transaction.
+//! All keys are in memory, opened, each with the revision it was opened from: another revision in the control
+//! store, whose reads are from memory too, is opened anew. So the hot path asks nobody, and what another server
+//! made is used. Invariants: a version is never removed, since something may be sealed under it; a version is
+//! made from the versions that were read, and stored before anything is sealed under it; when the root key was
+//! replaced, all keys are sealed anew, in as many updates as it takes: a start that dies between two of them
+//! has keys under both root keys, and the next start with both goes on.
 
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ashlar_cluster::{Compare, Control, Txn};
+use ashlar_cluster::{Control, Entry, Update};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -26,6 +29,8 @@ const PREFIX: &str = "kms/key/";
 const MOST: usize = 1000;
 /// Most versions of one key: bounds its document.
 const MOST_VERSIONS: usize = 1000;
+/// How often keys are sealed anew when others change them at the same time.
+const TRIES: usize = 16;
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -39,14 +44,18 @@ struct Named {
     versions: Vec<Secret>,
 }
 
+/// A key in memory, and which revision of the control store it is.
+struct Opened {
+    revision: Option<u64>,
+    named: Arc<Named>,
+}
+
 /// The built-in driver.
 pub struct Builtin {
     control: Control,
     root: Secret,
     clock: fn() -> i64,
-    keys: RwLock<BTreeMap<String, Arc<Named>>>,
-    /// Changes go one after another.
-    turn: tokio::sync::Mutex<()>,
+    keys: RwLock<BTreeMap<String, Opened>>,
 }
 
 impl Builtin {
@@ -62,34 +71,54 @@ impl Builtin {
         clock: fn() -> i64,
     ) -> BoxFuture<'_, Result<Builtin>> {
         Box::pin(async move {
-            let me =
-                Builtin { control, root, clock, keys: RwLock::default(), turn: tokio::sync::Mutex::new(()) };
-            let mut again = Vec::new();
-            for (key, value) in me.control.list(PREFIX) {
-                let name = key[PREFIX.len()..].to_owned();
-                let bad = |why: &dyn std::fmt::Display| Error::Corrupt(format!("the key {name}: {why}"));
-                let stored: Stored = serde_json::from_slice(&value.bytes).map_err(|e| bad(&e))?;
-                if stored.format != 1 {
-                    return Err(bad(&format_args!("format {} is not known here", stored.format)));
+            let me = Builtin { control, root, clock, keys: RwLock::default() };
+            let mut conflicts = 0;
+            loop {
+                let (again, more) = me.open_all(old)?;
+                if again.is_empty() {
+                    return Ok(me);
                 }
-                let named = match (me.decode(&me.root, &name, &stored), old) {
-                    (Err(Error::Sealed), Some(old)) => {
-                        let named = me.decode(old, &name, &stored).map_err(|_| Error::OtherRoot)?;
-                        again.push((key.clone(), me.encode(&name, &named)?));
-                        named
-                    }
-                    (Err(Error::Sealed), None) => return Err(Error::OtherRoot),
-                    (other, _) => other?,
-                };
-                me.keys.write().insert(name, Arc::new(named));
-            }
-            if !again.is_empty() {
                 let count = again.len();
-                me.control.txn(Txn { puts: again, ..Txn::default() }).await?;
-                tracing::info!(count, "keys are sealed under the new root key");
+                match me.control.update(again).await {
+                    Ok(_) => tracing::info!(count, "keys are sealed under the new root key"),
+                    // Another server may be at the same: then there is less to do each time.
+                    Err(ashlar_cluster::Error::Conflict(_)) if conflicts < TRIES => {
+                        conflicts += 1;
+                        continue;
+                    }
+                    Err(e) => return Err(e.into()),
+                }
+                if !more {
+                    return Ok(me);
+                }
             }
-            Ok(me)
         })
+    }
+
+    /// Opens what is stored. Answers keys that are to be sealed anew, as many as one update takes, and
+    /// whether there are more.
+    fn open_all(&self, old: Option<&Secret>) -> Result<(Update, bool)> {
+        let (mut again, mut more) = (Update::new(), false);
+        for entry in self.control.entries(PREFIX) {
+            let name = &entry.key()[PREFIX.len()..];
+            let Some(stored) = read(name, &entry)? else { continue };
+            let named = match (self.decode(&self.root, name, &stored), old) {
+                (Err(Error::Sealed), Some(old)) => {
+                    let named = self.decode(old, name, &stored).map_err(|_| Error::OtherRoot)?;
+                    let sealed = self.encode(name, &named)?;
+                    match again.has_room(entry.key(), sealed.len()) {
+                        true => again.set(&entry, sealed),
+                        false => more = true,
+                    }
+                    named
+                }
+                (Err(Error::Sealed), None) => return Err(Error::OtherRoot),
+                (other, _) => other?,
+            };
+            let opened = Opened { revision: entry.revision(), named: Arc::new(named) };
+            self.keys.write().insert(name.to_owned(), opened);
+        }
+        Ok((again, more))
     }
 
     fn context(&self, name: &str, number: usize) -> Vec<u8> {
@@ -117,8 +146,41 @@ impl Builtin {
         serde_json::to_vec(&stored).map(Bytes::from).map_err(|e| Error::Corrupt(e.to_string()))
     }
 
+    /// The key as it is stored now.
     fn named(&self, name: &str) -> Result<Arc<Named>> {
-        self.keys.read().get(name).cloned().ok_or_else(|| Error::Missing(name.to_owned()))
+        let entry = self.control.read(&format!("{PREFIX}{name}"));
+        let before = {
+            let keys = self.keys.read();
+            match keys.get(name) {
+                Some(opened) if opened.revision == entry.revision() => return Ok(opened.named.clone()),
+                opened => opened.map(|o| o.named.clone()),
+            }
+        };
+        let named = match (self.opened(name, &entry), before) {
+            (Ok(Some(named)), _) => Arc::new(named),
+            (Ok(None), _) => {
+                self.keys.write().remove(name);
+                return Err(Error::Missing(name.to_owned()));
+            }
+            // Another server has another root key already. What was opened still opens, and seals.
+            (Err(error), Some(before)) => {
+                tracing::warn!(key = name, %error, "a key was changed and cannot be read; as it was it is used on");
+                before
+            }
+            (Err(e), None) => return Err(e),
+        };
+        let opened = Opened { revision: entry.revision(), named: named.clone() };
+        self.keys.write().insert(name.to_owned(), opened);
+        Ok(named)
+    }
+
+    /// What was read of a key, opened; `None`: it is not there.
+    fn opened(&self, name: &str, entry: &Entry) -> Result<Option<Named>> {
+        let opened = read(name, entry)?.map(|stored| match self.decode(&self.root, name, &stored) {
+            Err(Error::Sealed) => Err(Error::OtherRoot),
+            other => other,
+        });
+        opened.transpose()
     }
 
     pub(crate) fn generate(&self, name: &str, context: &[u8]) -> Result<(Secret, Vec<u8>)> {
@@ -157,54 +219,59 @@ impl Builtin {
     }
 
     pub(crate) async fn create(&self, name: &str) -> Result<()> {
-        let _turn = self.turn.lock().await;
-        {
-            let keys = self.keys.read();
-            if keys.contains_key(name) {
+        let named = Named { created_ms: (self.clock)(), versions: vec![Secret::generate()] };
+        let sealed = self.encode(name, &named)?;
+        let key = format!("{PREFIX}{name}");
+        let make = |update: &mut Update| {
+            let entry = self.control.read(&key);
+            if entry.bytes().is_some() {
                 return Err(Error::Exists(name.to_owned()));
             }
-            if keys.len() >= MOST {
+            if self.control.list(PREFIX).len() >= MOST {
                 return Err(Error::Invalid(format!("there are {MOST} keys, which is the most there can be")));
             }
-        }
-        let named = Named { created_ms: (self.clock)(), versions: vec![Secret::generate()] };
-        let key = format!("{PREFIX}{name}");
-        let txn = Txn {
-            compares: vec![Compare::Absent(key.clone())],
-            puts: vec![(key, self.encode(name, &named)?)],
-            ..Txn::default()
+            update.set(&entry, sealed.clone());
+            Ok(())
         };
-        self.control.txn(txn).await.map_err(|e| match e {
-            ashlar_cluster::Error::Conflict(_) => Error::Exists(name.to_owned()),
-            e => e.into(),
-        })?;
-        self.keys.write().insert(name.to_owned(), Arc::new(named));
-        Ok(())
+        self.control.change(make).await
     }
 
+    /// Adds a version to those that are stored: of two at the same time, the later one has the higher number.
     pub(crate) async fn rotate(&self, name: &str) -> Result<u32> {
-        let _turn = self.turn.lock().await;
-        let old = self.named(name)?;
-        if old.versions.len() >= MOST_VERSIONS {
-            return Err(Error::Invalid(format!("the key {name} has {MOST_VERSIONS} versions already")));
-        }
-        let mut versions = old.versions.clone();
-        versions.push(Secret::generate());
-        let number = versions.len() as u32;
-        let named = Named { created_ms: old.created_ms, versions };
-        let txn =
-            Txn { puts: vec![(format!("{PREFIX}{name}"), self.encode(name, &named)?)], ..Txn::default() };
-        self.control.txn(txn).await?;
-        self.keys.write().insert(name.to_owned(), Arc::new(named));
-        Ok(number)
+        let key = format!("{PREFIX}{name}");
+        let fresh = Secret::generate();
+        let add = |update: &mut Update| {
+            let entry = self.control.read(&key);
+            let mut named = self.opened(name, &entry)?.ok_or_else(|| Error::Missing(name.to_owned()))?;
+            if named.versions.len() >= MOST_VERSIONS {
+                return Err(Error::Invalid(format!("the key {name} has {MOST_VERSIONS} versions already")));
+            }
+            named.versions.push(fresh.clone());
+            update.set(&entry, self.encode(name, &named)?);
+            Ok(named.versions.len() as u32)
+        };
+        self.control.change(add).await
     }
 
     pub(crate) fn list(&self) -> Vec<KeyStatus> {
-        self.keys.read().iter().map(|(name, named)| status(name, named)).collect()
+        let names = self.control.list(PREFIX).into_iter().map(|(key, _)| key[PREFIX.len()..].to_owned());
+        // One that does not open is not listed; whoever uses it is told why.
+        names.filter_map(|name| self.status(&name).ok()).collect()
     }
 
     pub(crate) fn status(&self, name: &str) -> Result<KeyStatus> {
         self.named(name).map(|named| status(name, &named))
+    }
+}
+
+/// What is stored of a key; `None`: it is not there.
+fn read(name: &str, entry: &Entry) -> Result<Option<Stored>> {
+    let Some(bytes) = entry.bytes() else { return Ok(None) };
+    let bad = |why: &dyn std::fmt::Display| Error::Corrupt(format!("the key {name}: {why}"));
+    let stored: Stored = serde_json::from_slice(bytes).map_err(|e| bad(&e))?;
+    match stored.format {
+        1 => Ok(Some(stored)),
+        other => Err(bad(&format_args!("format {other} is not known here"))),
     }
 }
 

@@ -101,3 +101,41 @@ async fn another_root_key() {
         assert!(!stored.windows(32).any(|w| w == secret));
     }
 }
+
+/// Two servers over one store rotate at once: each makes a version of its own, and what either seals opens
+/// at both, and after a restart.
+#[tokio::test]
+async fn rotations_at_once_lose_no_version() {
+    let (control, slots) = create().await;
+    let one = kms(control.clone(), 1, None).await.ok().unwrap();
+    let two = kms(control.clone(), 1, None).await.ok().unwrap();
+    let mut made = Vec::new();
+    let mut numbers = Vec::new();
+    for _ in 0..4 {
+        let (a, b) = tokio::join!(one.rotate("main"), two.rotate("main"));
+        numbers.extend([a.ok().unwrap(), b.ok().unwrap()]);
+        for k in [&one, &two] {
+            made.push(k.generate("main", b"here").await.ok().unwrap());
+        }
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (2..=9).collect::<Vec<_>>(), "no number is given twice");
+    // A key that one made is there for the other, and is made once.
+    let (a, b) = tokio::join!(one.create_key("other"), two.create_key("other"));
+    assert!(a.is_ok() != b.is_ok(), "one of them made it");
+    for k in [&one, &two] {
+        made.push(k.generate("other", b"here").await.ok().unwrap());
+        assert_eq!(k.key_status("main").await.ok().unwrap().version, 9);
+        assert_eq!(k.list_keys("").await.ok().unwrap().len(), 2);
+    }
+    drop((one, two));
+    let three = kms(control.clone(), 1, None).await.ok().unwrap();
+    control.close().await;
+    let four = kms(again(&slots).await, 1, None).await.ok().unwrap();
+    for k in [&three, &four] {
+        for m in &made {
+            let plain = k.open(&m.key_id, &m.sealed, b"here").await.ok().unwrap();
+            assert_eq!(plain.expose(), m.plain.expose());
+        }
+    }
+}

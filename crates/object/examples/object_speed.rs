@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ashlar_cluster::{Control, FileMedium, Map, Medium};
+use ashlar_cluster::{Embedded, FileMedium, Map, Medium};
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::{DeploymentId, DriveId};
@@ -47,7 +47,7 @@ async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
         drives.push(Drive::open(&path, &ashlar_drive::Options::new(buffers.clone()))?);
     }
     let map = Map::first(DEPLOYMENT, &names, None)?;
-    let control = Control::create(DEPLOYMENT, media, Vec::new()).await?;
+    let control = Embedded::create(DEPLOYMENT, media, Vec::new()).await?.control();
     let layout = Layout {
         epoch: map.epoch,
         code: Code { k: map.code.k, m: map.code.m },

@@ -4,10 +4,11 @@
 //! waits until those inside are out, looks whether the bucket is empty, and either removes the bucket
 //! from the registry (whoever waits at the gate gets "no such bucket") or opens the gate again. So no
 //! write is acknowledged into a bucket that is gone, and a crash at any point leaves either the
-//! bucket or nothing: the removal is one transaction. When that transaction has no known outcome the
-//! gate stays shut, with "unavailable", until a later transaction decides it. A bucket made again
+//! bucket or nothing: the removal is one update. When that update has no known outcome the gate stays
+//! shut, with "unavailable", until the bucket, written anew as it is, decides it: either the bucket is
+//! gone, or the removal no longer fits what is stored. A bucket made again
 //! under the same name has another id, so that nothing of the old one can show in it; uploads that
-//! were in progress are listed under `gone/` in the same transaction and collected by `sweep`.
+//! were in progress are listed under `gone/` in the same update and collected by `sweep`.
 //! Several nodes will need the gate in the control store; one process has it in memory.
 //!
 //! Must not depend on: operations on keys.
@@ -15,14 +16,13 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_cluster::{Compare, Txn};
+use ashlar_cluster::Update;
 use ashlar_format::BucketId;
 use bytes::Bytes;
 
 use crate::bucket::{Bucket, CreateBucket, Versioning, check_name};
-use crate::error::control_error;
-use crate::gate::{DEAD, REMOVING};
-use crate::registry::{GONE, Live, PREFIX};
+use crate::gate::REMOVING;
+use crate::registry::{GONE, Live, PREFIX, same};
 use crate::types::Pairs;
 use crate::{Error, Result, Store};
 
@@ -58,16 +58,16 @@ impl Store {
                 tags: spec.tags.clone(),
                 documents: spec.documents.clone(),
             };
-            let key = format!("{PREFIX}{name}");
-            let txn = Txn {
-                compares: vec![Compare::Absent(key.clone())],
-                puts: vec![(key, bucket.encode()?)],
-                ..Txn::default()
+            let json = bucket.encode()?;
+            let make = |update: &mut Update| {
+                let entry = registry.control.read(&format!("{PREFIX}{name}"));
+                if entry.bytes().is_some() {
+                    return Err(Error::BucketExists);
+                }
+                update.set(&entry, json.clone());
+                Ok(())
             };
-            registry.control.txn(txn).await.map_err(|e| match e {
-                ashlar_cluster::Error::Conflict(_) => Error::BucketExists,
-                e => control_error(e),
-            })?;
+            registry.control.change(make).await?;
             let live = Arc::new(Live::new(bucket));
             let bucket = live.bucket();
             self.inner.usage.made(bucket.id, self.inner.now_ms());
@@ -98,35 +98,43 @@ impl Store {
         Box::pin(async move {
             let registry = &self.inner.registry;
             let live = registry.live(name)?;
-            let id = live.bucket().id;
+            let was = live.bucket();
             let Some(_closed) = live.gate.close().await else {
                 live.gate.enter().await?;
                 return Err(Error::Conflict);
             };
             let _turn = registry.turn.lock().await;
-            self.inner.check_empty(id).await?;
-            let txn = Txn {
-                deletes: vec![format!("{PREFIX}{name}")],
-                puts: vec![(format!("{GONE}{id}"), Bytes::from_static(b"{\"format\":1}"))],
-                ..Txn::default()
+            self.inner.check_empty(was.id).await?;
+            let remove = |update: &mut Update| {
+                let entry = registry.control.read(&format!("{PREFIX}{name}"));
+                let there = same(&was, &entry)?.is_some();
+                if there {
+                    update.remove(&entry);
+                    let gone = registry.control.read(&format!("{GONE}{}", was.id));
+                    update.set(&gone, Bytes::from_static(b"{\"format\":1}"));
+                }
+                Ok(there)
             };
             live.gate.mark(REMOVING);
-            match registry.control.txn(txn).await {
-                Ok(_) => {
-                    registry.live.write().remove(name);
-                    self.inner.usage.forget(id);
-                    live.gate.mark(DEAD);
-                    Ok(())
-                }
-                Err(e) => {
-                    if !matches!(e, ashlar_cluster::Error::Unavailable(_))
-                        || registry.control.txn(Txn::default()).await.is_ok()
-                    {
+            let done = match registry.control.change(remove).await {
+                // Another server removed it.
+                Ok(false) => Err(Error::NoSuchBucket),
+                Ok(true) => Ok(()),
+                Err(Error::Unavailable(why)) => match registry.decide(&live).await {
+                    Ok(false) => Ok(()),
+                    Ok(true) => {
                         live.gate.unmark(REMOVING);
+                        return Err(Error::Unavailable(why));
                     }
-                    Err(control_error(e))
+                    Err(_) => return Err(Error::Unavailable(why)),
+                },
+                Err(e) => {
+                    live.gate.unmark(REMOVING);
+                    return Err(e);
                 }
-            }
+            };
+            self.inner.usage.forget(registry.forget(&live));
+            done
         })
     }
 
@@ -159,7 +167,7 @@ impl Store {
     pub fn set_bucket_tags<'a>(&'a self, name: &'a str, tags: Option<Pairs>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let change = |b: &mut Bucket| {
-                b.tags = tags.unwrap_or_default();
+                b.tags = tags.clone().unwrap_or_default();
                 Ok(())
             };
             self.inner.registry.modify(name, change).await

@@ -145,9 +145,15 @@ pub enum Error {
 /// Errors of the control store, translated.
 pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
     match e {
-        ashlar_cluster::Error::Conflict(_) => Error::Conflict,
+        ashlar_cluster::Error::Conflict(_) | ashlar_cluster::Error::Contended(_) => Error::Conflict,
         ashlar_cluster::Error::TooLarge(_) => Error::EntityTooLarge,
         ashlar_cluster::Error::Unavailable(why) => Error::Unavailable(why),
         e => Error::Internal(e.to_string()),
+    }
+}
+
+impl From<ashlar_cluster::Error> for Error {
+    fn from(e: ashlar_cluster::Error) -> Error {
+        control_error(e)
     }
 }

@@ -13,14 +13,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_cluster::{Compare, Control, Txn};
+use ashlar_cluster::{Control, Update};
 use ashlar_format::{Retention, Version};
 use ashlar_machine::Clock;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::error::control_error;
 use crate::{Error, Result};
 
 /// Where the time of locks is kept.
@@ -54,18 +53,7 @@ struct Stored {
 impl LockTime {
     /// Goes on from what is stored.
     pub fn open(control: &Control, clock: Arc<dyn Clock>) -> Result<LockTime> {
-        let stored = match control.get(KEY) {
-            None => None,
-            Some(value) => {
-                let bad = || Error::Internal("the stored time of locks cannot be read".into());
-                let stored: Stored = serde_json::from_slice(&value.bytes).map_err(|_| bad())?;
-                if stored.format != 1 {
-                    return Err(bad());
-                }
-                Some(stored.ms)
-            }
-        };
-        let ms = stored.unwrap_or_else(|| clock.wall_ms());
+        let ms = stored(control.read(KEY).bytes())?.unwrap_or_else(|| clock.wall_ms());
         let at = Mutex::new(At { ms, uptime: clock.elapsed() });
         Ok(LockTime { clock, at })
     }
@@ -89,16 +77,25 @@ impl LockTime {
         let ms = self.now_ms();
         let json =
             serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
-        let compare = match control.get(KEY) {
-            None => Compare::Absent(KEY.to_owned()),
-            Some(value) => Compare::Revision(KEY.to_owned(), value.revision),
+        let json = Bytes::from(json);
+        // It never goes back: a server that is behind does not undo what another stored.
+        let advance = |update: &mut Update| {
+            let entry = control.read(KEY);
+            if stored(entry.bytes())?.is_none_or(|before| before < ms) {
+                update.set(&entry, json.clone());
+            }
+            Ok(())
         };
-        let txn = Txn {
-            compares: vec![compare],
-            puts: vec![(KEY.to_owned(), Bytes::from(json))],
-            ..Txn::default()
-        };
-        control.txn(txn).await.map(|_| ()).map_err(control_error)
+        control.change(advance).await
+    }
+}
+
+/// The stored time, in milliseconds since 1970.
+fn stored(bytes: Option<&Bytes>) -> Result<Option<i64>> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    match serde_json::from_slice(bytes) {
+        Ok(Stored { format: 1, ms }) => Ok(Some(ms)),
+        _ => Err(Error::Internal("the stored time of locks cannot be read".into())),
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use ashlar_checksum::key_hash;
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Control, Embedded, Medium};
 use ashlar_format::{BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -314,5 +314,6 @@ pub(crate) async fn control(deployment: DeploymentId, drive: DriveId) -> Result<
         }
     }
     let medium: Arc<dyn Medium> = Arc::new(Slots::default());
-    Control::create(deployment, vec![(drive, medium)], Vec::new()).await.map_err(control_error)
+    let made = Embedded::create(deployment, vec![(drive, medium)], Vec::new()).await;
+    made.map(|embedded| embedded.control()).map_err(control_error)
 }

@@ -1,19 +1,19 @@
 //! The registry of buckets in the control store, and its cache in memory.
 //!
-//! The registry is read once and kept in memory; every change goes through this process, writes the
-//! control store first and the memory second. So the hot path does no I/O for the bucket.
+//! The registry is read once and kept in memory; every change goes through this process, is made
+//! from what the control store holds, and writes the control store first and the memory second. So the hot path does no I/O for the bucket.
 //!
 //! Must not depend on: the store; what operations do with buckets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ashlar_cluster::{Compare, Control, Txn};
+use ashlar_cluster::{Control, Entry, Update};
+use ashlar_format::BucketId;
 use parking_lot::RwLock;
 
 use crate::bucket::Bucket;
-use crate::error::control_error;
-use crate::gate::Gate;
+use crate::gate::{DEAD, Gate};
 use crate::{Error, Result};
 
 /// Keys of buckets in the control store: this and the name.
@@ -59,44 +59,75 @@ impl Registry {
         self.live.read().values().cloned().collect()
     }
 
-    /// Changes one bucket, control store first.
+    /// Changes one bucket, control store first; `change` is asked anew when others were faster.
     pub(crate) async fn modify(
         &self,
         name: &str,
-        change: impl FnOnce(&mut Bucket) -> Result<()>,
+        mut change: impl FnMut(&mut Bucket) -> Result<()> + Send,
     ) -> Result<()> {
         let _turn = self.turn.lock().await;
         let live = self.live(name)?;
-        let mut bucket = (*live.bucket()).clone();
-        change(&mut bucket)?;
-        let key = format!("{PREFIX}{name}");
-        let revision = self.control.get(&key).ok_or(Error::NoSuchBucket)?.revision;
-        let txn = Txn {
-            compares: vec![Compare::Revision(key.clone(), revision)],
-            puts: vec![(key, bucket.encode()?)],
-            ..Txn::default()
+        let was = live.bucket();
+        let write = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{name}"));
+            let mut bucket = same(&was, &entry)?.ok_or(Error::NoSuchBucket)?;
+            change(&mut bucket)?;
+            update.set(&entry, bucket.encode()?);
+            Ok::<_, Error>(bucket)
         };
-        self.control.txn(txn).await.map_err(control_error)?;
+        let bucket = self.control.change(write).await?;
         *live.bucket.write() = Arc::new(bucket);
         Ok(())
     }
 
-    /// Decides transactions without a known outcome, so that gates that are shut for them open.
-    pub(crate) async fn resolve(&self) {
+    /// Decides removals without a known outcome, so that gates that are shut for them open. Answers the
+    /// buckets that are gone.
+    pub(crate) async fn resolve(&self) -> Vec<BucketId> {
         let shut: Vec<Arc<Live>> =
             self.live.read().values().filter(|l| l.gate.is_undecided()).cloned().collect();
         if shut.is_empty() {
-            return;
+            return Vec::new();
         }
         let _turn = self.turn.lock().await;
-        // A transaction that goes through is built on the last known state and replaces whatever
-        // was left on a minority.
-        if self.control.txn(Txn::default()).await.is_ok() {
-            for live in shut {
-                live.gate.open();
+        let mut gone = Vec::new();
+        for live in shut {
+            match self.decide(&live).await {
+                Ok(true) => live.gate.open(),
+                Ok(false) => gone.push(self.forget(&live)),
+                Err(error) => tracing::debug!(%error, "whether a bucket is gone is not known yet"),
             }
         }
+        gone
     }
+
+    /// Whether a bucket is there after a removal without a known outcome. It is written anew as it is: a
+    /// removal that is still under way then no longer fits.
+    pub(crate) async fn decide(&self, live: &Live) -> Result<bool> {
+        let was = live.bucket();
+        let write = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{}", was.name));
+            let there = same(&was, &entry)?.is_some();
+            if let Some(bytes) = entry.bytes().filter(|_| there) {
+                update.set(&entry, bytes.clone());
+            }
+            Ok(there)
+        };
+        self.control.change(write).await
+    }
+
+    /// A bucket that is gone from the control store.
+    pub(crate) fn forget(&self, live: &Live) -> BucketId {
+        let bucket = live.bucket();
+        self.live.write().remove(&bucket.name);
+        live.gate.mark(DEAD);
+        bucket.id
+    }
+}
+
+/// The bucket as it is stored; `None`: it is gone, and perhaps another has its name.
+pub(crate) fn same(was: &Bucket, entry: &Entry) -> Result<Option<Bucket>> {
+    let stored = entry.bytes().map(|b| Bucket::decode(&was.name, b)).transpose()?;
+    Ok(stored.filter(|b| b.id == was.id))
 }
 
 impl Live {

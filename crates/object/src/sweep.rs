@@ -7,7 +7,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_cluster::Txn;
+use ashlar_cluster::Update;
 use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
@@ -44,20 +44,27 @@ impl Store {
     pub fn sweep(&self, now_ms: i64) -> BoxFuture<'_, Result<Swept>> {
         Box::pin(async move {
             let inner = &self.inner;
-            inner.registry.resolve().await;
+            for gone in inner.registry.resolve().await {
+                inner.usage.forget(gone);
+            }
             let mut swept = Swept::default();
             for live in inner.registry.all() {
                 let id = live.bucket().id;
                 inner.sweep_uploads(id, Some(&live), now_ms, &mut swept).await?;
                 inner.sweep_parts(id, &mut swept).await?;
             }
-            for (key, _) in inner.registry.control.list(GONE) {
-                if let Some(id) = BucketId::from_hex(&key[GONE.len()..]) {
+            for gone in inner.registry.control.entries(GONE) {
+                if let Some(id) = BucketId::from_hex(&gone.key()[GONE.len()..]) {
                     inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
                     inner.sweep_parts(id, &mut swept).await?;
                 }
-                let txn = Txn { deletes: vec![key], ..Txn::default() };
-                inner.registry.control.txn(txn).await.map_err(control_error)?;
+                let mut update = Update::new();
+                update.remove(&gone);
+                match inner.registry.control.update(update).await {
+                    // Another server has done it.
+                    Ok(_) | Err(ashlar_cluster::Error::Conflict(_)) => {}
+                    Err(e) => return Err(control_error(e)),
+                }
             }
             Ok(swept)
         })

@@ -366,7 +366,8 @@ mod tests {
         let deployment = ashlar_format::DeploymentId([3; 16]);
         let medium: Arc<dyn ashlar_cluster::Medium> = Arc::new(Slots::default());
         let media = vec![(ashlar_format::DriveId([1; 16]), medium)];
-        let control = ashlar_cluster::Control::create(deployment, media, Vec::new()).await.unwrap();
+        let control =
+            ashlar_cluster::Embedded::create(deployment, media, Vec::new()).await.unwrap().control();
         let driver = ashlar_kms::Builtin::open_keys(control, Key::new([7; 32]), None, || 0).await;
         Arc::new(Kms::builtin(driver.ok().unwrap(), "main").await.ok().unwrap())
     }

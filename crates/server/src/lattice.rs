@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_iam::{Assume, Entity, Federated, Iam, Identity, NewKey, Root, Secret};
 use ashlar_idp::{Around, Environment, Idp, Web, WebAsk, Within};
@@ -76,7 +76,7 @@ struct World {
 impl World {
     async fn new() -> World {
         let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-        let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
+        let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
         let root = Root { access_key: ROOT.into(), secret: Secret::new(SECRET) };
         // It never shows the same millisecond twice: what is made after a revocation is later.
         let now = AtomicI64::new(1_800_000_000_000);

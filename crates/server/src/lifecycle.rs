@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use ashlar_cluster::{Control, Txn};
+use ashlar_cluster::{Control, Update};
 use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
 use ashlar_metrics::{self as metrics, Group, Page};
 use ashlar_object::feed::{Cause, Kind};
@@ -109,6 +109,18 @@ struct Kept {
     did: Did,
 }
 
+impl Kept {
+    fn decode(bytes: &[u8]) -> Option<Kept> {
+        serde_json::from_slice::<Kept>(bytes).ok().filter(|k| k.format == 1)
+    }
+
+    /// Whether `other` has come further with the same rules: in a later pass, or to the end of this one.
+    fn is_behind(&self, other: &Kept) -> bool {
+        let order = |k: &Kept| (k.began_ms, k.ended_ms.is_some());
+        self.set_ms == other.set_ms && order(self) < order(other)
+    }
+}
+
 /// The last pass, and when to try again after a failure.
 #[derive(Clone, Default)]
 struct Pass {
@@ -158,7 +170,7 @@ impl Lifecycle {
         for (key, value) in control.list(PREFIX) {
             // What cannot be read is gone through anew.
             let id = BucketId::from_hex(&key[PREFIX.len()..]);
-            let kept = serde_json::from_slice::<Kept>(&value.bytes).ok().filter(|k| k.format == 1);
+            let kept = Kept::decode(&value.bytes);
             if let (Some(id), Some(kept)) = (id, kept) {
                 passes.insert(id, Pass { kept, not_before_ms: 0 });
             }
@@ -236,8 +248,16 @@ impl Lifecycle {
 
     async fn keep(&self, id: BucketId, kept: &Kept) {
         let Ok(json) = serde_json::to_vec(kept) else { return };
-        let txn = Txn { puts: vec![(format!("{PREFIX}{id}"), Bytes::from(json))], ..Txn::default() };
-        if let Err(error) = self.control.txn(txn).await {
+        let json = Bytes::from(json);
+        let advance = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{id}"));
+            let stored = entry.bytes().and_then(|b| Kept::decode(b));
+            if !stored.is_some_and(|s| kept.is_behind(&s)) {
+                update.set(&entry, json.clone());
+            }
+            Ok::<_, ashlar_cluster::Error>(())
+        };
+        if let Err(error) = self.control.change(advance).await {
             tracing::debug!(%error, "how far lifecycle has come is not stored");
         }
     }
@@ -259,11 +279,15 @@ impl Lifecycle {
         if gone.is_empty() {
             return;
         }
-        let deletes = gone.iter().map(|id| format!("{PREFIX}{id}")).collect();
-        if self.control.txn(Txn { deletes, ..Txn::default() }).await.is_ok() {
-            let mut passes = self.passes.lock();
-            for id in gone {
-                passes.remove(&id);
+        // Each is by itself, and what could not be done now is found again.
+        for some in gone.chunks(Update::MAX_KEYS) {
+            let mut update = Update::new();
+            for id in some {
+                update.remove(&self.control.read(&format!("{PREFIX}{id}")));
+            }
+            if self.control.update(update).await.is_ok() {
+                let mut passes = self.passes.lock();
+                some.iter().for_each(|id| drop(passes.remove(id)));
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{Compare, Control, FileMedium, Map, Medium, Txn};
+use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium, Update};
 use ashlar_drive::{Drive, Probe};
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::DriveId;
@@ -30,6 +30,8 @@ const CLOSE: Duration = Duration::from_secs(10);
 pub struct Node {
     /// The control store.
     pub control: Control,
+    /// The same, as what keeps its copies on the drives.
+    pub embedded: Embedded,
     /// The placement groups.
     pub sets: Sets,
     /// The store.
@@ -137,20 +139,25 @@ impl Node {
         futures::future::join_all(closing).await;
     }
 
-    /// Writes a new map, unless another was written meanwhile.
+    /// Writes a map that was made from `before`, the map in force. When the control store holds another,
+    /// that one is in force from now on and nothing is written.
     ///
     /// # Errors
     /// In words.
-    pub async fn write_map(&self, next: Map) -> Result<(), String> {
-        let now = self.control.get(Map::KEY).ok_or("the control store holds no map")?;
-        let members = next.members();
-        let txn = Txn {
-            compares: vec![Compare::Revision(Map::KEY.to_owned(), now.revision)],
-            puts: vec![(Map::KEY.to_owned(), next.to_json().into())],
-            deletes: Vec::new(),
-            members: Some(members),
-        };
-        self.control.txn(txn).await.map_err(|e| e.to_string())?;
+    pub async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
+        let entry = self.control.read(Map::KEY);
+        let json = entry.bytes().ok_or("the control store holds no map")?;
+        let now = Map::from_json(json).map_err(|e| e.to_string())?;
+        if now.to_json() != before.to_json() {
+            if now.epoch > before.epoch {
+                self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
+            }
+            self.map.store(Arc::new(now));
+            return Err("the map was changed meanwhile; try again".to_owned());
+        }
+        let mut update = Update::new();
+        update.set(&entry, next.to_json());
+        self.embedded.change_members(update, next.members()).await.map_err(|e| e.to_string())?;
         self.map.store(Arc::new(next));
         Ok(())
     }

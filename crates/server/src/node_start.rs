@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
-use ashlar_cluster::{CodeSpec, Compare, Control, FoundAt, Map, Txn};
+use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe, Role};
 use ashlar_erasure_set::{Options as SetOptions, Sets};
 use ashlar_format::DeploymentId;
@@ -30,6 +30,9 @@ use super::kms::Configured;
 use super::lifecycle::Lifecycle;
 use super::node::{Node, Slot, blocking, layout, medium, random_id};
 use super::start_folders::{Folders, Opened};
+
+/// How often root's credentials are read anew when other servers change them.
+const TRIES: usize = 16;
 
 /// What the node is built with.
 #[derive(Debug, Clone)]
@@ -100,11 +103,12 @@ impl Node {
             folders.formatted(&found);
         }
         let opened = folders.open(fresh).await?;
-        let control = if fresh {
+        let embedded = if fresh {
             create_control(deployment, &opened, plan.code, made).await?
         } else {
             open_control(deployment, &opened).await?
         };
+        let control = embedded.control();
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
         if let Err(why) = keys.make_up_for_own(&control, environment.is_none()) {
@@ -112,7 +116,7 @@ impl Node {
             return Err(why);
         }
         let (root, origin) = root(&control, environment, &keys.keeper()).await?;
-        let (node, start) = assemble(control, map, folders, pool, plan)?;
+        let (node, start) = assemble(embedded, map, folders, pool, plan)?;
         note_deployment(&node, plan.deployments.clone());
         Ok((
             node,
@@ -164,9 +168,9 @@ async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<boo
         return Ok(false);
     }
     let media: Vec<_> = labels(found).map(|(path, label)| (label.drive, medium(path, label.drive))).collect();
-    match Control::open(deployment, media).await {
-        Ok(control) => {
-            control.close().await;
+    match Embedded::open(deployment, media).await {
+        Ok(embedded) => {
+            embedded.control().close().await;
             Ok(false)
         }
         Err(ashlar_cluster::Error::NotCreated) => Ok(true),
@@ -215,7 +219,7 @@ async fn create_control(
     opened: &Opened,
     code: Option<CodeSpec>,
     credentials: Option<Vec<u8>>,
-) -> Result<Control, String> {
+) -> Result<Embedded, String> {
     let mut drives = Vec::new();
     for (path, drive) in opened {
         let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
@@ -231,13 +235,13 @@ async fn create_control(
     if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));
     }
-    Control::create(deployment, media, entries).await.map_err(|e| e.to_string())
+    Embedded::create(deployment, media, entries).await.map_err(|e| e.to_string())
 }
 
-async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Control, String> {
+async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
     let drives = opened.iter().filter_map(|(path, d)| d.as_ref().ok().map(|d| (path, d)));
     let media = drives.map(|(path, d)| (d.label().drive, medium(path, d.label().drive))).collect();
-    Control::open(deployment, media).await.map_err(|e| {
+    Embedded::open(deployment, media).await.map_err(|e| {
         format!("the drives that are there cannot say what the deployment is: {e}. Bring more of its drives back and start again")
     })
 }
@@ -266,37 +270,59 @@ async fn root(
     if let Some(credential) = environment {
         return Ok((credential, Origin::Environment));
     }
-    if let Some(value) = control.get(credentials::KEY) {
-        let (stored, anew) = keeper.decode(&value.bytes).await?;
-        if anew {
-            let sealed: bytes::Bytes = keeper.encode(&stored).await?.into();
-            // Twice: a drive keeps the copy of the control store before the newest.
-            for _ in 0..2 {
-                let puts = vec![(credentials::KEY.to_owned(), sealed.clone())];
-                let done = control.txn(Txn { puts, ..Txn::default() }).await;
-                done.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))?;
+    for _ in 0..TRIES {
+        let entry = control.read(credentials::KEY);
+        let mut update = Update::new();
+        let (credential, origin) = match entry.bytes() {
+            Some(bytes) => {
+                let (stored, anew) = keeper.decode(bytes).await?;
+                if !anew {
+                    return Ok((stored, Origin::Stored));
+                }
+                (stored, Origin::Stored)
             }
+            None => (credentials::generate(), Origin::Generated),
+        };
+        let sealed: bytes::Bytes = keeper.encode(&credential).await?.into();
+        update.set(&entry, sealed.clone());
+        match control.update(update).await {
+            Ok(_) => {}
+            // Another server was faster: its credentials count.
+            Err(ashlar_cluster::Error::Conflict(_)) => continue,
+            Err(e) if origin == Origin::Stored => {
+                return Err(format!("root's credentials cannot be sealed anew: {e}"));
+            }
+            Err(e) => return Err(format!("the new credentials cannot be stored: {e}")),
         }
-        return Ok((stored, Origin::Stored));
+        if origin == Origin::Stored {
+            write_again(control, &sealed).await?;
+        }
+        return Ok((credential, origin));
     }
-    let fresh = credentials::generate();
-    let txn = Txn {
-        compares: vec![Compare::Absent(credentials::KEY.to_owned())],
-        puts: vec![(credentials::KEY.to_owned(), keeper.encode(&fresh).await?.into())],
-        ..Txn::default()
+    Err("root's credentials are being changed by other servers; start again".to_owned())
+}
+
+/// Writes sealed credentials a second time: a drive keeps the copy of the control store before the newest.
+async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), String> {
+    let again = |update: &mut Update| {
+        let entry = control.read(credentials::KEY);
+        if entry.bytes() == Some(sealed) {
+            update.set(&entry, sealed.clone());
+        }
+        Ok::<_, ashlar_cluster::Error>(())
     };
-    control.txn(txn).await.map_err(|e| format!("the new credentials cannot be stored: {e}"))?;
-    Ok((fresh, Origin::Generated))
+    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))
 }
 
 /// Puts together what was opened; what is left to do goes to the monitor.
 fn assemble(
-    control: Control,
+    embedded: Embedded,
     map: Map,
     folders: Folders,
     pool: BufferPool,
     plan: &Plan,
 ) -> Result<(Arc<Node>, drive_monitor::Start), String> {
+    let control = embedded.control();
     let Folders { all, workers, answers } = folders;
     let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
     let deployment = map.deployment;
@@ -354,6 +380,7 @@ fn assemble(
     let node = Arc::new(Node {
         lifecycle,
         control,
+        embedded,
         sets,
         store,
         pool,

@@ -62,7 +62,7 @@ async fn recover(node: &Node, dry_run: bool) -> Result<Salvaged, String> {
         let map = node.map.load_full();
         let next = map.next_epoch().map_err(|e| e.to_string())?;
         let layout = node::layout(&next);
-        node.write_map(next).await?;
+        node.write_map(&map, next).await?;
         node.sets.set_layout(layout).map_err(|e| e.to_string())?;
     }
     node.sets.salvage(!dry_run).await.map_err(|e| e.to_string())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_iam::{Assume, Entity, Iam, NewKey, Root, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -186,7 +186,7 @@ async fn around(now: &Arc<AtomicI64>) -> Arc<Around> {
     // The directory is on this machine.
     ashlar_outbound::allow(true, false);
     let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-    let control = Control::create(DeploymentId([1; 16]), media, Vec::new()).await.unwrap();
+    let control = Embedded::create(DeploymentId([1; 16]), media, Vec::new()).await.unwrap().control();
     let root = Root { access_key: "root".into(), secret: Secret::new("root-secret") };
     let now = now.clone();
     let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Control, Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use parking_lot::Mutex;
 
@@ -33,11 +33,11 @@ const DEPLOYMENT: DeploymentId = DeploymentId([3; 16]);
 pub async fn create() -> (Control, Arc<Slots>) {
     let slots = Arc::new(Slots::default());
     let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), slots.clone())];
-    (Control::create(DEPLOYMENT, media, Vec::new()).await.unwrap(), slots)
+    (Embedded::create(DEPLOYMENT, media, Vec::new()).await.unwrap().control(), slots)
 }
 
 /// The same again, as after a restart.
 pub async fn again(slots: &Arc<Slots>) -> Control {
     let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), slots.clone())];
-    Control::open(DEPLOYMENT, media).await.unwrap()
+    Embedded::open(DEPLOYMENT, media).await.unwrap().control()
 }

@@ -9,13 +9,12 @@
 //!
 //! Must never know: what entries mean.
 
-use ashlar_cluster::{Control, Txn};
+use ashlar_cluster::{Control, Update};
 use ashlar_format::{Body, BucketId, Part, RegisterKey, Space, Version};
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Decision};
-use crate::error::control_error;
 use crate::{Error, Result, summary, versions};
 
 /// The bucket of the server's own registers; no bucket that was made has this id.
@@ -140,32 +139,73 @@ struct Stored {
 pub(crate) fn readers(control: &Control) -> Result<Vec<(String, u64)>> {
     let decode = |(key, value): (String, ashlar_cluster::Value)| {
         let name = key[READER.len()..].to_owned();
-        let stored: Stored = serde_json::from_slice(&value.bytes)
-            .map_err(|e| Error::Internal(format!("the place of reader {name} in the change feed: {e}")))?;
-        if stored.format != 1 {
-            return Err(Error::Internal(format!("the place of reader {name}: format {}", stored.format)));
-        }
-        Ok((name, stored.position))
+        let position = position(&name, &value.bytes)?;
+        Ok((name, position))
     };
     control.list(READER).into_iter().map(decode).collect()
 }
 
-/// Stores places of readers, and forgets others.
-pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[String]) -> Result<()> {
-    let mut puts = Vec::with_capacity(places.len());
-    for (name, position) in places {
-        let json = serde_json::to_vec(&Stored { format: 1, position: *position })
-            .map_err(|e| Error::Internal(e.to_string()))?;
-        puts.push((format!("{READER}{name}"), Bytes::from(json)));
+fn position(name: &str, bytes: &[u8]) -> Result<u64> {
+    let stored: Stored = serde_json::from_slice(bytes)
+        .map_err(|e| Error::Internal(format!("the place of reader {name} in the change feed: {e}")))?;
+    if stored.format != 1 {
+        return Err(Error::Internal(format!("the place of reader {name}: format {}", stored.format)));
     }
-    let deletes = gone.iter().map(|name| format!("{READER}{name}")).collect();
-    let txn = Txn { puts, deletes, ..Txn::default() };
-    control.txn(txn).await.map(|_| ()).map_err(control_error)
+    Ok(stored.position)
+}
+
+/// Stores places of readers, and forgets others. A place never goes back. Each reader is by itself, so that
+/// it does not matter when only some were stored.
+pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[String]) -> Result<()> {
+    let moved = places.iter().map(|(name, at)| (name, Some(*at)));
+    let all: Vec<(&String, Option<u64>)> = moved.chain(gone.iter().map(|name| (name, None))).collect();
+    for some in all.chunks(Update::MAX_KEYS) {
+        let advance = |update: &mut Update| {
+            for (name, at) in some {
+                let entry = control.read(&format!("{READER}{name}"));
+                let Some(at) = *at else {
+                    update.remove(&entry);
+                    continue;
+                };
+                let before = entry.bytes().map(|b| position(name, b)).transpose()?;
+                if before.is_none_or(|before| before < at) {
+                    let json = serde_json::to_vec(&Stored { format: 1, position: at })
+                        .map_err(|e| Error::Internal(e.to_string()))?;
+                    update.set(&entry, json);
+                }
+            }
+            Ok::<_, Error>(())
+        };
+        control.change(advance).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two servers write the places of one reader: the further one stays, whoever is later.
+    #[tokio::test]
+    async fn places_never_go_back() {
+        let (_, _, control) = crate::tests::memory().await;
+        let name = |i: usize| format!("r{i}");
+        let keep_at = |at: u64| {
+            let control = control.clone();
+            async move {
+                let places: Vec<_> = (0..200).map(|i| (name(i), at)).collect();
+                keep(&control, &places, &[]).await.unwrap();
+            }
+        };
+        tokio::join!(keep_at(5), keep_at(9), keep_at(7));
+        keep_at(8).await;
+        let kept = readers(&control).unwrap();
+        assert_eq!(kept.len(), 200);
+        assert!(kept.iter().all(|(_, at)| *at == 9));
+        let gone: Vec<_> = (0..199).map(name).collect();
+        keep(&control, &[(name(199), 10)], &gone).await.unwrap();
+        assert_eq!(readers(&control).unwrap(), [(name(199), 10)]);
+    }
 
     #[test]
     fn names_of_segments() {

@@ -304,3 +304,38 @@ async fn empty_pages() {
     assert!(page.uploads.is_empty() && !page.truncated);
     assert!(matches!(store.list("nothing", &ListSpec::default()).await, Err(Error::NoSuchBucket)));
 }
+
+/// Two servers over one control store change a bucket at once: no setting is lost, and one of them makes
+/// and removes a bucket. The lock time of one that is behind undoes nothing.
+#[tokio::test]
+async fn two_writers_of_one_registry() {
+    let (one, memory, control) = memory().await;
+    one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let two = super::again(&memory, &control);
+    let tags = Some(vec![("a".to_owned(), "b".to_owned())]);
+    let (a, b) = tokio::join!(
+        one.set_versioning("bucket", Versioning::Enabled),
+        two.set_bucket_tags("bucket", tags.clone())
+    );
+    a.unwrap();
+    b.unwrap();
+    one.set_bucket_document("bucket", "cors", Some("<a/>")).await.unwrap();
+    let three = super::again(&memory, &control);
+    let seen = three.bucket("bucket").unwrap();
+    assert_eq!(seen.versioning, Versioning::Enabled);
+    assert_eq!(Some(seen.tags.clone()), tags);
+    assert_eq!(seen.documents.get("cors").map(|d| &**d), Some("<a/>"));
+    let spec = CreateBucket::default();
+    let (a, b) = tokio::join!(one.create_bucket("other", &spec), two.create_bucket("other", &spec));
+    assert!(matches!((&a, &b), (Ok(_), Err(Error::BucketExists)) | (Err(Error::BucketExists), Ok(_))));
+    let (a, b) = tokio::join!(one.delete_bucket("bucket"), two.delete_bucket("bucket"));
+    assert!(matches!((&a, &b), (Ok(()), Err(Error::NoSuchBucket)) | (Err(Error::NoSuchBucket), Ok(()))));
+    assert!(one.bucket("bucket").is_err() && two.bucket("bucket").is_err());
+
+    let future = Bytes::from_static(b"{\"format\":1,\"ms\":9000000000000000}");
+    let mut update = ashlar_cluster::Update::new();
+    update.set(&control.read("lock-time"), future.clone());
+    control.update(update).await.unwrap();
+    one.keep_lock_time().await.unwrap();
+    assert_eq!(control.read("lock-time").bytes(), Some(&future));
+}

@@ -263,13 +263,9 @@ async fn a_crash_at_any_step_loses_no_change() {
         let store = again(&memory, &control);
         store.open_feed().await.unwrap();
         // From the first change on: what a reader that did nothing would see.
-        control
-            .txn(ashlar_cluster::Txn {
-                puts: vec![("feed-reader/r".into(), Bytes::from_static(b"{\"format\":1,\"position\":0}"))],
-                ..Default::default()
-            })
-            .await
-            .unwrap();
+        let mut update = ashlar_cluster::Update::new();
+        update.set(&control.read("feed-reader/r"), Bytes::from_static(b"{\"format\":1,\"position\":0}"));
+        control.update(update).await.unwrap();
         for _ in 0..200 {
             if store.feed().stats().open == 0 {
                 break;

@@ -35,7 +35,7 @@ mod usage;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ashlar_cluster::{Control, FileMedium, Map, Medium};
+use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::{DeploymentId, DriveId, VersionId};
@@ -126,7 +126,7 @@ impl Pool {
         let drives: Vec<_> = paths.iter().map(|(d, p)| (*d, p.display().to_string(), 1 << 30)).collect();
         let map = Map::first(DEPLOYMENT, &drives, None).unwrap();
         let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
-        let control = Control::create(DEPLOYMENT, media(&paths), entries).await.unwrap();
+        let control = Embedded::create(DEPLOYMENT, media(&paths), entries).await.unwrap().control();
         control.close().await;
         Pool { _dir: dir, paths, map, drives: Vec::new(), control: None, sets: None, sole: true }
     }
@@ -163,7 +163,7 @@ impl Pool {
         o.sole = self.sole;
         let sets = Sets::new(layout, self.drives.clone(), o).unwrap();
         sets.start();
-        let control = Control::open(DEPLOYMENT, media(&present)).await.unwrap();
+        let control = Embedded::open(DEPLOYMENT, media(&present)).await.unwrap().control();
         self.control = Some(control.clone());
         self.sets = Some(sets.clone());
         Store::open(sets, control, options()).unwrap()

@@ -200,7 +200,7 @@ impl Shell {
                 if let Some(drive) = &drive {
                     let id = drive.label().drive;
                     self.node.sets.detach(id);
-                    self.node.control.detach(id);
+                    self.node.embedded.detach(id);
                 }
                 self.close(i, drive);
             }
@@ -293,7 +293,7 @@ fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
     tracing::info!(drive = %path.display(), %id, "drive in service");
     let node = node.clone();
     tokio::spawn(async move {
-        if let Err(error) = node.control.attach(id, node::medium(&path, id)).await {
+        if let Err(error) = node.embedded.attach(id, node::medium(&path, id)).await {
             tracing::warn!(drive = %path.display(), %error, "control store: the drive is not used");
         }
     });
@@ -333,7 +333,7 @@ async fn settle_map(node: &Arc<Node>) {
 /// Writes a map that follows `before` and lets the sets follow it. The caller holds `changes`.
 async fn put_map(node: &Node, before: &Map, next: Map) -> Result<(), String> {
     let layout = (next.epoch != before.epoch).then(|| node::layout(&next));
-    node.write_map(next).await?;
+    node.write_map(before, next).await?;
     match layout {
         Some(layout) => node.sets.set_layout(layout).map_err(|e| e.to_string()),
         None => Ok(()),

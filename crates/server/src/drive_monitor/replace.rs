@@ -27,10 +27,10 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
     let handover = hand_over(node, old, &path).await?;
-    node.control.attach(id, node::medium(&path, id)).await.map_err(|e| e.to_string())?;
-    let written = node.write_map(next.clone()).await;
+    node.embedded.attach(id, node::medium(&path, id)).await.map_err(|e| e.to_string())?;
+    let written = node.write_map(&map, next.clone()).await;
     if handover.is_some() || written.is_ok() {
-        node.control.detach(old);
+        node.embedded.detach(old);
     }
     if handover.is_some() {
         let folder = Folder::real(&path, None);
@@ -54,7 +54,7 @@ async fn hand_over(node: &Node, old: DriveId, path: &Path) -> Result<Option<()>,
     let folder = Folder::real(path, None).sub(HANDOVER);
     let made = folder.clone();
     node::blocking(move || made.make()).await?.map_err(|e| format!("{}: {e}", folder.path().display()))?;
-    node.control.attach(old, node::bare_medium(folder)).await.map_err(|e| e.to_string())?;
+    node.embedded.attach(old, node::bare_medium(folder)).await.map_err(|e| e.to_string())?;
     if node.control.health().writable {
         return Ok(Some(()));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_kms::{Builtin, Kms, Secret};
 use ashlar_s3::sse::Encryption;
@@ -15,7 +15,7 @@ pub fn keys() -> (Arc<Kms>, tokio::runtime::Runtime) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kms = runtime.block_on(async {
         let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-        let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
+        let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
         let driver = Builtin::open_keys(control, Secret::new([7; 32]), None, || 5).await.ok().unwrap();
         let kms = Kms::builtin(driver, "main").await.ok().unwrap();
         kms.create_key("other").await.unwrap();

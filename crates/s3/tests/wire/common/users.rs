@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ashlar_cluster::{Control, Medium};
+use ashlar_cluster::{Embedded, Medium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_iam::{Entity, Iam, Root, Secret};
 use ashlar_s3::Keys;
@@ -27,7 +27,7 @@ pub fn users() -> (Arc<Iam>, tokio::runtime::Runtime) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let iam = runtime.block_on(async {
         let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-        let control = Control::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap();
+        let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
         let root = Root { access_key: KEY.into(), secret: Secret::new(SECRET) };
         // It never shows the same millisecond twice: what is made after a revocation is later.
         let now = std::sync::atomic::AtomicI64::new(unix(0) * 1000);

@@ -1,0 +1,434 @@
+//! The embedded driver of the control store: one process, whole copies on the drives, no other service.
+//!
+//! Every change is a new snapshot, written whole to all member drives and answered when a majority
+//! holds it. The store is small (the map, the buckets, the credentials) and changes rarely, so that
+//! whole copies cost nothing that matters and need no log. Invariants: transactions go one after
+//! another; a (term, revision) is never used for two contents; what is read is what was last
+//! answered. It never knows what the values mean.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_format::{DeploymentId, DriveId};
+use ashlar_machine::IoPool;
+use futures::future::BoxFuture;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use crate::control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
+use crate::copy::{Copy, MAX_BYTES, Medium, Snapshot};
+use crate::update::{Action, Step, Update};
+use crate::{Error, Result};
+
+/// How long a change waits for a majority of drives.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Changes kept for watchers that are behind; older ones are told to begin anew.
+const HISTORY: usize = 1024;
+
+/// One attached drive.
+pub(crate) struct Site {
+    pub medium: Arc<dyn Medium>,
+    /// One thread at most, so that a hung drive holds up nobody else.
+    pool: IoPool,
+    /// What the drive holds durably.
+    pub copy: Copy,
+    /// The slot that does not hold it.
+    slot: usize,
+    /// What it is to hold next: the newest wins, so that nothing queues up.
+    pending: Option<Copy>,
+    busy: bool,
+    /// A write failed: nothing more is written until the drive is attached again.
+    pub failed: bool,
+}
+
+impl Site {
+    pub(crate) fn new(id: DriveId, medium: Arc<dyn Medium>, copy: Copy, slot: usize) -> Site {
+        let name = format!("control-{}", &id.to_hex()[..6]);
+        let pool = IoPool::new(&name, 1, 2);
+        Site { medium, pool, copy, slot, pending: None, busy: false, failed: false }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.pool.close();
+    }
+}
+
+pub(crate) struct Shared {
+    pub deployment: DeploymentId,
+    /// What readers see: the last snapshot that was decided (or found, while read-only).
+    pub seen: RwLock<Arc<Snapshot>>,
+    pub sites: Mutex<BTreeMap<DriveId, Site>>,
+    /// Highest revision ever handed to a drive in this term; never used twice.
+    pub used: Mutex<u64>,
+    /// The term this process writes in; 0 while read-only.
+    pub term: Mutex<u64>,
+    pub turn: tokio::sync::Mutex<()>,
+    /// Counts finished writes.
+    pub progress: watch::Sender<u64>,
+    /// Changes after the revision beside them.
+    history: Mutex<(u64, VecDeque<Change>)>,
+    changed: watch::Sender<u64>,
+}
+
+/// The embedded control store. Cheap to clone: all clones are one store. Users of the store hold a
+/// [`Control`] over it; only who looks after the drives holds this.
+#[derive(Clone)]
+pub struct Embedded {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Embedded {
+    pub(crate) fn assemble(
+        deployment: DeploymentId,
+        sites: BTreeMap<DriveId, Site>,
+        seen: Arc<Snapshot>,
+    ) -> Embedded {
+        let revision = seen.revision;
+        Embedded {
+            shared: Arc::new(Shared {
+                deployment,
+                seen: RwLock::new(seen),
+                sites: Mutex::new(sites),
+                used: Mutex::new(revision),
+                term: Mutex::new(0),
+                turn: tokio::sync::Mutex::new(()),
+                progress: watch::Sender::new(0),
+                history: Mutex::new((revision, VecDeque::new())),
+                changed: watch::Sender::new(revision),
+            }),
+        }
+    }
+
+    /// The drives that count.
+    #[must_use]
+    pub fn members(&self) -> Vec<DriveId> {
+        self.shared.seen.read().members.clone()
+    }
+
+    /// The handle that users of the store hold.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        Control::new(Arc::new(self.clone()))
+    }
+
+    /// Changes which drives count, together with what says so: all or nothing. `members` must be attached.
+    ///
+    /// # Errors
+    /// As [`Control::update`].
+    pub async fn change_members(&self, update: Update, members: Vec<DriveId>) -> Result<u64> {
+        update.check()?;
+        self.commit(&update, Some(members)).await
+    }
+
+    async fn commit(&self, update: &Update, members: Option<Vec<DriveId>>) -> Result<u64> {
+        let _turn = self.shared.turn.lock().await;
+        let term = self.writer()?;
+        let old = self.shared.seen.read().clone();
+        check(&old, update)?;
+        if members.is_none() && !update.changes_something() {
+            return Ok(old.revision);
+        }
+        let revision = {
+            let mut used = self.shared.used.lock();
+            *used += 1;
+            *used
+        };
+        let (next, changes) = apply(&old, update, members, term, revision)?;
+        let next = Arc::new(next);
+        self.write_all(&next, term);
+        if !self.wait_majority(&next).await {
+            return Err(Error::Unavailable("no majority of its drives took the change".to_owned()));
+        }
+        // Before it shows: a watcher that sees the revision finds its changes here.
+        {
+            let (base, history) = &mut *self.shared.history.lock();
+            history.extend(changes);
+            while history.len() > HISTORY {
+                *base = history.pop_front().map_or(*base, |c| c.revision);
+            }
+        }
+        *self.shared.seen.write() = next;
+        self.shared.changed.send_replace(revision);
+        Ok(revision)
+    }
+
+    /// The term this process writes in.
+    fn writer(&self) -> Result<u64> {
+        match *self.shared.term.lock() {
+            0 => Err(Error::Unavailable("fewer than a majority of its drives".to_owned())),
+            term => Ok(term),
+        }
+    }
+
+    /// Shows `seen` to readers without a transaction (start, or a copy found later).
+    pub(crate) fn show(&self, seen: Arc<Snapshot>) {
+        let revision = seen.revision;
+        if self.shared.seen.read().revision != revision {
+            *self.shared.history.lock() = (revision, VecDeque::new());
+        }
+        *self.shared.seen.write() = seen;
+        self.shared.changed.send_replace(revision);
+    }
+
+    /// Takes a drive away, for instance because it failed.
+    pub fn detach(&self, drive: DriveId) {
+        self.shared.sites.lock().remove(&drive);
+        self.shared.progress.send_modify(|n| *n += 1);
+    }
+
+    /// Hands a snapshot to every attached drive that counts; each writes the newest it was handed.
+    pub(crate) fn write_all(&self, snapshot: &Arc<Snapshot>, promised: u64) {
+        let ids: Vec<DriveId> = self.shared.sites.lock().keys().copied().collect();
+        for id in ids {
+            self.write_one(id, Copy { promised, snapshot: snapshot.clone() });
+        }
+    }
+
+    /// Hands one drive what it is to hold next.
+    pub(crate) fn write_one(&self, id: DriveId, copy: Copy) {
+        let mut sites = self.shared.sites.lock();
+        let Some(site) = sites.get_mut(&id).filter(|s| !s.failed) else { return };
+        site.pending = Some(copy);
+        if site.busy {
+            return;
+        }
+        site.busy = true;
+        let shared = self.shared.clone();
+        let medium = site.medium.clone();
+        if site.pool.run(move || write_pending(&shared, id, &medium)).is_err() {
+            site.busy = false;
+            site.failed = true;
+        }
+    }
+
+    /// Waits until majorities of `members` and `before` hold `snapshot`; false when that cannot be
+    /// any more or took too long.
+    async fn wait_majority(&self, snapshot: &Snapshot) -> bool {
+        self.wait(&[&snapshot.members, &snapshot.before], |s| {
+            s.copy.snapshot.position() >= snapshot.position()
+        })
+        .await
+    }
+
+    /// Waits until `done` holds for a majority of each of `sets`.
+    pub(crate) async fn wait(&self, sets: &[&[DriveId]], done: impl Fn(&Site) -> bool) -> bool {
+        let mut progress = self.shared.progress.subscribe();
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            progress.borrow_and_update();
+            let (mut all, mut possible) = (true, true);
+            {
+                let sites = self.shared.sites.lock();
+                for set in sets {
+                    let need = set.len() / 2 + 1;
+                    let have = |d: &&DriveId| sites.get(d).is_some_and(&done);
+                    let may = |d: &&DriveId| sites.get(d).is_some_and(|s| !s.failed || done(s));
+                    all &= set.iter().filter(have).count() >= need;
+                    possible &= set.iter().filter(may).count() >= need;
+                }
+            }
+            if all || !possible {
+                return all;
+            }
+            if tokio::time::timeout_at(deadline, progress.changed()).await.is_err() {
+                return false;
+            }
+        }
+    }
+}
+
+/// Runs on the drive's own thread: writes what is pending until nothing is.
+fn write_pending(shared: &Shared, id: DriveId, medium: &Arc<dyn Medium>) {
+    loop {
+        let (copy, slot) = {
+            let mut sites = shared.sites.lock();
+            // The drive may have been attached anew under the same id: that one has its own thread.
+            let Some(site) = sites.get_mut(&id).filter(|s| Arc::ptr_eq(&s.medium, medium)) else { return };
+            match site.pending.take() {
+                Some(copy) if !site.failed => (copy, site.slot),
+                _ => {
+                    site.busy = false;
+                    drop(sites);
+                    shared.progress.send_modify(|n| *n += 1);
+                    return;
+                }
+            }
+        };
+        let result = medium.write(slot, &copy.encode(shared.deployment, id));
+        let mut sites = shared.sites.lock();
+        let Some(site) = sites.get_mut(&id).filter(|s| Arc::ptr_eq(&s.medium, medium)) else { return };
+        match result {
+            Ok(()) => {
+                site.copy = copy;
+                site.slot = 1 - slot;
+            }
+            Err(error) => {
+                tracing::warn!(drive = %id, %error, "control store: the drive no longer takes changes");
+                site.failed = true;
+            }
+        }
+        drop(sites);
+        shared.progress.send_modify(|n| *n += 1);
+    }
+}
+
+impl ControlDriver for Embedded {
+    fn deployment(&self) -> DeploymentId {
+        self.shared.deployment
+    }
+
+    fn get(&self, key: &str) -> Option<Value> {
+        self.shared.seen.read().entries.get(key).cloned()
+    }
+
+    fn list(&self, prefix: &str) -> Vec<(String, Value)> {
+        let seen = self.shared.seen.read().clone();
+        seen.entries
+            .range(prefix.to_owned()..)
+            .take_while(|(k, _)| k.starts_with(prefix))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    }
+
+    fn revision(&self) -> u64 {
+        self.shared.seen.read().revision
+    }
+
+    fn health(&self) -> Health {
+        let seen = self.shared.seen.read().clone();
+        let sites = self.shared.sites.lock();
+        let holds = |d: &DriveId| {
+            sites.get(d).is_some_and(|s| !s.failed && s.copy.snapshot.position() >= seen.position())
+        };
+        let current = seen.members.iter().filter(|d| holds(d)).count();
+        let alive = seen.members.iter().filter(|d| sites.get(d).is_some_and(|s| !s.failed)).count();
+        Health {
+            members: seen.members.len(),
+            current,
+            writable: *self.shared.term.lock() > 0 && alive > seen.members.len() / 2,
+            term: seen.term,
+            revision: seen.revision,
+        }
+    }
+
+    /// This process is the one writer and a majority holds what it shows.
+    fn barrier(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let _turn = self.shared.turn.lock().await;
+            self.writer().map(|_| ())
+        })
+    }
+
+    fn update(&self, update: Update) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move { self.commit(&update, None).await })
+    }
+
+    fn watch(&self, from: u64) -> Watch {
+        let changed = self.shared.changed.subscribe();
+        Watch::new(Box::new(EmbeddedWatch { store: self.clone(), from, changed }))
+    }
+
+    /// Waits until no drive is being written. Needed before the same drives are opened again by this
+    /// process; a process that ends needs it not.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let _turn = self.shared.turn.lock().await;
+            *self.shared.term.lock() = 0;
+            let mut progress = self.shared.progress.subscribe();
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            loop {
+                progress.borrow_and_update();
+                if self.shared.sites.lock().values().all(|s| !s.busy) {
+                    return;
+                }
+                if tokio::time::timeout_at(deadline, progress.changed()).await.is_err() {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+fn check(old: &Snapshot, update: &Update) -> Result<()> {
+    for step in update.steps() {
+        let now = old.entries.get(step.key).map(|v| v.revision);
+        if now != step.seen.revision() {
+            return Err(Error::Conflict(step.key.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn apply(
+    old: &Snapshot,
+    update: &Update,
+    members: Option<Vec<DriveId>>,
+    term: u64,
+    revision: u64,
+) -> Result<(Snapshot, Vec<Change>)> {
+    let mut next = old.clone();
+    next.term = term;
+    next.revision = revision;
+    next.before.clone_from(&old.members);
+    if let Some(members) = members {
+        next.members = members;
+    }
+    let mut changes = Vec::new();
+    for Step { key, action, .. } in update.steps() {
+        let value = match action {
+            Action::Expect => continue,
+            Action::Set(bytes) => {
+                next.entries.insert(key.to_owned(), Value { revision, bytes: bytes.clone() });
+                Some(bytes.clone())
+            }
+            Action::Remove if next.entries.remove(key).is_some() => None,
+            Action::Remove => continue,
+        };
+        changes.push(Change { revision, key: key.to_owned(), value });
+    }
+    let size: usize = next.entries.iter().map(|(k, v)| k.len() + v.bytes.len() + 32).sum();
+    if size > MAX_BYTES / 2 {
+        return Err(Error::TooLarge("the store"));
+    }
+    Ok((next, changes))
+}
+
+/// Follows the changes from memory.
+struct EmbeddedWatch {
+    store: Embedded,
+    from: u64,
+    changed: watch::Receiver<u64>,
+}
+
+impl Follower for EmbeddedWatch {
+    fn next(&mut self) -> BoxFuture<'_, Watched> {
+        Box::pin(async move {
+            loop {
+                self.changed.borrow_and_update();
+                let now = self.store.revision();
+                if now > self.from {
+                    let (complete, news) = {
+                        let (base, history) = &*self.store.shared.history.lock();
+                        let fresh = |c: &&Change| c.revision > self.from && c.revision <= now;
+                        let news: Vec<Change> = history.iter().filter(fresh).cloned().collect();
+                        (self.from >= *base, news)
+                    };
+                    self.from = now;
+                    if !complete {
+                        return Watched::Reset(now);
+                    }
+                    if !news.is_empty() {
+                        return Watched::Changes(news);
+                    }
+                    continue;
+                }
+                if self.changed.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        })
+    }
+}
