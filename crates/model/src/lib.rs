@@ -7,7 +7,7 @@
 //! | [`register`] | writers, conditional writes, deletes, crashes, replaced and dead drives, readers, purging |
 //! | [`staging`] | data staged before the record, the collector of orphans |
 //! | [`onesync`] | shards inside ACCEPT: overtaken, mended and unknown records |
-//! | [`multipart`] | upload and key as two compare-and-set registers |
+//! | [`multipart`] | upload, key and one part as compare-and-set registers; orphans |
 //! | [`rename`] | source, destination and the register of a rename |
 //! | [`renames`] | no decision record: n renames and counting (what not to do) |
 //!
