@@ -23,6 +23,7 @@
 //! | `heal_queue`, `progress`, `scrub_state`, `tail_queue` | what heal, rebuild, scrub and tails remember |
 //! | `background` | starts and ends the background work |
 //! | `damage` | what was found damaged, by name |
+//! | `invariants` | what a release asserts of the protocol |
 //! | `health` | what a group can still do |
 //!
 //! Layers, each of which uses only those before it: types (`error`, `layout`, `stored`), parts of the shared
@@ -49,6 +50,7 @@ mod fetch;
 mod heal;
 mod heal_queue;
 mod health;
+mod invariants;
 mod keylock;
 mod layout;
 mod list;

@@ -5,6 +5,7 @@
 //! ([`crate::table::Pulse`]).
 
 use crate::cache::Updating;
+use crate::invariants::{drops_after_choice, no_joining_votes};
 use crate::register::Register;
 use crate::sets::Inner;
 use crate::stored::{Light, Stored};
@@ -56,6 +57,8 @@ pub(crate) struct Attempt<'a> {
     /// at the attempt meanwhile.
     waiting: Mutex<FuturesUnordered<BoxFuture<'a, Reply>>>,
     open: SlotSet,
+    /// Slots whose drives are joining.
+    joining: SlotSet,
     /// Set from the first ACCEPT on.
     updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
@@ -154,6 +157,7 @@ impl<'a> Attempt<'a> {
             completed: false,
             waiting: Mutex::new(FuturesUnordered::new()),
             open: SlotSet::EMPTY,
+            joining: SlotSet::EMPTY,
             updating: None,
             grave: false,
             carried: Writes::new(),
@@ -285,7 +289,10 @@ impl<'a> Attempt<'a> {
                 }
             }
             Ok(Prepared::Refused { highest }) => self.p.on_refused(slot, highest),
-            Ok(Prepared::NotVoter) => self.p.on_silent(slot),
+            Ok(Prepared::NotVoter) => {
+                self.joining.insert(slot);
+                self.p.on_silent(slot)
+            }
             Err(e) => {
                 self.inner.note(self.key, &e);
                 self.p.on_silent(slot)
@@ -294,6 +301,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn based(mut self, step: Step<Bytes>) -> Result<Option<Attempt<'a>>> {
+        no_joining_votes(self.p.promised_by(), self.joining);
         match step {
             Step::Base(None, _) => Ok(Some(self)),
             Step::Base(Some((ballot, bytes)), _) => {
@@ -611,6 +619,7 @@ impl<'a> Attempt<'a> {
     fn after(&self, o: &Outcome, tally: Arc<Tally>, asked: SlotSet, drops: Drops) {
         let view = &self.view;
         let has = SlotSet(o.ok | o.uncounted);
+        drops_after_choice(&drops, SlotSet(o.ok), view.quorum.majority());
         self.inner.drop_on(view, has, &drops);
         // Lazily: with less than a majority left, only hinted records can be read (2.13).
         let useful = view.quorum.half() < view.quorum.majority();

@@ -10,11 +10,12 @@
 //! Invariants: what is served was shown irrevocable by [`ashlar_commit::Reader`]; too few answers are
 //! [`Error::Unavailable`], never "absent"; a corrupt register is silence, not absence.
 
+use crate::invariants::{Shown, no_joining_votes};
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
 use crate::table::{FIRST_GLANCE, GLANCE, View};
 use crate::{Error, Result};
-use ashlar_commit::{Proof, ReadStep, Reader};
+use ashlar_commit::{Proof, ReadStep, Reader, SlotSet};
 use ashlar_drive::{Error as DriveError, ReadReply};
 use ashlar_format::{Ballot, Record, RegisterKey};
 use bytes::Bytes;
@@ -50,11 +51,15 @@ struct Answers {
     reader: Reader,
     /// Records seen, by ballot, with the digest. More than two only in a duel.
     records: SmallVec<[(Ballot, u64, Bytes); 2]>,
+    /// What voters showed, and which slots have drives that are joining.
+    shown: Shown,
+    joining: SlotSet,
 }
 
 impl Answers {
     fn new(view: &View) -> Answers {
-        Answers { reader: Reader::new(view.quorum), records: SmallVec::new() }
+        let (shown, joining) = (Shown::default(), SlotSet::EMPTY);
+        Answers { reader: Reader::new(view.quorum), records: SmallVec::new(), shown, joining }
     }
 
     fn take(&mut self, slot: u8, reply: &ReadReply) -> ReadStep {
@@ -65,12 +70,25 @@ impl Answers {
         {
             self.records.push((s.ballot, s.digest, bytes.clone()));
         }
+        match seen {
+            _ if !reply.voter => {
+                self.joining.insert(slot);
+            }
+            Some(s) => self.shown.add(slot, s.ballot, s.hint),
+            None => {}
+        }
         // One-sync records are written only where a majority is enough to choose them (update.rs),
         // so they need no other count here.
         match seen {
             None => self.reader.on_absent(slot, reply.horizon, reply.voter),
             Some(s) => self.reader.on_answer(slot, Some(s.ballot), s.hint, reply.voter),
         }
+    }
+
+    /// The record of this ballot is served without a round.
+    fn check(&self, ballot: Ballot, majority: u8) {
+        no_joining_votes(self.reader.answered_by(), self.joining);
+        self.shown.may_serve(ballot, majority);
     }
 
     fn silent(&mut self, slot: u8) -> ReadStep {
@@ -146,6 +164,7 @@ impl Inner {
                 ReadStep::Absent { majority: false } => return None,
                 ReadStep::Serve { proof: Proof::HintHalf | Proof::Half, .. } => return None,
                 ReadStep::Serve { ballot, .. } => {
+                    answers.check(ballot, view.quorum.majority());
                     if let Some((b, digest, record)) = cached
                         && b == ballot
                     {
@@ -306,6 +325,7 @@ impl Inner {
         match step {
             ReadStep::Absent { majority } => Ok((Asked::Known(None), majority)),
             ReadStep::Serve { ballot, proof, .. } => {
+                answers.check(ballot, view.quorum.majority());
                 let found = answers.records.iter().find(|r| r.0 == ballot);
                 let register = found.and_then(|r| self.decoded(key, hash, r));
                 let whole = matches!(proof, Proof::Majority | Proof::Hint);

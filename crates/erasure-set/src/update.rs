@@ -8,6 +8,7 @@
 //! where shard and record become durable together; after an ACCEPT was sent, staged data is never
 //! dropped here, because somebody may complete the record.
 
+use crate::invariants::named_no_more;
 use crate::propose::{Attempt, Based};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
@@ -345,6 +346,7 @@ impl Inner {
         unsure.sent = true;
         sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, moved);
+        named_no_more(&drops, &record);
         let chosen = match light {
             None => attempt.accept(bytes, summary, needed, drops).await?,
             Some(one_sync) => {
