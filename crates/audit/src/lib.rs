@@ -41,6 +41,6 @@ pub use chain::key_from;
 pub use error::{Error, Result};
 pub use file::FileConfig;
 pub use queue::{PATIENCE, Ticket};
-pub use record::{Door, HEADERS, QUERY, Record, headers_of, printable};
+pub use record::{ApiLayer, HEADERS, QUERY, Record, headers_of, printable};
 pub use verify::{Report, verify};
 pub use webhook::{Full, WebhookConfig};

@@ -36,7 +36,7 @@ const VALUE: usize = 256;
 /// Which door a request came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Door {
+pub enum ApiLayer {
     /// S3.
     S3,
     /// The security token service.
@@ -45,13 +45,13 @@ pub enum Door {
     Admin,
 }
 
-impl Door {
+impl ApiLayer {
     /// As records name it.
     pub fn name(self) -> &'static str {
         match self {
-            Door::S3 => "s3",
-            Door::Sts => "sts",
-            Door::Admin => "admin",
+            ApiLayer::S3 => "s3",
+            ApiLayer::Sts => "sts",
+            ApiLayer::Admin => "admin",
         }
     }
 }
@@ -65,7 +65,7 @@ pub struct Record {
     /// As in the answer.
     pub request_id: String,
     /// Which door.
-    pub door: Door,
+    pub door: ApiLayer,
     /// What was asked for, `GetObject` for example.
     pub operation: &'static str,
     /// The HTTP method.
@@ -141,7 +141,7 @@ pub struct Record {
 
 impl Record {
     /// A record with nothing in it but when, where and from whom.
-    pub fn new(time: i64, request_id: &str, door: Door, ip: IpAddr) -> Record {
+    pub fn new(time: i64, request_id: &str, door: ApiLayer, ip: IpAddr) -> Record {
         Record {
             time,
             request_id: request_id.to_owned(),
@@ -222,7 +222,7 @@ mod tests {
             headers.insert(name, value.parse().unwrap());
         }
         assert_eq!(headers_of(&headers), [("content-type", "text/plain".to_owned())]);
-        let mut record = Record::new(1_700_000_000_123, "ID", Door::S3, [127, 0, 0, 1].into());
+        let mut record = Record::new(1_700_000_000_123, "ID", ApiLayer::S3, [127, 0, 0, 1].into());
         record.query = vec![("prefix", "a\"\n".into())];
         let text = serde_json::to_string(&record).unwrap();
         assert!(text.contains("\"time\":\"2023-11-14T22:13:20.123Z\""), "{text}");

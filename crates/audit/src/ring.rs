@@ -32,13 +32,13 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Door;
+    use crate::ApiLayer;
 
     #[test]
     fn the_oldest_goes() {
         let ring = Ring::default();
         for i in 0..KEPT + 2 {
-            ring.push(Record::new(0, &format!("{i}"), Door::S3, [127, 0, 0, 1].into()));
+            ring.push(Record::new(0, &format!("{i}"), ApiLayer::S3, [127, 0, 0, 1].into()));
         }
         assert!(ring.find("0").is_none() && ring.find("1").is_none());
         assert!(ring.find("2").is_some() && ring.find(&format!("{}", KEPT + 1)).is_some());

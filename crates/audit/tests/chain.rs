@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ashlar_audit::{Audit, Config, Door, FileConfig, Full, Record, WebhookConfig, key_from, verify};
+use ashlar_audit::{ApiLayer, Audit, Config, FileConfig, Full, Record, WebhookConfig, key_from, verify};
 use ashlar_outbound::Rules;
 
 const SECRET: &str = "root's secret";
@@ -22,7 +22,7 @@ fn config(path: &Path, max_size: u64) -> Config {
 }
 
 fn record(id: u32) -> Record {
-    let mut r = Record::new(1_700_000_000_000, &format!("ID{id:06}"), Door::S3, [127, 0, 0, 1].into());
+    let mut r = Record::new(1_700_000_000_000, &format!("ID{id:06}"), ApiLayer::S3, [127, 0, 0, 1].into());
     r.operation = "GetObject";
     r.key = format!("key {id} \"\n");
     r

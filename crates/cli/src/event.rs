@@ -121,7 +121,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Ls { target } => {
             let remote = Place::remote(&target, &context.aliases)?;
             remote.only_bucket()?;
-            let all = remote.client.notices(&remote.bucket).await?;
+            let all = remote.client.notifications(&remote.bucket).await?;
             for n in &all {
                 let filter = |name: &str, value: &str| match value {
                     "" => String::new(),
@@ -136,7 +136,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Add(rule) => {
             let remote = Place::remote(&rule.target, &context.aliases)?;
             remote.only_bucket()?;
-            let mut all = remote.client.notices(&remote.bucket).await?;
+            let mut all = remote.client.notifications(&remote.bucket).await?;
             let new = Notice {
                 id: String::new(),
                 shape: "QueueConfiguration".into(),
@@ -155,7 +155,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Rm(rule) => {
             let remote = Place::remote(&rule.target, &context.aliases)?;
             remote.only_bucket()?;
-            let all = remote.client.notices(&remote.bucket).await?;
+            let all = remote.client.notifications(&remote.bucket).await?;
             let mut events = names(&rule.event);
             events.sort();
             let meant = |n: &Notice| {

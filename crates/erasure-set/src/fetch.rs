@@ -152,7 +152,7 @@ impl ObjectReader {
             .await;
             let took = began.elapsed();
             if bytes.is_ok() {
-                member.pulse.note_read(took);
+                member.latency.note_read(took);
             }
             Row { shard, reader, bytes, check, took }
         });
@@ -321,7 +321,7 @@ impl ObjectReader {
         let pending = (0..self.view.n()).filter(|s| open(*s) && !self.is_gone(*s));
         let prompt: u64 = pending.filter(|s| fetch.late >> s & 1 == 0).fold(0, |b, s| b | 1 << s);
         let members = (0..self.view.n()).filter(|s| prompt >> s & 1 == 1);
-        let hedge = members.filter_map(|s| self.member(s).map(|m| m.pulse.hedge_after())).max();
+        let hedge = members.filter_map(|s| self.member(s).map(|m| m.latency.hedge_after())).max();
         let patience = hedge.unwrap_or(DEADLINE);
         let Some(waiting) = &mut fetch.waiting else { return Ok(()) };
         match tokio::time::timeout(patience, waiting.next()).await {
@@ -337,7 +337,7 @@ impl ObjectReader {
                 for s in (0..self.view.n()).filter(|s| prompt >> s & 1 == 1) {
                     fetch.late |= 1 << s;
                     if let Some(m) = self.member(s) {
-                        m.pulse.strike();
+                        m.latency.mark_slow();
                     }
                 }
                 self.ask_more(fetch);

@@ -423,7 +423,7 @@ impl Inner {
                 Ok(Some((slot, Err(e)))) => {
                     tracing::debug!(slot, "listing: {e}");
                     if let Some(m) = view.member(slot) {
-                        m.pulse.strike();
+                        m.latency.mark_slow();
                     }
                     start = 1;
                 }
@@ -453,7 +453,7 @@ impl Inner {
             return Err(Error::Unavailable("a drive went away".into()));
         };
         m.scan(from, to, limit, view.epoch).await.map_err(|e| {
-            m.pulse.strike();
+            m.latency.mark_slow();
             Error::Unavailable(format!("listing: {e}"))
         })
     }

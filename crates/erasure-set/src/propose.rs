@@ -88,7 +88,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
         if answered.len() >= need {
             for slot in prompt.without(answered).iter() {
                 if let Some(m) = view.member(slot) {
-                    m.pulse.strike();
+                    m.latency.mark_slow();
                 }
             }
         }
@@ -112,7 +112,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
     };
     for (slot, m) in view.members() {
         if o.ok >> slot & 1 == 1 {
-            m.pulse.in_time();
+            m.latency.in_time();
         }
     }
     o
@@ -259,7 +259,7 @@ impl<'a> Attempt<'a> {
                 () = &mut patient => {
                     for slot in self.open.and(prompt).iter() {
                         if let Some(m) = self.view.member(slot) {
-                            m.pulse.strike();
+                            m.latency.mark_slow();
                         }
                     }
                     return;

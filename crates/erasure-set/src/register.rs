@@ -372,7 +372,7 @@ impl Inner {
                 () = &mut patient => {
                     for slot in prompt.without(answers.reader.answered_by()).iter() {
                         if let Some(m) = view.member(slot) {
-                            m.pulse.strike();
+                            m.latency.mark_slow();
                         }
                     }
                     break;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Member {
     pub(crate) id: DriveId,
     pub(crate) drive: Drive,
-    pub(crate) pulse: Pulse,
+    pub(crate) latency: LatencyTracker,
     attached: Arc<Attached>,
     /// It was said that it hangs.
     pub(crate) told: AtomicBool,
@@ -71,7 +71,7 @@ impl Attached {
 }
 
 /// How quickly a drive answers lately.
-pub(crate) struct Pulse {
+pub(crate) struct LatencyTracker {
     start: Instant,
     /// Milliseconds after `start` until which nobody waits for the drive beyond need.
     late_until: AtomicU64,
@@ -91,9 +91,9 @@ const LATE_MS: u64 = 1000;
 /// parity that nobody needed.
 const HEDGE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-impl Pulse {
-    fn new() -> Pulse {
-        Pulse {
+impl LatencyTracker {
+    fn new() -> LatencyTracker {
+        LatencyTracker {
             start: Instant::now(),
             late_until: AtomicU64::new(0),
             strikes: AtomicU32::new(0),
@@ -107,7 +107,7 @@ impl Pulse {
     }
 
     /// The drive let somebody wait too long.
-    pub(crate) fn strike(&self) {
+    pub(crate) fn mark_slow(&self) {
         // Whoever waited already when it became late says nothing new.
         if self.is_late() {
             return;
@@ -170,7 +170,13 @@ impl Pulse {
 
 impl Member {
     pub(crate) fn new(drive: Drive, attached: Arc<Attached>) -> Member {
-        Member { id: drive.label().drive, drive, pulse: Pulse::new(), attached, told: AtomicBool::new(false) }
+        Member {
+            id: drive.label().drive,
+            drive,
+            latency: LatencyTracker::new(),
+            attached,
+            told: AtomicBool::new(false),
+        }
     }
 
     /// A call to its device does not return, and others can stand in for it.
@@ -180,7 +186,7 @@ impl Member {
 
     /// Nobody should wait for it beyond need.
     pub(crate) fn is_late(&self) -> bool {
-        self.pulse.is_late() || self.is_hung()
+        self.latency.is_late() || self.is_hung()
     }
 
     pub(crate) fn is_voter(&self) -> bool {
@@ -233,7 +239,7 @@ impl Member {
             match tokio::time::timeout(GLANCE, &mut answer).await {
                 Ok(r) => return r,
                 Err(_) if self.is_hung() || began.elapsed() >= PATIENCE => {
-                    self.pulse.strike();
+                    self.latency.mark_slow();
                     return Err(DriveError::Offline("it does not answer"));
                 }
                 Err(_) => {}
@@ -341,7 +347,7 @@ mod tests {
 
     #[test]
     fn lateness_ends_and_hedges_are_bounded() {
-        let p = Pulse::new();
+        let p = LatencyTracker::new();
         assert!(!p.is_late());
         assert_eq!(p.hedge_after(), HEDGE.0);
         for _ in 0..100 {
@@ -351,7 +357,7 @@ mod tests {
         assert!(hedge >= Duration::from_millis(19) && hedge <= Duration::from_millis(25), "{hedge:?}");
         p.note_read(Duration::from_secs(30));
         assert_eq!(p.hedge_after(), HEDGE.1);
-        p.strike();
+        p.mark_slow();
         assert!(p.is_late());
         p.in_time();
         assert!(p.is_late(), "one quick answer does not end it");

@@ -7,7 +7,7 @@
 
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
-use crate::tail_queue::{BOUND, Drops, Grave, Lacking, Tail, Writes};
+use crate::tail_queue::{BOUND, Drops, Lacking, PendingPurge, Tail, Writes};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
 use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
@@ -98,7 +98,7 @@ impl Inner {
                 }
                 None if m.told.swap(false, Ordering::Relaxed) => {
                     tracing::info!(drive = %m.drive.path().display(), "the drive answers again");
-                    m.pulse.reset();
+                    m.latency.reset();
                 }
                 _ => {}
             }
@@ -138,7 +138,7 @@ impl Inner {
         // Beyond the bound the tombstone stays until the scrub comes by.
         if graves.len() < BOUND {
             let (key, view, since) = (key.clone(), view.clone(), Instant::now());
-            graves.push(Grave { key, ballot, view, since });
+            graves.push(PendingPurge { key, ballot, view, since });
             if graves.len() == 1 {
                 self.tails.work.notify_one();
             }
@@ -205,7 +205,7 @@ impl Inner {
 
     /// Purges tombstones that have waited `after`; returns how many are left.
     pub(crate) fn purge_graves(&self, after: Duration) -> usize {
-        let ripe: Vec<Grave> = {
+        let ripe: Vec<PendingPurge> = {
             let mut graves = self.tails.graves.lock();
             let n = graves.iter().take_while(|g| g.since.elapsed() >= after).count();
             graves.drain(..n).collect()

@@ -43,7 +43,7 @@ pub(crate) struct Tail {
     pub(crate) since: Instant,
 }
 
-pub(crate) struct Grave {
+pub(crate) struct PendingPurge {
     pub(crate) key: RegisterKey,
     pub(crate) ballot: Ballot,
     pub(crate) view: Arc<View>,
@@ -85,7 +85,7 @@ impl Waiting {
 
 pub(crate) struct Tails {
     pub(crate) tails: Mutex<Waiting>,
-    pub(crate) graves: Mutex<Vec<Grave>>,
+    pub(crate) graves: Mutex<Vec<PendingPurge>>,
     pub(crate) work: Notify,
 }
 

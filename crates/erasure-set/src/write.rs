@@ -327,7 +327,7 @@ impl DataWriter {
         // others are enough: heal makes its shard. Having been late once is no reason: that happens to every
         // drive of a busy machine.
         let behind = |m: &Member| m.is_late() && m.drive.frames_waiting() > BEHIND;
-        let prompt = slots.without(self.view.which(|m| m.is_hung() || m.pulse.is_slow() || behind(m)));
+        let prompt = slots.without(self.view.which(|m| m.is_hung() || m.latency.is_slow() || behind(m)));
         let slots = if prompt.len() >= self.needed { prompt } else { slots };
         let mut full = false;
         let mut have = 0;
@@ -634,7 +634,7 @@ impl DataWriter {
                 if !gone.contains(slot)
                     && let Some(m) = self.view.member(slot)
                 {
-                    m.pulse.strike();
+                    m.latency.mark_slow();
                 }
             }
         }

@@ -6,14 +6,14 @@
 //! | `arn`, `rules` | who is told what: the configuration of a bucket, in a neutral form |
 //! | `event` | one event, and its record in JSON |
 //! | `settings` | where targets are: names and values as MinIO has them, from settings or the environment |
-//! | `source`, `shelf` | what delivery needs of the store: the change feed, a place for dead letters |
+//! | `source`, `dead_letter_store` | what delivery needs of the store: the change feed, a place for dead letters |
 //! | `store` | the feed and the shelf, over objects |
 //! | `target`, `wire` | one file per protocol; connections |
-//! | `worker`, `hub` | delivery to one target; all targets |
+//! | `worker`, `target_manager` | delivery to one target; all targets |
 //!
 //! Layers, each of which uses only those before it: names, events and rules; `settings` and `wire`; protocols
 //! (`target`: what became of messages, what a protocol is, one file per protocol, [`target::Target`]);
-//! `worker`; `hub`. The error of the crate stands here and uses nothing.
+//! `worker`; `target_manager`. The error of the crate stands here and uses nothing.
 //!
 //! Invariants: an event leaves the feed only after its target has acknowledged it, or it lies on the shelf
 //! of dead letters; a target that is away holds up nobody else; of one key, events arrive in the order of
@@ -24,8 +24,8 @@
 #![forbid(unsafe_code)]
 
 pub mod arn;
+pub mod dead_letter_store;
 pub mod event;
-pub mod hub;
 pub mod name;
 #[cfg(feature = "script")]
 mod played;
@@ -33,20 +33,20 @@ pub mod rules;
 #[cfg(feature = "script")]
 pub mod script;
 pub mod settings;
-pub mod shelf;
 pub mod source;
 pub mod store;
 pub mod target;
+pub mod target_manager;
 mod wire;
 mod worker;
 
 pub use arn::{Kind, TargetId};
+pub use dead_letter_store::{DeadLetter, DeadLetterStore};
 pub use event::{Event, Message, Site};
-pub use hub::{Hub, Status};
 pub use name::{Name, Names};
 pub use rules::{Parsed, Rule, Rules, Shape};
-pub use shelf::{Letter, Shelf};
 pub use source::{Batch, Reader, Source};
+pub use target_manager::{Status, TargetManager};
 
 /// What went wrong, by what the caller can do.
 #[derive(Debug, thiserror::Error)]

@@ -11,9 +11,9 @@ use ashlar_object::{Conditions, CreateBucket, ListSpec, PutSpec, Store, VersionS
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
+use crate::dead_letter_store::MOST;
 use crate::rules::DOCUMENT;
-use crate::shelf::MOST;
-use crate::{Batch, Error, Event, Letter, Name, Parsed, Reader, Result, Rules, Shelf, Source};
+use crate::{Batch, DeadLetter, DeadLetterStore, Error, Event, Name, Parsed, Reader, Result, Rules, Source};
 
 /// So many letters are put down between two looks at how many there are.
 const TRIM: u64 = 256;
@@ -181,7 +181,7 @@ impl Letters {
         Ok(())
     }
 
-    async fn read(&self, key: &str) -> Option<Letter> {
+    async fn read(&self, key: &str) -> Option<DeadLetter> {
         let object = self.store.get(&self.bucket, key, None).await.ok()?;
         let mut body = object.read(0..object.size()).await.ok()?;
         let mut text = Vec::new();
@@ -192,11 +192,11 @@ impl Letters {
     }
 }
 
-impl Shelf for Letters {
-    fn put(&self, letter: Letter) -> BoxFuture<'_, Result<()>> {
+impl DeadLetterStore for Letters {
+    fn put(&self, dead_letter: DeadLetter) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            let body = serde_json::to_vec(&letter).map_err(|e| Error::Unavailable(e.to_string()))?;
-            let (key, body) = (format!("{}.json", letter.id), Bytes::from(body));
+            let body = serde_json::to_vec(&dead_letter).map_err(|e| Error::Unavailable(e.to_string()))?;
+            let (key, body) = (format!("{}.json", dead_letter.id), Bytes::from(body));
             match self.write(&key, body.clone()).await {
                 Err(ashlar_object::Error::NoSuchBucket) => {
                     let spec = CreateBucket { region: self.region.clone(), ..CreateBucket::default() };
@@ -209,7 +209,7 @@ impl Shelf for Letters {
                 done => done.map_err(unavailable)?,
             }
             if self.count.fetch_add(1, Relaxed).is_multiple_of(TRIM)
-                && let Err(error) = self.trim(&letter.target).await
+                && let Err(error) = self.trim(&dead_letter.target).await
             {
                 tracing::debug!(%error, "old dead letters were not dropped");
             }
@@ -217,7 +217,7 @@ impl Shelf for Letters {
         })
     }
 
-    fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<Letter>>> {
+    fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<DeadLetter>>> {
         Box::pin(async move {
             let prefix = target.map(|t| format!("{t}/")).unwrap_or_default();
             let mut letters = Vec::new();

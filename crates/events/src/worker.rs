@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::target::{AT_ONCE, Failure, Target};
-use crate::{Event, Letter, Message, Name, Reader, Shelf, Site, Source, TargetId};
+use crate::{DeadLetter, DeadLetterStore, Event, Message, Name, Reader, Site, Source, TargetId};
 
 /// First pause after a failure.
 const SOON: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ pub struct Worker {
     pub id: TargetId,
     pub target: Target,
     pub source: Arc<dyn Source>,
-    pub shelf: Arc<dyn Shelf>,
+    pub dead_letter_store: Arc<dyn DeadLetterStore>,
     pub site: Arc<Site>,
     pub counters: Arc<Counters>,
     pub clock: fn() -> i64,
@@ -148,7 +148,7 @@ impl Worker {
         let at_ms = (self.clock)();
         let position = message.map_or(0, |m| m.event.position);
         tracing::error!(target_id = %self.id, why, position, lost, "events go to the dead letters");
-        let letter = Letter {
+        let dead_letter = DeadLetter {
             id: format!("{}/{at_ms:016x}-{position:016x}", self.id),
             target: self.id.to_string(),
             at_ms,
@@ -158,7 +158,7 @@ impl Worker {
             lost,
         };
         let mut pause = SOON;
-        while let Err(error) = self.shelf.put(letter.clone()).await {
+        while let Err(error) = self.dead_letter_store.put(dead_letter.clone()).await {
             tracing::error!(target_id = %self.id, %error, "a dead letter cannot be stored yet");
             tokio::time::sleep(jittered(pause)).await;
             pause = (pause * 2).min(SLOWEST);
@@ -175,12 +175,12 @@ fn different(messages: &[Message]) -> usize {
 }
 
 /// Sends a letter again.
-pub async fn again(target: &mut Target, letter: &Letter, site: &Site) -> Result<(), Failure> {
-    let Some(event) = &letter.event else { return Ok(()) };
+pub async fn again(target: &mut Target, dead_letter: &DeadLetter, site: &Site) -> Result<(), Failure> {
+    let Some(event) = &dead_letter.event else { return Ok(()) };
     if event.name == Name::Test {
         return Ok(());
     }
-    let message = Message::new(event.clone(), &letter.rule, site);
+    let message = Message::new(event.clone(), &dead_letter.rule, site);
     let sent = target.send(std::slice::from_ref(&message), site).await;
     match (sent.failure, sent.refused.into_iter().next()) {
         (Some(failure), _) => Err(failure),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ashlar_events::settings::{Configured, Values};
 use ashlar_events::{
-    Batch, Event, Hub, Kind, Letter, Name, Names, Reader, Result, Rule, Rules, Shape, Shelf, Site, Source,
-    TargetId,
+    Batch, DeadLetter, DeadLetterStore, Event, Kind, Name, Names, Reader, Result, Rule, Rules, Shape, Site,
+    Source, TargetId, TargetManager,
 };
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -97,19 +97,19 @@ impl Source for Shared {
 }
 
 #[derive(Default)]
-struct Drawer(Mutex<Vec<Letter>>);
+struct Drawer(Mutex<Vec<DeadLetter>>);
 
-impl Shelf for Drawer {
-    fn put(&self, letter: Letter) -> BoxFuture<'_, Result<()>> {
+impl DeadLetterStore for Drawer {
+    fn put(&self, dead_letter: DeadLetter) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            self.0.lock().push(letter);
+            self.0.lock().push(dead_letter);
             Ok(())
         })
     }
 
-    fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<Letter>>> {
+    fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<DeadLetter>>> {
         Box::pin(async move {
-            let fits = |l: &&Letter| target.is_none_or(|t| l.target == t);
+            let fits = |l: &&DeadLetter| target.is_none_or(|t| l.target == t);
             Ok(self.0.lock().iter().filter(fits).take(most).cloned().collect())
         })
     }
@@ -215,7 +215,7 @@ fn rules() -> Arc<Rules> {
 struct Rig {
     feed: Arc<Memory>,
     drawer: Arc<Drawer>,
-    hub: Arc<Hub>,
+    target_manager: Arc<TargetManager>,
     id: TargetId,
     url: String,
     got: Got,
@@ -231,14 +231,20 @@ impl Rig {
         let feed = Arc::new(Memory::default());
         *feed.rules.lock() = Some(rules());
         let drawer = Arc::new(Drawer::default());
-        let hub = Hub::new(Arc::new(Shared(feed.clone())), drawer.clone(), Site::default(), Vec::new(), || 7);
-        Rig { feed, drawer, hub, id: TargetId::new("1", Kind::Webhook), url, got, away }
+        let target_manager = TargetManager::new(
+            Arc::new(Shared(feed.clone())),
+            drawer.clone(),
+            Site::default(),
+            Vec::new(),
+            || 7,
+        );
+        Rig { feed, drawer, target_manager, id: TargetId::new("1", Kind::Webhook), url, got, away }
     }
 
     async fn configure(&self, extra: &[(&str, &str)]) {
         let mut values = Values::from([("endpoint".to_owned(), self.url.clone())]);
         values.extend(extra.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
-        self.hub.configure(vec![Configured { id: self.id.clone(), values }]).await;
+        self.target_manager.configure(vec![Configured { id: self.id.clone(), values }]).await;
     }
 
     fn happen(&self, position: u64, key: &str) {
@@ -249,7 +255,12 @@ impl Rig {
     async fn until(&self, what: impl Fn(&Rig) -> bool) {
         let end = tokio::time::Instant::now() + Duration::from_secs(15);
         while !what(self) {
-            assert!(tokio::time::Instant::now() < end, "{:?} {:?}", self.got.lock(), self.hub.statuses());
+            assert!(
+                tokio::time::Instant::now() < end,
+                "{:?} {:?}",
+                self.got.lock(),
+                self.target_manager.statuses()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -279,12 +290,12 @@ async fn events_of_a_key_arrive_in_order_through_a_time_away_and_a_restart() {
         of.dedup();
         assert_eq!(of, (1..=100).filter(|n| n % 7 == key).collect::<Vec<_>>());
     }
-    assert!(rig.hub.test(&rig.id, "b", "rid").await.is_ok());
+    assert!(rig.target_manager.test(&rig.id, "b", "rid").await.is_ok());
     rig.away.store(true, SeqCst);
-    assert!(rig.hub.test(&rig.id, "b", "rid").await.unwrap_err().to_string().contains("503"));
-    rig.hub.configure(Vec::new()).await;
+    assert!(rig.target_manager.test(&rig.id, "b", "rid").await.unwrap_err().to_string().contains("503"));
+    rig.target_manager.configure(Vec::new()).await;
     assert!(rig.feed.done.lock().is_empty(), "its place is forgotten");
-    assert!(!rig.hub.knows(&rig.id));
+    assert!(!rig.target_manager.knows(&rig.id));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -300,19 +311,19 @@ async fn what_is_refused_or_lost_is_a_letter_and_can_be_sent_again() {
     let mut keys: Vec<_> = rig.got.lock().iter().map(|(k, _)| k.clone()).collect();
     keys.sort();
     assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "c"]);
-    let letters = rig.hub.letters(Some("1:webhook")).await.unwrap();
+    let letters = rig.target_manager.letters(Some("1:webhook")).await.unwrap();
     assert_eq!(letters.iter().map(|l| l.lost).collect::<Vec<_>>(), [3, 0, 0]);
     assert_eq!(letters[1].event.as_ref().unwrap().key, "bad1");
-    let status = &rig.hub.statuses()[0];
+    let status = &rig.target_manager.statuses()[0];
     assert_eq!((status.sent, status.dead, status.lost), (3, 3, 3));
     // It is still refused: nothing is taken away but what was about nothing.
-    assert!(rig.hub.replay(&rig.id).await.is_err());
+    assert!(rig.target_manager.replay(&rig.id).await.is_err());
     assert_eq!(rig.drawer.0.lock().len(), 2);
     rig.drawer.0.lock().iter_mut().for_each(|l| l.event.as_mut().unwrap().key = "good".into());
-    assert_eq!(rig.hub.replay(&rig.id).await.unwrap(), 2);
+    assert_eq!(rig.target_manager.replay(&rig.id).await.unwrap(), 2);
     assert!(rig.drawer.0.lock().is_empty());
     assert_eq!(rig.got.lock().len(), 5);
-    rig.hub.stop().await;
+    rig.target_manager.stop().await;
 }
 
 #[tokio::test]
@@ -332,7 +343,7 @@ async fn settings_are_refused_by_name() {
         (Kind::Elasticsearch, &[("url", "http://h"), ("index", "A/B")], "index"),
     ] {
         let values: Values = values.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let error = rig.hub.check(&TargetId::new("1", kind), &values).unwrap_err();
+        let error = rig.target_manager.check(&TargetId::new("1", kind), &values).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
     // Where clouds hand out credentials: refused when it is stored, not only when it is asked.
@@ -350,7 +361,7 @@ async fn settings_are_refused_by_name() {
             (Kind::Mqtt, vec![("broker", mqtt.as_str()), ("topic", "t")]),
         ] {
             let values: Values = values.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
-            let error = rig.hub.check(&TargetId::new("1", kind), &values).unwrap_err();
+            let error = rig.target_manager.check(&TargetId::new("1", kind), &values).unwrap_err();
             assert!(error.contains("not allowed"), "{kind:?} {host}: {error}");
         }
     }

@@ -459,7 +459,7 @@ fn all_headers(b: &[u8]) {
     let _ = headers::class(&map);
     let _ = headers::content_md5(&map);
     let _ = headers::tagging(&map);
-    let _ = headers::Stated::read(&map);
+    let _ = headers::DeclaredChecksums::read(&map);
     for line in s.lines() {
         let _ = headers::range(line.strip_prefix("range: ").unwrap_or(line), 1000);
     }

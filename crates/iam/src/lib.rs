@@ -8,7 +8,7 @@
 //! | `store` | [`Iam`]: opening, following, changing; the one writer of `iam/` in the control store |
 //! | `users`, `groups`, `keys`, `policies` | the changes, one file per kind |
 //! | `session`, `federation` | temporary credentials: made, opened, revoked; those of other directories' users |
-//! | `vouch` | what the doors ask of other directories |
+//! | `authenticator` | what the doors ask of other directories |
 //! | `settings` | configuration that is changed while the server runs |
 //! | `export` | secrets, for those who take all identities elsewhere |
 //! | `directory`, `identity` | the present state; who stands behind an access key |
@@ -26,6 +26,7 @@
 //! Must never know: HTTP, S3, buckets. Who may call what here is the door's business.
 #![forbid(unsafe_code)]
 
+mod authenticator;
 mod directory;
 mod error;
 mod export;
@@ -44,8 +45,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod users;
-mod vouch;
 
+pub use authenticator::{Authenticated, Authenticator, Later, Refused};
 pub use error::{Error, Result};
 pub use federated::{Facts, Federated, Trusted};
 pub use federation::MappingInfo;
@@ -60,7 +61,6 @@ pub use session::{Assume, MAX_SESSION_S, MIN_SESSION_S, Session};
 pub use settings::DEFAULT_TARGET;
 pub use store::{Clock, Iam};
 pub use users::UserInfo;
-pub use vouch::{Later, Refused, Vouch, Vouched};
 
 /// The bounds this room keeps.
 pub mod limits {

@@ -478,7 +478,7 @@ fn golden_bytes() {
     assert!(serde_json::from_str::<User>(r#"{"secret":"s","enabled":true,"changed_ms":1,"new":1}"#).is_err());
 }
 
-fn vouched(id: &str, groups: &[&str], policies: &[&str]) -> crate::Federated {
+fn authenticated(id: &str, groups: &[&str], policies: &[&str]) -> crate::Federated {
     crate::Federated {
         provider: "openid/k".into(),
         id: id.into(),
@@ -496,7 +496,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
         let iam = world.iam("root-secret", None).await.unwrap();
         iam.put_policy("read", READ).await.unwrap();
         let ask = Assume { duration_s: 3600, policy: None };
-        let who = vouched("openid/k/s", &["cn=g,dc=x"], &["read"]);
+        let who = authenticated("openid/k/s", &["cn=g,dc=x"], &["read"]);
         let none = iam.assume_federated(who.clone(), &ask, None).unwrap_err();
         assert!(matches!(none, Error::Token(_)), "nobody is trusted yet");
         let trust = |names: &[&str]| {
@@ -513,7 +513,8 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
         trust(&["openid/k"]);
 
         // Mappings, of the person and of a group, count at once.
-        let bare = iam.assume_federated(vouched("openid/k/t", &["cn=g,dc=x"], &[]), &ask, None).unwrap();
+        let bare =
+            iam.assume_federated(authenticated("openid/k/t", &["cn=g,dc=x"], &[]), &ask, None).unwrap();
         assert!(!reads(&open(&bare).unwrap()));
         for entity in [Entity::FederatedUser("openid/k/t"), Entity::FederatedGroup("cn=g,dc=x")] {
             iam.attach(entity, &names(&["read"])).await.unwrap();
@@ -548,7 +549,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
 
         // Nobody there is taken for a user here.
         for id in ["root", "alice", "", "a b"] {
-            let e = iam.assume_federated(vouched(id, &[], &[]), &ask, None).unwrap_err();
+            let e = iam.assume_federated(authenticated(id, &[], &[]), &ask, None).unwrap_err();
             assert!(matches!(e, Error::Invalid(_)), "{id}");
         }
         for (group, name) in [(false, "alice"), (true, ""), (false, "root")] {
@@ -577,12 +578,12 @@ fn what_a_directory_no_longer_says_ends() {
         let who = |id: &str| crate::Federated {
             provider: "ldap/_".into(),
             attributes: vec![("username".into(), names(&["a"]))],
-            ..vouched(id, &["cn=g,dc=x", "cn=h,dc=x"], &[])
+            ..authenticated(id, &["cn=g,dc=x", "cn=h,dc=x"], &[])
         };
         let make = |who| iam.assume_federated(who, &ask, None).unwrap();
         let open = |s: &crate::Session| iam.session(&s.access_key, &s.token);
         let (a, b) = (make(who("uid=a,dc=x")), make(who("uid=b,dc=x")));
-        let other = make(vouched("openid/k/s", &[], &[]));
+        let other = make(authenticated("openid/k/s", &[], &[]));
         let new = |id: &str| NewKey { parent: id.into(), federated: Some(who(id)), ..NewKey::default() };
         let (key_a, _) = iam.add_key(new("uid=a,dc=x")).await.unwrap();
         let (key_b, _) = iam.add_key(new("uid=b,dc=x")).await.unwrap();

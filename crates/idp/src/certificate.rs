@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_iam::{DEFAULT_TARGET, Federated, Refused, Values, Vouched};
+use ashlar_iam::{Authenticated, DEFAULT_TARGET, Federated, Refused, Values};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
@@ -85,7 +85,7 @@ impl Provider {
     }
 
     /// Whom a chain means.
-    pub fn vouch(&self, chain: &[Vec<u8>], now_ms: i64) -> Result<Vouched, Refused> {
+    pub fn authenticator(&self, chain: &[Vec<u8>], now_ms: i64) -> Result<Authenticated, Refused> {
         let denied = |why: String| Refused::Denied(why);
         let Some((first, between)) = chain.split_first() else {
             return Err(denied("no client certificate was sent over TLS".into()));
@@ -129,7 +129,7 @@ impl Provider {
         };
         who.check().map_err(|e| denied(e.to_string()))?;
         let audience = organizations.join(",");
-        Ok(Vouched { who, subject: name.clone(), audience, issuer, until_ms: Some(until_ms) })
+        Ok(Authenticated { who, subject: name.clone(), audience, issuer, until_ms: Some(until_ms) })
     }
 
     fn verify(&self, first: &[u8], between: &[Vec<u8>], now_ms: i64) -> Result<(), webpki::Error> {
@@ -158,7 +158,7 @@ fn common_names(name: &X509Name<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use ashlar_iam::Vouch as _;
+    use ashlar_iam::Authenticator as _;
     use rcgen::{
         BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
         date_time_ymd,

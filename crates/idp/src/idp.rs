@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use ashlar_iam::{Later, Refused, Values, Vouch, Vouched};
+use ashlar_iam::{Authenticated, Authenticator, Later, Refused, Values};
 
 use crate::providers::Providers;
 use crate::{Around, Checked, Choice, Error, Shown, SignIn, Subsystem, ldap, openid};
@@ -21,7 +21,7 @@ pub struct Idp {
     providers: ArcSwap<Providers>,
     /// For the listener: whether clients are asked for certificates.
     certificates: Arc<AtomicBool>,
-    desk: openid::Desk,
+    sign_in_flow: openid::SignInFlow,
 }
 
 impl Idp {
@@ -33,7 +33,7 @@ impl Idp {
             around: Arc::new(around),
             providers: ArcSwap::default(),
             certificates: Arc::default(),
-            desk: openid::Desk::new(),
+            sign_in_flow: openid::SignInFlow::new(),
         });
         idp.reload();
         idp
@@ -97,18 +97,18 @@ impl Idp {
     pub fn choices<'a>(&'a self, origin: &'a str) -> BoxFuture<'a, Vec<Choice>> {
         Box::pin(async move {
             let providers = self.providers.load_full();
-            self.desk.choices(&providers.openid(), origin, (self.around.clock)()).await
+            self.sign_in_flow.choices(&providers.openid(), origin, (self.around.clock)()).await
         })
     }
 
     /// Whom a code means that a provider sent back through the browser.
     ///
     /// # Errors
-    /// As [`Vouch::web_identity`].
-    pub fn sign_in<'a>(&'a self, back: &'a SignIn) -> BoxFuture<'a, Result<Vouched, Refused>> {
+    /// As [`ashlar_iam::Authenticator::web_identity`].
+    pub fn sign_in<'a>(&'a self, back: &'a SignIn) -> BoxFuture<'a, Result<Authenticated, Refused>> {
         Box::pin(async move {
             let providers = self.providers.load_full();
-            self.desk.sign_in(&providers.openid(), back, (self.around.clock)()).await
+            self.sign_in_flow.sign_in(&providers.openid(), back, (self.around.clock)()).await
         })
     }
 }
@@ -208,7 +208,7 @@ impl Idp {
     }
 }
 
-impl Vouch for Idp {
+impl Authenticator for Idp {
     fn web_identity<'a>(
         &'a self,
         token: &'a str,
@@ -217,14 +217,14 @@ impl Vouch for Idp {
     ) -> Later<'a> {
         Box::pin(async move {
             let providers = self.providers.load_full().openid();
-            openid::vouch(&providers, token, access_token, role).await
+            openid::authenticator(&providers, token, access_token, role).await
         })
     }
 
     fn ldap<'a>(&'a self, name: &'a str, password: &'a str) -> Later<'a> {
         Box::pin(async move {
             let providers = self.providers.load_full().ldap();
-            ldap::vouch(&providers, name, password).await
+            ldap::authenticator(&providers, name, password).await
         })
     }
 
@@ -232,7 +232,7 @@ impl Vouch for Idp {
         Box::pin(async move {
             match self.providers.load().certificate() {
                 None => Err(Refused::Unconfigured),
-                Some(provider) => provider.vouch(chain, (self.around.clock)()),
+                Some(provider) => provider.authenticator(chain, (self.around.clock)()),
             }
         })
     }

@@ -22,7 +22,7 @@ use crate::conditions::Conditions;
 use crate::put::Put;
 use crate::seal::{self, Seal, Sealed};
 use crate::spec::{Committed, PutSpec, Sums, VersionSpec};
-use crate::store::By;
+use crate::store::ChangeContext;
 use crate::types::{digest_of, number_algorithm, stored};
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store, versions};
 
@@ -108,8 +108,8 @@ impl Put {
         conditions: &Conditions,
     ) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
-            let sums = self.intake.end().await?;
-            let staged = self.intake.finish().await?;
+            let sums = self.body_writer.end().await?;
+            let staged = self.body_writer.finish().await?;
             let now_ms = self.inner.now_ms();
             let data = staged.as_ref().ok_or(Error::InvalidRequest("nothing to append"))?.data();
             let first = self.version(&sums, staged.as_ref(), now_ms, spec)?;
@@ -143,7 +143,7 @@ impl Put {
                 let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
                 Ok((Some(next), committed))
             };
-            let by = By::cause(self.cause.as_ref());
+            let by = ChangeContext::cause(self.cause.as_ref());
             self.inner.change(&self.live, &self.key, staged.as_ref(), true, by, decide).await
         })
     }
@@ -165,9 +165,9 @@ impl Put {
                 // Of an encrypted object of one part the tag has 32 digits, an MD5 or not.
                 let shown = longer(&seal::shown(v, &sealed, Some(&seal.key)), part, sums, true)?;
                 let checksum = shown.checksum.clone();
-                let nonce = self.intake.nonce();
+                let nonce = self.body_writer.nonce();
                 let nonce = nonce.ok_or_else(|| Error::Internal("sealed without a nonce".to_owned()))?;
-                let of_part = (nonce, self.intake.stored_size());
+                let of_part = (nonce, self.body_writer.stored_size());
                 Ok((seal::behind(v, &sealed, &seal.key, of_part, shown)?, checksum))
             }
             _ => Err(Error::Conflict),

@@ -30,7 +30,7 @@ enum Md5 {
 }
 
 /// A body on its way in.
-pub(crate) struct Intake {
+pub(crate) struct BodyWriter {
     size: u64,
     got: u64,
     md5: Md5,
@@ -48,7 +48,7 @@ pub(crate) struct Intake {
     _room: Room,
 }
 
-impl Intake {
+impl BodyWriter {
     /// Reserves room before the first byte.
     pub(crate) async fn begin(
         inner: &Inner,
@@ -56,7 +56,7 @@ impl Intake {
         spec: &PutSpec,
         number: u16,
         seal: Option<&Seal>,
-    ) -> Result<Intake> {
+    ) -> Result<BodyWriter> {
         if spec.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
@@ -83,7 +83,7 @@ impl Intake {
             Md5::Lane(inner.md5.stream())
         };
         let hasher = spec.checksum.map(Hasher::new);
-        Ok(Intake {
+        Ok(BodyWriter {
             size: spec.size,
             got: 0,
             md5,

@@ -22,7 +22,7 @@ use bytes::Bytes;
 
 use crate::bucket::{Bucket, CreateBucket, Versioning, check_name};
 use crate::gate::REMOVING;
-use crate::registry::{GONE, Live, PREFIX, same};
+use crate::registry::{BucketHandle, GONE, PREFIX, same};
 use crate::types::Pairs;
 use crate::{Error, Result, Store};
 
@@ -68,7 +68,7 @@ impl Store {
                 Ok(())
             };
             registry.control.change(make).await?;
-            let live = Arc::new(Live::new(bucket));
+            let live = Arc::new(BucketHandle::new(bucket));
             let bucket = live.bucket();
             self.inner.usage.made(bucket.id, self.inner.now_ms());
             registry.live.write().insert(name.to_owned(), live);

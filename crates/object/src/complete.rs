@@ -31,7 +31,7 @@ use crate::kept::{AT_ONCE, Kept, kept};
 use crate::lock::{self, Permit};
 use crate::marks;
 use crate::names::{Names, upload_of};
-use crate::registry::Live;
+use crate::registry::BucketHandle;
 use crate::seal::Sealed;
 use crate::spec::Committed;
 use crate::store::Inner;
@@ -125,7 +125,7 @@ impl Store {
     }
 }
 
-fn completed(v: &Version, live: &Live) -> Completed {
+fn completed(v: &Version, live: &BucketHandle) -> Completed {
     // How it is encrypted was understood when the upload was made.
     let sealed = Sealed::of(&v.meta).ok().flatten();
     Completed { committed: Committed::of(v, live.bucket().versioning), sealed }

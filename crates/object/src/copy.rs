@@ -13,7 +13,7 @@ use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::spec::{Committed, PutSpec, VersionSpec};
-use crate::store::By;
+use crate::store::ChangeContext;
 use crate::types::{Class, Pairs, STORAGE_CLASS, digest_of, number_algorithm, storage_class};
 use crate::versions;
 use crate::{Error, MAX_PUT, Result, Store};
@@ -213,7 +213,7 @@ impl Store {
             let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
         };
-        let by = By::cause(self.cause.as_ref());
+        let by = ChangeContext::cause(self.cause.as_ref());
         self.inner.change(&live, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 

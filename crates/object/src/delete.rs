@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::lock::Permit;
-use crate::store::By;
+use crate::store::ChangeContext;
 use crate::versions::{self, Deleted};
 use crate::{Result, Store};
 
@@ -70,7 +70,8 @@ impl Store {
                 };
                 versions::delete_current(list, bucket.versioning, marker, now_ms)
             };
-            let by = By { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
+            let by =
+                ChangeContext { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
             self.inner.change(&live, &key, None, !conditions.is_empty(), by, decide).await
         })
     }

@@ -12,8 +12,8 @@ use futures::future::BoxFuture;
 use crate::bucket::Versioning;
 use crate::held;
 use crate::lock::{Permit, keeps};
-use crate::registry::Live;
-use crate::store::By;
+use crate::registry::BucketHandle;
+use crate::store::ChangeContext;
 use crate::summary;
 use crate::versions;
 use crate::{Bucket, Error, Result, Store};
@@ -173,7 +173,7 @@ impl Store {
     /// One change. `only`: nothing but this version, or (`None` within) the current one.
     async fn expire_now(
         &self,
-        live: &Live,
+        live: &BucketHandle,
         register: &RegisterKey,
         only: Option<Option<VersionId>>,
         mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,
@@ -192,7 +192,8 @@ impl Store {
             let (next, expired) = without(list, bucket.versioning, &chosen, &locked, now_ms)?;
             Ok((next, expired))
         };
-        let by = By { permit: Permit::default(), cause: self.cause.as_ref(), version: only.flatten() };
+        let by =
+            ChangeContext { permit: Permit::default(), cause: self.cause.as_ref(), version: only.flatten() };
         let done = self.inner.change(live, register, None, false, by, choose).await;
         match done {
             // Only where a marker would replace a locked null version.

@@ -14,11 +14,11 @@ use ashlar_format::{Body, Part, Space, Upload, UploadState, Version};
 use bytes::Bytes;
 
 use crate::backend::{Decision, Staged};
-use crate::body::Intake;
+use crate::body::BodyWriter;
 use crate::held;
 use crate::kept::{Kept, kept, kept_size, named, part_body};
 use crate::names::{Names, upload_of};
-use crate::registry::Live;
+use crate::registry::BucketHandle;
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::spec::{PutSpec, Sums};
 use crate::store::Inner;
@@ -42,10 +42,10 @@ pub struct PartSpec {
 /// The upload of a part in progress. Dropping it abandons the data.
 pub struct PartPut {
     inner: Arc<Inner>,
-    live: Arc<Live>,
+    live: Arc<BucketHandle>,
     names: Names,
     number: u16,
-    intake: Intake,
+    body_writer: BodyWriter,
     /// The ETag is the MD5.
     shown_md5: bool,
 }
@@ -124,10 +124,10 @@ impl OpenUpload {
                 want_md5: spec.want_md5,
                 class: Class::Standard,
             };
-            let intake =
-                Intake::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
+            let body_writer =
+                BodyWriter::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
             let shown_md5 = seal.is_none_or(|s| s.md5);
-            Ok(PartPut { inner, live, names, number: spec.number, intake, shown_md5 })
+            Ok(PartPut { inner, live, names, number: spec.number, body_writer, shown_md5 })
         })
     }
 }
@@ -197,7 +197,7 @@ impl PartPut {
     /// # Errors
     /// As [`crate::Put::write`].
     pub fn write(&mut self, data: Bytes) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.intake.write(&self.inner, data).await })
+        Box::pin(async move { self.body_writer.write(&self.inner, data).await })
     }
 
     /// As [`crate::Put::end`].
@@ -205,7 +205,7 @@ impl PartPut {
     /// # Errors
     /// As [`crate::Put::end`].
     pub fn end(&mut self) -> BoxFuture<'_, Result<Sums>> {
-        Box::pin(async move { self.intake.end().await })
+        Box::pin(async move { self.body_writer.end().await })
     }
 
     /// Makes the part count, durably; it replaces an earlier one of the same number.
@@ -214,18 +214,18 @@ impl PartPut {
     /// `NoSuchUpload` (completed or aborted meanwhile), `IncompleteBody`, `Unavailable`.
     pub fn commit(mut self) -> BoxFuture<'static, Result<PartEntry>> {
         Box::pin(async move {
-            let sums = self.intake.end().await?;
-            let staged = self.intake.finish().await?;
+            let sums = self.body_writer.end().await?;
+            let staged = self.body_writer.finish().await?;
             let _pass = self.live.gate.enter().await?;
             let now_ms = self.inner.now_ms();
             let kept = Kept {
-                size: self.intake.stored_size(),
+                size: self.body_writer.stored_size(),
                 md5: match sums.md5.filter(|_| self.shown_md5) {
                     Some(md5) => md5,
                     None => fresh_id(now_ms)?,
                 },
                 checksum: sums.checksum.map(|d| stored(&d, false)),
-                nonce: self.intake.nonce().filter(|_| staged.is_some()),
+                nonce: self.body_writer.nonce().filter(|_| staged.is_some()),
                 modified_ms: now_ms,
                 data: staged.as_ref().map(|s| s.data()),
             };

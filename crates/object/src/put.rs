@@ -10,13 +10,13 @@ use ashlar_format::{Part, RegisterKey, Version};
 use bytes::Bytes;
 
 use crate::backend::{DecoderRoom, Staged};
-use crate::body::Intake;
+use crate::body::BodyWriter;
 use crate::conditions::Conditions;
 use crate::feed::Cause;
-use crate::registry::Live;
+use crate::registry::BucketHandle;
 use crate::seal::{self, Hiding, Seal, Sealed};
 use crate::spec::{Committed, PutSpec, Sums, VersionSpec};
-use crate::store::{By, Inner};
+use crate::store::{ChangeContext, Inner};
 use crate::types::{fresh_id, stored};
 use crate::versions;
 use crate::{Result, Store};
@@ -25,9 +25,9 @@ use crate::{Result, Store};
 pub struct Put {
     pub(crate) inner: Arc<Inner>,
     pub(crate) cause: Option<Arc<Cause>>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<BucketHandle>,
     pub(crate) key: RegisterKey,
-    pub(crate) intake: Intake,
+    pub(crate) body_writer: BodyWriter,
     pub(crate) seal: Option<Box<Seal>>,
     /// It is sealed as this part of a version that is there.
     pub(crate) behind: Option<u16>,
@@ -79,9 +79,10 @@ impl Store {
         if let Some(seal) = &seal {
             seal::check_envelope(&seal.envelope)?;
         }
-        let intake = Intake::begin(&self.inner, &key, &spec, behind.unwrap_or(1), seal.as_ref()).await?;
+        let body_writer =
+            BodyWriter::begin(&self.inner, &key, &spec, behind.unwrap_or(1), seal.as_ref()).await?;
         let (inner, cause) = (self.inner.clone(), self.cause.clone());
-        Ok(Put { inner, cause, live, key, intake, seal: seal.map(Box::new), behind })
+        Ok(Put { inner, cause, live, key, body_writer, seal: seal.map(Box::new), behind })
     }
 }
 
@@ -91,7 +92,7 @@ impl Put {
     /// # Errors
     /// `IncompleteBody` at the first byte too many, `Unavailable`, `Full`.
     pub fn write(&mut self, data: Bytes) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.intake.write(&self.inner, data).await })
+        Box::pin(async move { self.body_writer.write(&self.inner, data).await })
     }
 
     /// After the last piece: what was computed, to be compared with what the client stated. May be
@@ -100,7 +101,7 @@ impl Put {
     /// # Errors
     /// `IncompleteBody` when bytes are missing.
     pub fn end(&mut self) -> BoxFuture<'_, Result<Sums>> {
-        Box::pin(async move { self.intake.end().await })
+        Box::pin(async move { self.body_writer.end().await })
     }
 
     /// Makes the version current, durably, if the conditions hold.
@@ -110,8 +111,8 @@ impl Put {
     /// `NoSuchBucket` (deleted meanwhile), `IncompleteBody`, `TooManyVersions`, `Unavailable`.
     pub fn commit(mut self, spec: VersionSpec, conditions: &Conditions) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
-            let sums = self.intake.end().await?;
-            let staged = self.intake.finish().await?;
+            let sums = self.body_writer.end().await?;
+            let staged = self.body_writer.finish().await?;
             let now_ms = self.inner.now_ms();
             let shown = sums.checksum.map(|d| stored(&d, false));
             let version = self.version(&sums, staged.as_ref(), now_ms, spec)?;
@@ -124,7 +125,7 @@ impl Put {
                 Ok((Some(next), committed))
             };
             let conditional = !conditions.is_empty();
-            let by = By::cause(self.cause.as_ref());
+            let by = ChangeContext::cause(self.cause.as_ref());
             self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
         })
     }
@@ -166,9 +167,9 @@ impl Put {
         };
         if let Some(staged) = staged {
             let data = staged.data();
-            let size = self.intake.stored_size();
+            let size = self.body_writer.stored_size();
             // A hidden checksum stands once, with the version.
-            let nonce = self.intake.nonce();
+            let nonce = self.body_writer.nonce();
             let checksum = if nonce.is_some() { seal::join(nonce, None) } else { checksum };
             version.parts = vec![Part { number: 1, size, md5, checksum, modified_ms: now_ms, data }];
         }

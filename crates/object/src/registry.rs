@@ -22,12 +22,12 @@ pub(crate) const PREFIX: &str = "bucket/";
 pub(crate) const GONE: &str = "gone/";
 
 /// A bucket in memory.
-pub(crate) struct Live {
+pub(crate) struct BucketHandle {
     bucket: RwLock<Arc<Bucket>>,
     pub gate: Gate,
 }
 
-impl Live {
+impl BucketHandle {
     pub(crate) fn bucket(&self) -> Arc<Bucket> {
         self.bucket.read().clone()
     }
@@ -36,7 +36,7 @@ impl Live {
 /// All buckets in memory over the control store.
 pub(crate) struct Registry {
     pub control: Control,
-    pub live: RwLock<BTreeMap<String, Arc<Live>>>,
+    pub live: RwLock<BTreeMap<String, Arc<BucketHandle>>>,
     /// Changes of the registry go one after another.
     pub turn: tokio::sync::Mutex<()>,
 }
@@ -46,16 +46,16 @@ impl Registry {
         let mut live = BTreeMap::new();
         for (key, value) in control.list(PREFIX) {
             let bucket = Bucket::decode(&key[PREFIX.len()..], &value.bytes)?;
-            live.insert(bucket.name.clone(), Arc::new(Live::new(bucket)));
+            live.insert(bucket.name.clone(), Arc::new(BucketHandle::new(bucket)));
         }
         Ok(Registry { control, live: RwLock::new(live), turn: tokio::sync::Mutex::new(()) })
     }
 
-    pub(crate) fn live(&self, name: &str) -> Result<Arc<Live>> {
+    pub(crate) fn live(&self, name: &str) -> Result<Arc<BucketHandle>> {
         self.live.read().get(name).cloned().ok_or(Error::NoSuchBucket)
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Live>> {
+    pub(crate) fn all(&self) -> Vec<Arc<BucketHandle>> {
         self.live.read().values().cloned().collect()
     }
 
@@ -83,7 +83,7 @@ impl Registry {
     /// Decides removals without a known outcome, so that gates that are shut for them open. Answers the
     /// buckets that are gone.
     pub(crate) async fn resolve(&self) -> Vec<BucketId> {
-        let shut: Vec<Arc<Live>> =
+        let shut: Vec<Arc<BucketHandle>> =
             self.live.read().values().filter(|l| l.gate.is_undecided()).cloned().collect();
         if shut.is_empty() {
             return Vec::new();
@@ -102,7 +102,7 @@ impl Registry {
 
     /// Whether a bucket is there after a removal without a known outcome. It is written anew as it is: a
     /// removal that is still under way then no longer fits.
-    pub(crate) async fn decide(&self, live: &Live) -> Result<bool> {
+    pub(crate) async fn decide(&self, live: &BucketHandle) -> Result<bool> {
         let was = live.bucket();
         let write = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{}", was.name));
@@ -116,7 +116,7 @@ impl Registry {
     }
 
     /// A bucket that is gone from the control store.
-    pub(crate) fn forget(&self, live: &Live) -> BucketId {
+    pub(crate) fn forget(&self, live: &BucketHandle) -> BucketId {
         let bucket = live.bucket();
         self.live.write().remove(&bucket.name);
         live.gate.mark(DEAD);
@@ -130,8 +130,8 @@ pub(crate) fn same(was: &Bucket, entry: &Entry) -> Result<Option<Bucket>> {
     Ok(stored.filter(|b| b.id == was.id))
 }
 
-impl Live {
-    pub(crate) fn new(bucket: Bucket) -> Live {
-        Live { bucket: RwLock::new(Arc::new(bucket)), gate: Gate::default() }
+impl BucketHandle {
+    pub(crate) fn new(bucket: Bucket) -> BucketHandle {
+        BucketHandle { bucket: RwLock::new(Arc::new(bucket)), gate: Gate::default() }
     }
 }

@@ -29,7 +29,7 @@ use crate::kept::{Kept, part_body};
 use crate::lock::{self, Permit};
 use crate::marks;
 use crate::names::{Names, upload_of};
-use crate::registry::Live;
+use crate::registry::BucketHandle;
 use crate::seal::{self, Sealed};
 use crate::store::Inner;
 use crate::types::{UploadId, fresh_id};
@@ -152,7 +152,7 @@ impl Store {
         })
     }
 
-    async fn attempt(&self, live: &Arc<Live>, mut a: Attempt<'_>) -> Result<()> {
+    async fn attempt(&self, live: &Arc<BucketHandle>, mut a: Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
         inner.open_rename(&a).await?;
         a.version.parts = inner.copy_parts(&a).await?;

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 
 use crate::get::find;
 use crate::seal::{self, Sealed};
-use crate::store::By;
+use crate::store::ChangeContext;
 use crate::{Error, Result, Store};
 
 impl Store {
@@ -42,7 +42,18 @@ impl Store {
                 }
                 Ok((Some(next), true))
             };
-            match self.inner.change(&live, &key, None, false, By { version, ..By::default() }, decide).await {
+            match self
+                .inner
+                .change(
+                    &live,
+                    &key,
+                    None,
+                    false,
+                    ChangeContext { version, ..ChangeContext::default() },
+                    decide,
+                )
+                .await
+            {
                 Err(Error::Busy) => Err(Error::Conflict),
                 other => other,
             }

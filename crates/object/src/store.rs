@@ -17,7 +17,7 @@ use crate::feed::{self, Cause, Effect, Feed, Ticket};
 use crate::lock::{self, LockTime, Permit};
 use crate::marks;
 use crate::memory::Memory;
-use crate::registry::{Live, Registry};
+use crate::registry::{BucketHandle, Registry};
 use crate::types::UploadId;
 use crate::usage::Usages;
 use crate::{Error, MAX_KEY, MIN_PART, Result, versions};
@@ -139,7 +139,7 @@ impl Store {
 
 /// On whose behalf a key is changed.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct By<'a> {
+pub(crate) struct ChangeContext<'a> {
     /// What it may do to locks.
     pub permit: Permit,
     /// What the change feed tells of it.
@@ -148,10 +148,10 @@ pub(crate) struct By<'a> {
     pub version: Option<VersionId>,
 }
 
-impl<'a> By<'a> {
+impl<'a> ChangeContext<'a> {
     /// Nothing special.
-    pub fn cause(cause: Option<&'a Arc<Cause>>) -> By<'a> {
-        By { cause, ..By::default() }
+    pub fn cause(cause: Option<&'a Arc<Cause>>) -> ChangeContext<'a> {
+        ChangeContext { cause, ..ChangeContext::default() }
     }
 }
 
@@ -196,11 +196,11 @@ impl Inner {
     /// seen to here.
     pub(crate) async fn change<R: Send>(
         &self,
-        live: &Live,
+        live: &BucketHandle,
         key: &RegisterKey,
         staged: Option<&Staged>,
         conditional: bool,
-        by: By<'_>,
+        by: ChangeContext<'_>,
         mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)> + Send,
     ) -> Result<R> {
         let _pass = live.gate.enter().await?;

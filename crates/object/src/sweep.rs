@@ -14,7 +14,7 @@ use crate::backend::Page;
 use crate::error::control_error;
 use crate::held;
 use crate::names::{Names, split, upload_of};
-use crate::registry::{GONE, Live};
+use crate::registry::{BucketHandle, GONE};
 use crate::store::Inner;
 use crate::{Result, Store, summary};
 
@@ -75,7 +75,7 @@ impl Inner {
     async fn sweep_uploads(
         &self,
         bucket: BucketId,
-        live: Option<&Arc<Live>>,
+        live: Option<&Arc<BucketHandle>>,
         now_ms: i64,
         swept: &mut Swept,
     ) -> Result<()> {
@@ -103,7 +103,7 @@ impl Inner {
     /// An upload of a living bucket that is not open.
     async fn sweep_upload(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<BucketHandle>,
         names: &Names,
         now_ms: i64,
         swept: &mut Swept,

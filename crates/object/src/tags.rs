@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 
 use crate::get::find;
 use crate::lock::Permit;
-use crate::store::By;
+use crate::store::ChangeContext;
 use crate::types::Pairs;
 use crate::versions;
 use crate::{Result, Store};
@@ -78,7 +78,7 @@ impl Store {
             let shown = versions::shown(bucket.versioning, next[index].id);
             Ok((Some(next), shown))
         };
-        let by = By { permit, cause: self.cause.as_ref(), version };
+        let by = ChangeContext { permit, cause: self.cause.as_ref(), version };
         self.inner.change(&live, &key, None, false, by, decide).await
     }
 }

@@ -15,7 +15,7 @@ use crate::bucket::Bucket;
 use crate::held;
 use crate::kept::{AT_ONCE, kept_size};
 use crate::names::{Names, upload_of};
-use crate::registry::Live;
+use crate::registry::BucketHandle;
 use crate::seal::{self, Cipher, Hiding, Sealed};
 use crate::spec::VersionSpec;
 use crate::store::Inner;
@@ -40,7 +40,7 @@ pub struct UploadSpec {
 /// An upload that takes parts.
 pub struct OpenUpload {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<BucketHandle>,
     pub(crate) names: Names,
     pub(crate) sealed: Option<Sealed>,
     pub(crate) algorithm: Option<Algorithm>,

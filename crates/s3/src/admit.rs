@@ -13,9 +13,9 @@ use crate::form;
 use crate::framing::Framing;
 use crate::gate::Origin;
 use crate::headers;
-use crate::intake::{Intake, Source};
 use crate::operation::{Operation, classify};
 use crate::ops::{Call, bucket_policy, lock};
+use crate::request_body::{RequestBody, Source};
 use crate::service::{Arrival, Seen, Service};
 use crate::target::{Target, is_bucket_name};
 
@@ -111,16 +111,16 @@ impl Service {
             (true, false) => Fault::new(Code::ACCESS_DENIED),
             (true, true) => Fault::new(Code::ACCESS_DENIED).closing(),
         };
-        let intake = match Intake::new(source, &headers, &mut verified) {
-            Ok(mut intake) => {
+        let request_body = match RequestBody::new(source, &headers, &mut verified) {
+            Ok(mut request_body) => {
                 if seen.traced {
-                    intake.measure();
+                    request_body.measure();
                 }
-                intake
+                request_body
             }
             Err((fault, source)) => {
                 let fault = tell(fault);
-                seen.witness.verified = Some(verified);
+                seen.audit_context.verified = Some(verified);
                 return Err((fault, Some(source)));
             }
         };
@@ -130,12 +130,12 @@ impl Service {
             key: target.key.unwrap_or_default(),
             query: target.query,
             headers,
-            intake,
+            request_body,
             verified,
             host,
             tls: arrival.tls,
             origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
-            ruling: Default::default(),
+            authz_decision: Default::default(),
             id: id.to_owned(),
         };
         Ok((call, op))

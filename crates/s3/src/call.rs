@@ -12,12 +12,12 @@ use http::Method;
 use http::header::{self, HeaderMap};
 
 use crate::auth::Verified;
+use crate::authz_decision::Slot;
 use crate::context::Context;
 use crate::fault::{Code, Fault, Outcome};
 use crate::gate::Origin;
-use crate::headers::{self, Stated, content_md5, unknown_algorithm};
-use crate::intake::Intake;
-use crate::ruling::Slot;
+use crate::headers::{self, DeclaredChecksums, content_md5, unknown_algorithm};
+use crate::request_body::RequestBody;
 use crate::store_fault::fault;
 use crate::target::Query;
 
@@ -34,7 +34,7 @@ pub struct Call {
     /// Headers; of presigned requests with the `x-amz-*` query parameters among them.
     pub headers: HeaderMap,
     /// The body.
-    pub intake: Intake,
+    pub request_body: RequestBody,
     /// Who asks.
     pub verified: Verified,
     /// The Host header.
@@ -44,7 +44,7 @@ pub struct Call {
     /// Where it came from.
     pub origin: Origin,
     /// What was decided last.
-    pub ruling: Slot,
+    pub authz_decision: Slot,
     /// The id of the request.
     pub id: String,
 }
@@ -60,7 +60,7 @@ pub mod limit {
 }
 
 /// Who asks for a change, from where: for the change feed.
-pub struct Came<'a> {
+pub struct RequestOrigin<'a> {
     /// Who.
     pub verified: &'a Verified,
     /// The headers.
@@ -75,7 +75,7 @@ pub struct Came<'a> {
     pub id: &'a str,
 }
 
-impl Came<'_> {
+impl RequestOrigin<'_> {
     /// The store, through which changes of `bucket` tell the change feed of this request, if anybody
     /// follows.
     pub fn store(&self, cx: &Context, bucket: &str, kind: Kind) -> Store {
@@ -101,8 +101,8 @@ impl Came<'_> {
 
 impl Call {
     /// Who asks, from where.
-    pub fn came(&self) -> Came<'_> {
-        Came {
+    pub fn request_origin(&self) -> RequestOrigin<'_> {
+        RequestOrigin {
             verified: &self.verified,
             headers: &self.headers,
             origin: &self.origin,
@@ -114,7 +114,7 @@ impl Call {
 
     /// The store, for a change of this kind to the call's key.
     pub fn store(&self, cx: &Context, kind: Kind) -> Store {
-        self.came().store(cx, &self.bucket, kind)
+        self.request_origin().store(cx, &self.bucket, kind)
     }
 
     /// `scheme://host` as the client sees it, for `Location`.
@@ -169,8 +169,8 @@ impl Call {
     /// Reads a document, at most `limit` bytes, and checks the digests that came with it.
     pub async fn document(&mut self, limit: usize) -> Outcome<Bytes> {
         let md5 = content_md5(&self.headers)?;
-        let stated = Stated::read(&self.headers)?;
-        let body = self.intake.collect(limit).await?;
+        let stated = DeclaredChecksums::read(&self.headers)?;
+        let body = self.request_body.collect(limit).await?;
         if md5.is_some_and(|want| want != ashlar_checksum::md5_once(&body)) {
             return Err(Fault::new(Code::BAD_DIGEST));
         }
@@ -179,7 +179,7 @@ impl Call {
             hasher.update(&body);
             hasher.finish()
         });
-        stated.check(computed.as_ref(), &self.intake)?;
+        stated.check(computed.as_ref(), &self.request_body)?;
         Ok(body)
     }
 

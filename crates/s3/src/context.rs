@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ashlar_iam::Iam;
 use ashlar_object::Store;
 
-use crate::notices::Notices;
+use crate::notifications::Notifications;
 use crate::sse::Encryption;
 
 /// What operations share.
@@ -27,7 +27,7 @@ pub struct Context {
     /// Milliseconds since 1970.
     pub clock: fn() -> i64,
     /// Who is told of what happens.
-    pub notices: Notices,
+    pub notifications: Notifications,
     /// The users, for their canonical ids; [`crate::Service::new`] takes those that its keys are of.
     pub people: Option<Arc<Iam>>,
 }

@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use crate::fault::{Code, Fault, Outcome};
 pub use crate::fields::Fields;
-use crate::intake::Intake;
+use crate::request_body::RequestBody;
 
 /// Most bytes of all fields together, names included.
 pub const MAX_FIELDS_BYTES: usize = 64 * 1024;
@@ -26,7 +26,7 @@ pub struct Form {
     pub file_name: String,
     /// Bytes of the file if, as every client does it, it is the last field.
     pub expected: u64,
-    intake: Intake,
+    request_body: RequestBody,
     buffer: BytesMut,
     delimiter: Vec<u8>,
     ended: bool,
@@ -62,23 +62,26 @@ impl Form {
     /// # Errors
     /// What is wrong, and the body back.
     #[allow(clippy::result_large_err)]
-    pub async fn read(mut intake: Intake, boundary: &str) -> Result<Form, (Fault, Intake)> {
-        match Form::fields(&mut intake, boundary).await {
+    pub async fn read(mut request_body: RequestBody, boundary: &str) -> Result<Form, (Fault, RequestBody)> {
+        match Form::fields(&mut request_body, boundary).await {
             Ok((fields, head, expected, buffer, delimiter)) => Ok(Form {
                 fields,
                 file_name: head.file_name.unwrap_or_default(),
                 expected,
-                intake,
+                request_body,
                 buffer,
                 delimiter,
                 ended: false,
             }),
-            Err(fault) => Err((fault, intake)),
+            Err(fault) => Err((fault, request_body)),
         }
     }
 
-    async fn fields(intake: &mut Intake, boundary: &str) -> Outcome<(Fields, Head, u64, BytesMut, Vec<u8>)> {
-        let total = intake.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
+    async fn fields(
+        request_body: &mut RequestBody,
+        boundary: &str,
+    ) -> Outcome<(Fields, Head, u64, BytesMut, Vec<u8>)> {
+        let total = request_body.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
         let delimiter = format!("\r\n--{boundary}").into_bytes();
         // A line end before the first boundary makes it like all others.
         let mut buffer = BytesMut::from(&b"\r\n"[..]);
@@ -86,9 +89,9 @@ impl Form {
         let mut used = 0;
         let mut consumed = 0u64;
         let mut field = Vec::new();
-        skip_to_boundary(intake, &mut buffer, &delimiter, &mut consumed, &mut field).await?;
+        skip_to_boundary(request_body, &mut buffer, &delimiter, &mut consumed, &mut field).await?;
         loop {
-            let head = part_head(intake, &mut buffer, &mut consumed).await?;
+            let head = part_head(request_body, &mut buffer, &mut consumed).await?;
             if head.name.eq_ignore_ascii_case("file") {
                 let tail = delimiter.len() as u64 + 4;
                 // The two bytes put in front are in `consumed`.
@@ -97,7 +100,7 @@ impl Form {
                 return Ok((fields, head, expected, buffer, delimiter));
             }
             field.clear();
-            skip_to_boundary(intake, &mut buffer, &delimiter, &mut consumed, &mut field).await?;
+            skip_to_boundary(request_body, &mut buffer, &delimiter, &mut consumed, &mut field).await?;
             used += head.name.len() + field.len();
             if used > MAX_FIELDS_BYTES || fields.0.len() == MAX_FIELDS {
                 return Err(Fault::with(
@@ -136,7 +139,7 @@ impl Form {
                 let n = self.buffer.len() - keep;
                 return Ok(Some(self.buffer.split_to(n).freeze()));
             }
-            match self.intake.next().await? {
+            match self.request_body.next().await? {
                 Some(data) => self.buffer.extend_from_slice(&data),
                 None => return Err(malformed("the file has no end")),
             }
@@ -146,7 +149,7 @@ impl Form {
     /// Reads on to the end of the body, which must hold nothing more of substance.
     pub async fn finish(&mut self) -> Outcome<()> {
         let mut rest = self.buffer.len();
-        while let Some(data) = self.intake.next().await? {
+        while let Some(data) = self.request_body.next().await? {
             rest += data.len();
             if rest > MAX_FIELDS_BYTES {
                 return Err(malformed("too much follows the file"));
@@ -156,8 +159,8 @@ impl Form {
     }
 
     /// The body, to be drained after a fault.
-    pub fn into_intake(self) -> Intake {
-        self.intake
+    pub fn into_intake(self) -> RequestBody {
+        self.request_body
     }
 }
 
@@ -168,7 +171,7 @@ struct Head {
 
 /// Reads up to and over the next boundary; what comes before goes to `out`.
 async fn skip_to_boundary(
-    intake: &mut Intake,
+    request_body: &mut RequestBody,
     buffer: &mut BytesMut,
     delimiter: &[u8],
     consumed: &mut u64,
@@ -188,10 +191,10 @@ async fn skip_to_boundary(
             )
             .closing());
         }
-        more(intake, buffer).await?;
+        more(request_body, buffer).await?;
     }
     while buffer.len() < 2 {
-        more(intake, buffer).await?;
+        more(request_body, buffer).await?;
     }
     match &buffer[..2] {
         b"\r\n" => {
@@ -207,7 +210,11 @@ async fn skip_to_boundary(
     }
 }
 
-async fn part_head(intake: &mut Intake, buffer: &mut BytesMut, consumed: &mut u64) -> Outcome<Head> {
+async fn part_head(
+    request_body: &mut RequestBody,
+    buffer: &mut BytesMut,
+    consumed: &mut u64,
+) -> Outcome<Head> {
     let end = loop {
         if let Some(at) = memmem::find(buffer, b"\r\n\r\n") {
             break at;
@@ -215,7 +222,7 @@ async fn part_head(intake: &mut Intake, buffer: &mut BytesMut, consumed: &mut u6
         if buffer.len() > MAX_PART_HEAD {
             return Err(malformed("the header of a part is too long"));
         }
-        more(intake, buffer).await?;
+        more(request_body, buffer).await?;
     };
     if end > MAX_PART_HEAD {
         return Err(malformed("the header of a part is too long"));
@@ -238,8 +245,8 @@ async fn part_head(intake: &mut Intake, buffer: &mut BytesMut, consumed: &mut u6
     Ok(out)
 }
 
-async fn more(intake: &mut Intake, buffer: &mut BytesMut) -> Outcome<()> {
-    match intake.next().await? {
+async fn more(request_body: &mut RequestBody, buffer: &mut BytesMut) -> Outcome<()> {
+    match request_body.next().await? {
         Some(data) => {
             buffer.extend_from_slice(&data);
             Ok(())
@@ -296,14 +303,14 @@ fn base_name(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intake::Source;
+    use crate::request_body::Source;
 
     async fn read(body: &[u8], step: usize) -> Outcome<(Fields, String, Vec<u8>, u64)> {
         let mut headers = HeaderMap::new();
         headers.insert("content-length", body.len().into());
         let pieces = body.chunks(step).map(Bytes::copy_from_slice).collect();
-        let intake = Intake::unchecked(Source::Memory(pieces), &headers).map_err(|(f, _)| f)?;
-        let mut form = Form::read(intake, "XyZ").await.map_err(|(f, _)| f)?;
+        let request_body = RequestBody::unchecked(Source::Memory(pieces), &headers).map_err(|(f, _)| f)?;
+        let mut form = Form::read(request_body, "XyZ").await.map_err(|(f, _)| f)?;
         let mut file = Vec::new();
         while let Some(data) = form.next().await? {
             file.extend_from_slice(&data);

@@ -15,7 +15,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::intake::Intake;
+use crate::request_body::RequestBody;
 use crate::tags;
 
 /// Most bytes of user metadata, names and values together.
@@ -278,7 +278,7 @@ pub fn checksum_header(algorithm: Algorithm) -> HeaderName {
 
 /// What a client states about the checksum of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stated {
+pub enum DeclaredChecksums {
     /// Nothing.
     Nothing,
     /// This, in the head.
@@ -287,9 +287,9 @@ pub enum Stated {
     Trailer(Algorithm),
 }
 
-impl Stated {
+impl DeclaredChecksums {
     /// Reads the head of a request.
-    pub fn read(headers: &HeaderMap) -> Outcome<Stated> {
+    pub fn read(headers: &HeaderMap) -> Outcome<DeclaredChecksums> {
         let mut found = None;
         let mut multiple = false;
         for algorithm in Algorithm::ALL {
@@ -299,7 +299,7 @@ impl Stated {
             let digest = digest.ok_or_else(|| {
                 Fault::with(Code::INVALID_REQUEST, format!("Value for {name} header is invalid."))
             })?;
-            multiple |= found.replace(Stated::Value(digest)).is_some();
+            multiple |= found.replace(DeclaredChecksums::Value(digest)).is_some();
         }
         if let Some(trailer) = ascii(headers, "x-amz-trailer") {
             for name in trailer.split(',').map(str::trim).filter(|n| !n.is_empty()) {
@@ -312,7 +312,7 @@ impl Stated {
                         "The value specified in the x-amz-trailer header is not supported",
                     )
                 })?;
-                multiple |= found.replace(Stated::Trailer(algorithm)).is_some();
+                multiple |= found.replace(DeclaredChecksums::Trailer(algorithm)).is_some();
             }
         }
         if multiple {
@@ -339,27 +339,27 @@ impl Stated {
                 Some(_) => {}
             }
         }
-        Ok(found.unwrap_or(Stated::Nothing))
+        Ok(found.unwrap_or(DeclaredChecksums::Nothing))
     }
 
     /// The algorithm, if any.
     pub fn algorithm(self) -> Option<Algorithm> {
         match self {
-            Stated::Nothing => None,
-            Stated::Value(digest) => Some(digest.algorithm()),
-            Stated::Trailer(algorithm) => Some(algorithm),
+            DeclaredChecksums::Nothing => None,
+            DeclaredChecksums::Value(digest) => Some(digest.algorithm()),
+            DeclaredChecksums::Trailer(algorithm) => Some(algorithm),
         }
     }
 
     /// Compares with what was computed, once the body has ended.
-    pub fn check(self, computed: Option<&Digest>, intake: &Intake) -> Outcome<()> {
+    pub fn check(self, computed: Option<&Digest>, request_body: &RequestBody) -> Outcome<()> {
         let stated = match self {
-            Stated::Nothing => return Ok(()),
-            Stated::Value(digest) => digest,
-            Stated::Trailer(algorithm) => {
+            DeclaredChecksums::Nothing => return Ok(()),
+            DeclaredChecksums::Value(digest) => digest,
+            DeclaredChecksums::Trailer(algorithm) => {
                 let name = checksum_header(algorithm);
                 let value =
-                    intake.trailer(name.as_str()).ok_or_else(|| Fault::new(Code::MALFORMED_TRAILER))?;
+                    request_body.trailer(name.as_str()).ok_or_else(|| Fault::new(Code::MALFORMED_TRAILER))?;
                 Digest::from_base64(algorithm, value).ok_or_else(|| {
                     Fault::with(
                         Code::INVALID_REQUEST,
@@ -476,15 +476,15 @@ mod tests {
     fn one_checksum_only_and_a_good_one() {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-checksum-crc32", HeaderValue::from_static("AAAAAA=="));
-        assert_eq!(Stated::read(&headers).unwrap().algorithm(), Some(Algorithm::Crc32));
+        assert_eq!(DeclaredChecksums::read(&headers).unwrap().algorithm(), Some(Algorithm::Crc32));
         headers.insert("x-amz-checksum-sha1", HeaderValue::from_static("AAAAAA=="));
-        assert!(Stated::read(&headers).is_err());
+        assert!(DeclaredChecksums::read(&headers).is_err());
         headers.remove("x-amz-checksum-sha1");
         headers.insert("x-amz-trailer", HeaderValue::from_static("x-amz-checksum-crc32c"));
-        assert!(Stated::read(&headers).is_err());
+        assert!(DeclaredChecksums::read(&headers).is_err());
         headers.remove("x-amz-checksum-crc32");
-        assert_eq!(Stated::read(&headers).unwrap(), Stated::Trailer(Algorithm::Crc32c));
+        assert_eq!(DeclaredChecksums::read(&headers).unwrap(), DeclaredChecksums::Trailer(Algorithm::Crc32c));
         headers.insert("x-amz-sdk-checksum-algorithm", HeaderValue::from_static("CRC32"));
-        assert!(Stated::read(&headers).is_err());
+        assert!(DeclaredChecksums::read(&headers).is_err());
     }
 }

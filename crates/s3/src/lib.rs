@@ -10,14 +10,14 @@
 //! | language | `fault`, `xml`, `date`, `target` | errors as S3 says them; the small languages of the protocol; bucket, key and query, decoded once |
 //! | | `operation`, `tags`, `fields`, `website`, `madmin`, `archive` | which operation a request is; rules for tags; fields of forms; what websites answer; documents of MinIO's administration; compression and tar |
 //! | wire | `framing`, `auth` | how a request said where it ends; signatures and keys; the type [`auth::Verified`] |
-//! | | `intake`, `chunked`, `form`, `policy` | bodies in; `aws-chunked`; `multipart/form-data` and its policy |
+//! | | `request_body`, `chunked`, `form`, `policy` | bodies in; `aws-chunked`; `multipart/form-data` and its policy |
 //! | | `body`, `note`, `trace`, `metrics` | bodies out; what is written down of them; counters |
 //! | | `headers`, `answer`, `store_fault` | headers in; answers; errors of the store as errors of S3 |
 //! | settings | `cors_rules`, `documents`, `parsed` | what documents of buckets say, by kind; each read once |
-//! | context | `context`, `notices`, `access_log` | what operations share; listeners; lines for access logs |
+//! | context | `context`, `notifications`, `access_log` | what operations share; listeners; lines for access logs |
 //! | | `acl`, `gate`, `ruling`, `call`, `permit` | access control lists; policies, compiled; decisions; a verified request; whether who asks may do it |
 //! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; what each needs to be permitted |
-//! | | `notices::listen`, `access_log::delivery`, `witness` | what listeners are sent; log objects; what is noted about a request for the audit log |
+//! | | `notifications::listen`, `access_log::delivery`, `audit_context` | what listeners are sent; log objects; what is noted about a request for the audit log |
 //! | walk | `service`, `admit`, `hosting`, `sts`, `cors`, `turns` | the walk, request ids, logging, what every answer has; head, signature, operation; websites; temporary credentials; origins for all buckets; who waits |
 //!
 //! [`Call`](ops::Call) and [`Context`] stand low and hold only data; what is decided about a call is in
@@ -40,7 +40,9 @@ mod acl;
 mod admit;
 mod answer;
 pub mod archive;
+pub mod audit_context;
 pub mod auth;
+mod authz_decision;
 pub mod body;
 mod call;
 pub mod chunked;
@@ -56,18 +58,17 @@ pub mod framing;
 mod gate;
 pub mod headers;
 mod hosting;
-pub mod intake;
 pub mod madmin;
 pub mod metrics;
 mod needs;
 mod note;
-pub mod notices;
+pub mod notifications;
 pub mod operation;
 pub mod ops;
 pub mod parsed;
 pub mod permit;
 pub mod policy;
-mod ruling;
+pub mod request_body;
 pub mod service;
 pub mod sse;
 mod store_fault;
@@ -77,7 +78,6 @@ pub mod target;
 pub mod trace;
 mod turns;
 pub mod website;
-pub mod witness;
 pub mod xml;
 
 pub use auth::{Credential, Keys, Secret, Verifier};
@@ -86,8 +86,8 @@ pub use context::Context;
 pub use cors::Origins;
 pub use fault::{Code, Fault};
 pub use framing::{HeadScanner, Watch};
-pub use intake::Source;
 pub use metrics::Metrics;
-pub use notices::Notices;
+pub use notifications::Notifications;
+pub use request_body::Source;
 pub use service::{Arrival, Config, Service};
 pub use turns::{Turn, Turns};

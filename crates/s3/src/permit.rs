@@ -19,6 +19,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::acl;
 use crate::auth::{Scheme, Verified};
+use crate::authz_decision::{AuthzDecision, Slot};
 use crate::call::Call;
 use crate::context::Context;
 use crate::date;
@@ -26,7 +27,6 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::gate::Rules;
 pub use crate::gate::{Gate, Origin};
 use crate::headers;
-use crate::ruling::{Ruling, Slot};
 use crate::target::{Query, RESERVED_PREFIX};
 
 /// What is needed to be allowed one thing.
@@ -63,7 +63,7 @@ pub struct Asker<'a> {
     /// Where it came from.
     pub origin: &'a Origin,
     /// Where the ruling is kept.
-    pub ruling: &'a Slot,
+    pub authz_decision: &'a Slot,
     /// The tags that the request stores, where `x-amz-tagging` does not hold them.
     pub tags: Option<&'a Pairs>,
 }
@@ -72,37 +72,37 @@ impl Asker<'_> {
     /// Whether the one who asks may do this. The last ruling is kept, but for a refusal about an object: of
     /// several keys, the refused one is what somebody will ask about.
     pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
-        let ruling = self.rule(cx, need).await;
-        let allowed = !ruling.denies();
-        let mut last = self.ruling.lock();
-        let keeps = |r: &Ruling| r.denies() && r.action.level() == Level::Object;
+        let authz_decision = self.rule(cx, need).await;
+        let allowed = !authz_decision.denies();
+        let mut last = self.authz_decision.lock();
+        let keeps = |r: &AuthzDecision| r.denies() && r.action.level() == Level::Object;
         if !(allowed && last.as_ref().is_some_and(keeps)) {
-            *last = Some(ruling);
+            *last = Some(authz_decision);
         }
         allowed
     }
 
-    async fn rule(&self, cx: &Context, need: &Need<'_>) -> Ruling {
+    async fn rule(&self, cx: &Context, need: &Need<'_>) -> AuthzDecision {
         let who = self.verified.identity();
         // What the server keeps in buckets of its own is not forged by anybody.
         if need.bucket.starts_with(RESERVED_PREFIX) && !reads(need.action) && !who.is_unbounded_root() {
-            return Ruling::plain(need.action, false, By::Nothing);
+            return AuthzDecision::plain(need.action, false, By::Nothing);
         }
         let bucket = if need.bucket.is_empty() { None } else { cx.store.bucket(need.bucket).ok() };
         let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
             let root = who.kind != Kind::Anonymous;
-            return Ruling::plain(need.action, root, if root { By::Root } else { By::Nothing });
+            return AuthzDecision::plain(need.action, root, if root { By::Root } else { By::Nothing });
         }
         let (policy, block, ownership) = match rules.as_deref() {
             None => (None, PublicAccessBlock::default(), Ownership::default()),
             Some(Rules { policy: Ok(policy), block, ownership, .. }) => (policy.as_ref(), *block, *ownership),
             // Root can still repair it.
             Some(Rules { policy: Err(()), .. }) if who.is_unbounded_root() => {
-                return Ruling::plain(need.action, true, By::Root);
+                return AuthzDecision::plain(need.action, true, By::Root);
             }
             Some(Rules { policy: Err(()), .. }) => {
-                return Ruling { action: need.action, decision: None, sid: None };
+                return AuthzDecision { action: need.action, decision: None, sid: None };
             }
         };
         let on_tags = |p: &Policy| p.uses_object_tags(need.action);
@@ -124,7 +124,7 @@ impl Asker<'_> {
         }
         let sid =
             if decision.allowed && !self.origin.gate.recorded { None } else { self.sid(&decision, policy) };
-        Ruling { action: need.action, decision: Some(decision), sid }
+        AuthzDecision { action: need.action, decision: Some(decision), sid }
     }
 
     /// Whether an access control list grants it.
@@ -282,7 +282,7 @@ impl Call {
             query: &self.query,
             tls: self.tls,
             origin: &self.origin,
-            ruling: &self.ruling,
+            authz_decision: &self.authz_decision,
             tags,
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ashlar_audit::{Audit, Record, Ticket};
-use ashlar_iam::Vouch;
+use ashlar_iam::Authenticator;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 
 use crate::access_log::Entry;
 use crate::admit::{Head, posted_form};
+use crate::audit_context::{self, AuditContext, Ended, Note};
 use crate::auth::{Scheme, Verifier};
 use crate::body::Body;
 use crate::cors::Origins;
@@ -26,15 +27,14 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::form::Form;
 use crate::framing::{Framing, Watch};
 use crate::gate::{Gate, Origin};
-use crate::intake::{Intake, Source};
 use crate::metrics::{InBucket, Metrics};
 use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context, post};
+use crate::request_body::{RequestBody, Source};
 use crate::sts;
 use crate::target::Target;
 use crate::trace::{Event, Sending, Slow, Tracer};
 use crate::turns::{Turn, Turns};
-use crate::witness::{self, Ended, Note, Witness};
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -66,7 +66,7 @@ pub struct Config {
     /// The keys, and the region.
     pub verifier: Verifier,
     /// Other directories that may vouch for somebody.
-    pub vouch: Option<Arc<dyn Vouch>>,
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Base domains of virtual-host style requests.
     pub domains: Vec<String>,
     /// Base domains of websites: BUCKET.DOMAIN answers browsers.
@@ -83,7 +83,7 @@ pub struct Config {
 pub struct Service {
     pub(crate) context: Arc<Context>,
     pub(crate) verifier: Verifier,
-    pub(crate) vouch: Option<Arc<dyn Vouch>>,
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) domains: Vec<String>,
     pub(crate) websites: Vec<String>,
     origins: Origins,
@@ -119,7 +119,7 @@ pub(crate) struct Seen {
     /// The code of the error that was answered.
     pub error: &'static str,
     /// For the audit log.
-    pub witness: Witness,
+    pub audit_context: AuditContext,
     /// The body, if any of it may be unread.
     pub left: Option<Source>,
     /// Somebody listens.
@@ -134,11 +134,11 @@ impl Seen {
     /// Takes what is left of a call.
     pub(crate) fn took(&mut self, call: Call) {
         let version = call.query.filled("versionId").map(str::to_owned);
-        self.waited = call.intake.waited();
-        let witness = &mut self.witness;
-        (witness.bucket, witness.key, witness.version) = (call.bucket, call.key, version);
-        (witness.verified, witness.ruling) = (Some(call.verified), call.ruling);
-        self.left = Some(call.intake.into_source());
+        self.waited = call.request_body.waited();
+        let audit_context = &mut self.audit_context;
+        (audit_context.bucket, audit_context.key, audit_context.version) = (call.bucket, call.key, version);
+        (audit_context.verified, audit_context.authz_decision) = (Some(call.verified), call.authz_decision);
+        self.left = Some(call.request_body.into_source());
     }
 }
 
@@ -154,7 +154,7 @@ impl Service {
         Service {
             context: Arc::new(context),
             verifier: config.verifier,
-            vouch: config.vouch,
+            authenticator: config.authenticator,
             domains: config.domains.into_iter().map(plain).collect(),
             websites: config.websites.into_iter().map(plain).collect(),
             origins: config.origins,
@@ -238,13 +238,13 @@ impl Service {
                 verified: false,
                 received: 0,
                 error: "",
-                witness: Witness::default(),
+                audit_context: AuditContext::default(),
                 left: None,
                 traced: self.tracer.is_on(),
                 waited: Duration::ZERO,
                 in_bucket: None,
             };
-            seen.witness.head(&parts.headers, self.audit.is_on());
+            seen.audit_context.head(&parts.headers, self.audit.is_on());
             let rules = origin.as_ref().and_then(|_| self.cors_of(&parts));
             let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
             let mut drives = Duration::ZERO;
@@ -317,11 +317,11 @@ impl Service {
             let mut wanted = false;
             if let Some(mut event) = traced {
                 event.request_id.clone_from(&id);
-                (event.operation, event.kind) = (seen.op.name(), witness::door(seen.op).name());
+                (event.operation, event.kind) = (seen.op.name(), audit_context::door(seen.op).name());
                 (event.status, event.error) = (status.as_u16(), seen.error);
                 (event.bytes_in, event.first_byte) = (seen.received, first_byte);
                 (event.waited_for_client, event.waited_for_drives) = (seen.waited, drives);
-                if let Some(verified) = &seen.witness.verified {
+                if let Some(verified) = &seen.audit_context.verified {
                     event.access_key = verified.access_key().to_owned();
                 }
                 note.trace(Sending { tracer: self.tracer.clone(), event: *event });
@@ -389,13 +389,13 @@ impl Service {
             v.as_ref().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).unwrap_or_default()
         };
         let [referer, agent, host] = [0, 1, 2].map(|i| text(&head[i]));
-        let (mut bucket, mut key) = (seen.witness.bucket.clone(), seen.witness.key.clone());
+        let (mut bucket, mut key) = (seen.audit_context.bucket.clone(), seen.audit_context.key.clone());
         if bucket.is_empty() {
             let of_host = self.bucket_of(&host).or_else(|| crate::admit::below(&self.websites, &host));
             let Ok(target) = Target::parse(parts.uri.path(), None, of_host) else { return };
             (bucket, key) = (target.bucket.unwrap_or_default(), target.key.unwrap_or_default());
         }
-        let verified = seen.witness.verified.as_ref();
+        let verified = seen.audit_context.verified.as_ref();
         let (signature, auth) = match verified.map(crate::auth::Verified::scheme) {
             Some(Scheme::HeaderV4) => ("SigV4", "AuthHeader"),
             Some(Scheme::QueryV4) => ("SigV4", "QueryString"),
@@ -438,7 +438,7 @@ impl Service {
                 referer: &referer,
                 agent: &agent,
                 host: &host,
-                version: seen.witness.version.as_deref().unwrap_or_default(),
+                version: seen.audit_context.version.as_deref().unwrap_or_default(),
                 host_id: self.host_id.to_str().unwrap_or_default(),
                 signature,
                 auth,
@@ -471,26 +471,26 @@ impl Service {
         ticket: Ticket,
         note: &mut Note,
     ) {
-        let mut witness = seen.witness;
-        if witness.bucket.is_empty() {
+        let mut audit_context = seen.audit_context;
+        if audit_context.bucket.is_empty() {
             // It was refused before it became an operation.
             let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
             let of_host = host.and_then(|h| self.bucket_of(h));
             if let Ok(target) = Target::parse(parts.uri.path(), None, of_host) {
-                witness.bucket = target.bucket.unwrap_or_default();
-                witness.key = target.key.unwrap_or_default();
+                audit_context.bucket = target.bucket.unwrap_or_default();
+                audit_context.key = target.key.unwrap_or_default();
             }
         }
         let took = began.elapsed();
-        let came = (self.context.clock)() - took.as_millis() as i64;
-        let mut record = Record::new(came, id, witness::door(seen.op), arrival.peer.ip());
+        let request_origin = (self.context.clock)() - took.as_millis() as i64;
+        let mut record = Record::new(request_origin, id, audit_context::door(seen.op), arrival.peer.ip());
         record.operation = seen.op.name();
         record.method = parts.method.as_str().to_owned();
         (record.status, record.error) = (status.as_u16(), seen.error);
         (record.tls, record.bytes_in) = (arrival.tls, seen.received);
         record.micros = took.as_micros() as u64;
-        let ended = witness.ended.take();
-        witness.fill(&parts.uri, &mut record);
+        let ended = audit_context.ended.take();
+        audit_context.fill(&parts.uri, &mut record);
         if matches!(status.as_u16(), 401 | 403) {
             self.audit.refused(&record);
         }
@@ -576,7 +576,7 @@ impl Service {
             Err(fault) => Err(call.hide(&self.context, fault).await),
             outcome => outcome,
         };
-        seen.received = call.intake.received();
+        seen.received = call.request_body.received();
         seen.took(call);
         outcome
     }
@@ -595,7 +595,7 @@ impl Service {
         let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), id.to_owned());
         let resource = parts.uri.path().to_owned();
         // The call may outlive this function; who asked is noted before.
-        seen.witness.noted(&call);
+        seen.audit_context.noted(&call);
         let mut work = Box::pin(async move {
             let outcome = match ops::run(&context, op, &mut call).await {
                 Err(fault) => Err(call.hide(&context, fault).await),
@@ -605,13 +605,13 @@ impl Service {
         });
         match tokio::time::timeout(PATIENCE, work.as_mut()).await {
             Ok((outcome, call)) => {
-                seen.received = call.intake.received();
+                seen.received = call.request_body.received();
                 seen.took(call);
                 outcome
             }
             Err(_) => {
                 let ended = Ended::default();
-                seen.witness.ended = Some(ended.clone());
+                seen.audit_context.ended = Some(ended.clone());
                 let document = Box::pin(async move {
                     match work.await.0 {
                         Ok(answer) => match answer.body.collect().await {
@@ -657,8 +657,8 @@ impl Service {
                 "A form upload carries its signature in its fields, and has no query and no Authorization header.",
             ));
         }
-        let intake = match Intake::unchecked(source, &parts.headers) {
-            Ok(intake) => intake,
+        let request_body = match RequestBody::unchecked(source, &parts.headers) {
+            Ok(request_body) => request_body,
             Err((fault, source)) => {
                 seen.left = Some(source);
                 return Err(fault);
@@ -668,30 +668,30 @@ impl Service {
             return Err(crowded());
         };
         let read = tokio::select! {
-            read = Form::read(intake, boundary) => read,
+            read = Form::read(request_body, boundary) => read,
             () = turn.lost() => return Err(crowded()),
         };
         let mut form = match read {
             Ok(form) => form,
-            Err((fault, intake)) => {
-                seen.left = Some(intake.into_source());
+            Err((fault, request_body)) => {
+                seen.left = Some(request_body.into_source());
                 return Err(fault);
             }
         };
         drop(turn);
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
         let from = post::From { origin: &origin, tls: arrival.tls, host: &host, id };
-        let witness = &mut seen.witness;
-        let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, witness);
+        let audit_context = &mut seen.audit_context;
+        let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);
         // Whoever signed it is known only inside; clients that post forms share by address.
         let outcome = ashlar_object::as_tenant(of_address(arrival), post).await;
         seen.verified = true;
         if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {
             watch.know();
         }
-        let intake = form.into_intake();
-        seen.received = intake.received();
-        seen.left = Some(intake.into_source());
+        let request_body = form.into_intake();
+        seen.received = request_body.received();
+        seen.left = Some(request_body.into_source());
         outcome
     }
 

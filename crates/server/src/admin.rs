@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ashlar_iam::Kind;
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use ashlar_s3::auth::{Request as Signed, Verified};
-use ashlar_s3::intake::Intake;
+use ashlar_s3::request_body::RequestBody;
 use ashlar_s3::target::Target;
 use ashlar_s3::{Body, Code, Fault, Service, Source};
 use base64::Engine as _;
@@ -197,7 +197,7 @@ impl Admin {
                     let stream =
                         ask.need(ask.route.actions(), false).and_then(|()| self.monitor.stream(&ask));
                     let why = stream.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
-                    trail.decided(ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                    trail.decided(ask.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
                     return match stream {
                         Ok(body) => trail.end(lines(body), "").await,
                         Err(no) => trail.end(refused(&no), no.code).await,
@@ -205,7 +205,7 @@ impl Admin {
                 }
                 let reply = self.act(&ask).await;
                 let why = reply.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
-                trail.decided(ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                trail.decided(ask.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
                 reply
             }
             Err(refusal) => Err(refusal),
@@ -239,7 +239,8 @@ impl Admin {
             why: format!("{} {} is not an administration request", parts.method, target.path),
         })?;
         let source = Source::Hyper(incoming);
-        let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
+        let mut request_body =
+            RequestBody::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
         let mut ask = Ask::new(verified.identity().clone(), route, target.query, peer);
         ask.base = base.trim_end_matches('/');
         ask.name = name;
@@ -251,7 +252,7 @@ impl Admin {
             }
             _ => LIMIT,
         };
-        ask.body = intake.collect(limit).await?;
+        ask.body = request_body.collect(limit).await?;
         peer.watch.arm();
         ask.who.used(now_ms());
         Ok(ask)
@@ -353,7 +354,7 @@ impl Admin {
             | Route::Document => self.about_itself(ask).await,
             Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
                 ask.need(ask.route.actions(), false)?;
-                events::answer(self.service.context().notices.hub(), ask).await
+                events::answer(self.service.context().notifications.target_manager(), ask).await
             }
             _ => self.identities.answer(ask).await,
         }

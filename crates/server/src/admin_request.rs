@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ashlar_iam::Identity;
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
+use ashlar_s3::audit_context::{self, AuthzDecision};
 use ashlar_s3::target::Query;
-use ashlar_s3::witness::{self, Ruling};
 use ashlar_s3::{Code, Fault};
 use bytes::Bytes;
 use http::StatusCode;
@@ -42,7 +42,7 @@ pub struct Ask {
     /// The request came over TLS.
     pub tls: bool,
     /// What was decided last.
-    pub ruling: witness::Slot,
+    pub authz_decision: audit_context::Slot,
 }
 
 /// Why something was not done.
@@ -77,16 +77,16 @@ impl Ask {
     /// A request without name and document, from the other end of a connection.
     pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
         let (ip, tls) = (peer.address.ip(), peer.tls);
-        let (name, body, ruling) = (String::new(), Bytes::new(), Default::default());
-        Ask { who, route, base: "", name, query, body, ip, tls, ruling }
+        let (name, body, authz_decision) = (String::new(), Bytes::new(), Default::default());
+        Ask { who, route, base: "", name, query, body, ip, tls, authz_decision }
     }
 
     /// The same sender, asking for something else.
     pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
         let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
         let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
-        let (base, ip, tls, ruling) = (self.base, self.ip, self.tls, Default::default());
-        Ask { who, route, base, name, query, body, ip, tls, ruling }
+        let (base, ip, tls, authz_decision) = (self.base, self.ip, self.tls, Default::default());
+        Ask { who, route, base, name, query, body, ip, tls, authz_decision }
     }
 
     /// Whether who asks may do one of these. `own`: it is about the requester's own account.
@@ -97,7 +97,8 @@ impl Ask {
         actions.iter().any(|action| {
             let question = Question::new(*action, "", "", &principal, &facts);
             let decision = decide(&question, &self.who.authority(BucketRules::default(), own));
-            *self.ruling.lock() = Some(Ruling { action: *action, decision: Some(decision), sid: None });
+            *self.authz_decision.lock() =
+                Some(AuthzDecision { action: *action, decision: Some(decision), sid: None });
             decision.allowed
         })
     }

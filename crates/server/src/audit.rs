@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ashlar_audit::{Audit, Config, Door, FileConfig, Full, Record, Ticket, WebhookConfig, key_from};
+use ashlar_audit::{ApiLayer, Audit, Config, FileConfig, Full, Record, Ticket, WebhookConfig, key_from};
 use ashlar_iam::Identity;
 use ashlar_outbound::{Class, Rules, is_allowed};
 use ashlar_s3::Body;
-use ashlar_s3::witness::{Ruling, describe, identify};
+use ashlar_s3::audit_context::{AuthzDecision, describe, identify};
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
 
 use super::admin_request::unrecorded;
@@ -173,7 +173,7 @@ impl Trail {
     ) -> ashlar_audit::Result<Trail> {
         let ticket = audit.ticket().await?;
         let (method, uri, headers) = head;
-        let mut record = Record::new(now_ms(), id, Door::Admin, peer.address.ip());
+        let mut record = Record::new(now_ms(), id, ApiLayer::Admin, peer.address.ip());
         record.method = method.as_str().to_owned();
         record.tls = peer.tls;
         describe(headers, uri, &mut record);
@@ -194,10 +194,10 @@ impl Trail {
     }
 
     /// It was decided.
-    pub fn decided(&mut self, ruling: Option<Ruling>, then: Option<&str>) {
-        let Some(ruling) = ruling else { return };
-        let allowed = !ruling.denies();
-        ruling.fill(self.who.as_deref(), &mut self.record);
+    pub fn decided(&mut self, authz_decision: Option<AuthzDecision>, then: Option<&str>) {
+        let Some(authz_decision) = authz_decision else { return };
+        let allowed = !authz_decision.denies();
+        authz_decision.fill(self.who.as_deref(), &mut self.record);
         if let Some(why) = then.filter(|_| allowed) {
             // A rule beyond policies: nobody gives what they have not.
             self.record.decided_by.push_str("; then refused: ");

@@ -246,7 +246,7 @@ const OTHERWISE: &str = "or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD";
 
 /// Keeps credentials: sealed, if there is something to seal them under.
 #[derive(Default)]
-pub struct Keeper {
+pub struct CredentialSealer {
     /// The root key.
     pub key: Option<Key>,
     /// The one before it, or before the key server.
@@ -255,7 +255,7 @@ pub struct Keeper {
     pub kms: Option<Arc<Kms>>,
 }
 
-impl Keeper {
+impl CredentialSealer {
     /// The bytes to keep. The default key of a key server is made, if it is not there.
     ///
     /// # Errors
@@ -387,11 +387,11 @@ mod tests {
             assert!(generate().secret.expose().starts_with(|c: char| c.is_ascii_alphabetic()));
         }
         let key = |n| Some(Key::new([n; 32]));
-        let plain = Keeper::default();
-        let first = Keeper { key: key(1), ..Keeper::default() };
-        let next = Keeper { key: key(2), old: key(1), kms: None };
-        let server = Keeper { key: None, old: key(1), kms: Some(keys().await) };
-        let stranger = Keeper { kms: Some(keys().await), ..Keeper::default() };
+        let plain = CredentialSealer::default();
+        let first = CredentialSealer { key: key(1), ..CredentialSealer::default() };
+        let next = CredentialSealer { key: key(2), old: key(1), kms: None };
+        let server = CredentialSealer { key: None, old: key(1), kms: Some(keys().await) };
+        let stranger = CredentialSealer { kms: Some(keys().await), ..CredentialSealer::default() };
         let secret = |c: &Credential| c.secret.expose().to_owned();
         let clear = plain.encode(&pair).await.unwrap();
         let kept = first.encode(&pair).await.unwrap();
@@ -400,7 +400,7 @@ mod tests {
             let text = String::from_utf8(sealed.clone()).unwrap();
             assert!(!text.contains(&pair.access_key) && !text.contains(pair.secret.expose()));
         }
-        for (keeper, bytes, anew) in [
+        for (sealer, bytes, anew) in [
             (&first, &kept, false),
             (&next, &kept, true),
             (&first, &clear, true),
@@ -410,14 +410,14 @@ mod tests {
             // From a root key to a key server.
             (&server, &kept, true),
         ] {
-            let (opened, again) = keeper.decode(bytes).await.unwrap();
+            let (opened, again) = sealer.decode(bytes).await.unwrap();
             assert_eq!((secret(&opened), again), (secret(&pair), anew));
         }
-        let second = Keeper { key: key(2), ..Keeper::default() };
-        for (keeper, bytes) in
+        let second = CredentialSealer { key: key(2), ..CredentialSealer::default() };
+        for (sealer, bytes) in
             [(&plain, &kept), (&second, &kept), (&plain, &away), (&first, &away), (&stranger, &away)]
         {
-            let why = keeper.decode(bytes).await.err().unwrap();
+            let why = sealer.decode(bytes).await.err().unwrap();
             assert!(why.contains("ASHLAR_ROOT_PASSWORD") && !why.contains(pair.secret.expose()), "{why}");
         }
     }

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use ashlar_events::{Error, Hub, TargetId};
+use ashlar_events::{Error, TargetId, TargetManager};
 use ashlar_metrics::{Group, Kind, Page};
 use http::StatusCode;
 
@@ -30,13 +30,14 @@ fn refusal(e: Error) -> Refusal {
 }
 
 /// Answers a request about events. What is asked for was permitted.
-pub async fn answer(hub: Option<&Arc<Hub>>, ask: &Ask) -> Reply {
-    let hub = hub.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
+pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> Reply {
+    let target_manager =
+        target_manager.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
     let named =
         || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
     match ask.route {
         Route::DeadLetterList => {
-            let letters = hub.letters(ask.query.filled("target")).await.map_err(refusal)?;
+            let letters = target_manager.letters(ask.query.filled("target")).await.map_err(refusal)?;
             let letters = letters.into_iter().map(|l| shape::DeadLetter {
                 event: l.event.map(|e| shape::DeadEvent {
                     name: e.name.text(),
@@ -55,17 +56,17 @@ pub async fn answer(hub: Option<&Arc<Hub>>, ask: &Ask) -> Reply {
             Ok((StatusCode::OK, api::value(shape::DeadLetterList { letters: letters.collect() })))
         }
         Route::DeadLetterReplay => {
-            let count = hub.replay(&named()?).await.map_err(refusal)?;
+            let count = target_manager.replay(&named()?).await.map_err(refusal)?;
             Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
         }
         Route::DeadLetterRemove => {
             let id = ask.query.filled("id");
-            let count = hub.discard(&named()?.to_string(), id).await.map_err(refusal)?;
+            let count = target_manager.discard(&named()?.to_string(), id).await.map_err(refusal)?;
             Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
         }
         _ => {
-            let region = hub.site().region.clone();
-            let targets = hub.statuses().into_iter().map(|s| shape::EventTarget {
+            let region = target_manager.site().region.clone();
+            let targets = target_manager.statuses().into_iter().map(|s| shape::EventTarget {
                 arn: s.id.arn(&region),
                 id: s.id.to_string(),
                 online: s.problem.is_none(),
@@ -82,7 +83,7 @@ pub async fn answer(hub: Option<&Arc<Hub>>, ask: &Ask) -> Reply {
 }
 
 /// Adds what is counted.
-pub fn render(hub: &Hub, page: &mut Page) {
+pub fn render(target_manager: &TargetManager, page: &mut Page) {
     type Family = (&'static str, Kind, &'static str, fn(&ashlar_events::Status) -> u64);
     const FAMILIES: [Family; 10] = [
         ("ashlar_events_sent_total", Kind::Counter, "Events that the target has acknowledged.", |s| s.sent),
@@ -125,7 +126,7 @@ pub fn render(hub: &Hub, page: &mut Page) {
             |s| s.lag,
         ),
     ];
-    let all = hub.statuses();
+    let all = target_manager.statuses();
     for (name, kind, help, of) in FAMILIES {
         for s in &all {
             let id = s.id.to_string();

@@ -154,8 +154,8 @@ fn still(answer: Option<impl Serialize>, what: &'static str, name: &str) -> Repl
 /// another directory vouches for are all they have.
 fn lasts(who: &Identity) -> bool {
     let own = who.kind != Kind::Session && who.expires_ms.is_none();
-    let vouched = who.kind == Kind::Session && who.federated.is_some();
-    who.bounds.is_empty() && (own || vouched)
+    let authenticated = who.kind == Kind::Session && who.federated.is_some();
+    who.bounds.is_empty() && (own || authenticated)
 }
 
 /// A policy as text; a string is taken for one.

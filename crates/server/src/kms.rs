@@ -34,7 +34,7 @@ use utoipa::ToSchema;
 use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, keys as shape};
 use super::clock::now_ms;
-use super::credentials::{self, Keeper};
+use super::credentials::{self, CredentialSealer};
 use super::kms_remote::{kes, kes_endpoints, vault};
 use super::node::Node;
 use super::own_key::Places;
@@ -240,8 +240,8 @@ impl Configured {
     }
 
     /// Keeps root's credentials.
-    pub fn keeper(&self) -> Keeper {
-        Keeper {
+    pub fn sealer(&self) -> CredentialSealer {
+        CredentialSealer {
             key: self.now.as_ref().map(|r| r.key.clone()),
             old: self.old.clone(),
             kms: self.remote.clone(),

@@ -98,7 +98,7 @@ impl World {
                 owner_id: "0".repeat(64),
                 owner_name: "root".into(),
                 clock: || 1_800_000_000_000,
-                notices: Default::default(),
+                notifications: Default::default(),
                 people: None,
                 any_region: false,
             },
@@ -108,7 +108,7 @@ impl World {
                 any_region: false,
                 v2: false,
             },
-            vouch: None,
+            authenticator: None,
             domains: Vec::new(),
             websites: Vec::new(),
             origins: Origins::default(),
@@ -155,7 +155,7 @@ impl World {
             body: if document.is_null() { Bytes::new() } else { document.to_string().into() },
             ip: "127.0.0.1".parse().unwrap(),
             tls: true,
-            ruling: Default::default(),
+            authz_decision: Default::default(),
         }
     }
 

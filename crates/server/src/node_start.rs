@@ -21,7 +21,7 @@ use ashlar_s3::Credential;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::credentials::{self, Keeper, Origin};
+use super::credentials::{self, CredentialSealer, Origin};
 use super::deployments::Deployments;
 use super::drive_discovery::{self, Finding, Place};
 use super::drive_monitor;
@@ -95,7 +95,7 @@ impl Node {
         let mut formatted = 0;
         // Before anything is written: a key server that is away leaves the folders as they are.
         let made = match fresh && environment.is_none() {
-            true => Some(keys.keeper().encode(&credentials::generate()).await?),
+            true => Some(keys.sealer().encode(&credentials::generate()).await?),
             false => None,
         };
         if fresh {
@@ -115,7 +115,7 @@ impl Node {
             close_all(&control, &opened).await;
             return Err(why);
         }
-        let (root, origin) = root(&control, environment, &keys.keeper()).await?;
+        let (root, origin) = root(&control, environment, &keys.sealer()).await?;
         let (node, start) = assemble(embedded, map, folders, pool, plan)?;
         note_deployment(&node, plan.deployments.clone());
         Ok((
@@ -265,7 +265,7 @@ fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
 async fn root(
     control: &Control,
     environment: Option<Credential>,
-    keeper: &Keeper,
+    sealer: &CredentialSealer,
 ) -> Result<(Credential, Origin), String> {
     if let Some(credential) = environment {
         return Ok((credential, Origin::Environment));
@@ -275,7 +275,7 @@ async fn root(
         let mut update = Update::new();
         let (credential, origin) = match entry.bytes() {
             Some(bytes) => {
-                let (stored, anew) = keeper.decode(bytes).await?;
+                let (stored, anew) = sealer.decode(bytes).await?;
                 if !anew {
                     return Ok((stored, Origin::Stored));
                 }
@@ -283,7 +283,7 @@ async fn root(
             }
             None => (credentials::generate(), Origin::Generated),
         };
-        let sealed: bytes::Bytes = keeper.encode(&credential).await?.into();
+        let sealed: bytes::Bytes = sealer.encode(&credential).await?.into();
         update.set(&entry, sealed.clone());
         match control.update(update).await {
             Ok(_) => {}

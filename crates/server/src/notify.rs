@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use ashlar_events::settings::{Configured, from_environment};
-use ashlar_events::{Hub, Kind, TargetId};
+use ashlar_events::{Kind, TargetId, TargetManager};
 use ashlar_iam::Iam;
 
 use super::settings::{COMMENT, ENABLE, Name, Subsystem, name, secret};
@@ -161,10 +161,10 @@ fn configured(iam: &Iam, environment: &[Configured]) -> Vec<Configured> {
 }
 
 /// Follows changes of settings. Runs until it is dropped.
-pub async fn follow(hub: Arc<Hub>, iam: Arc<Iam>, environment: Vec<Configured>) {
+pub async fn follow(target_manager: Arc<TargetManager>, iam: Arc<Iam>, environment: Vec<Configured>) {
     let mut news = iam.settings_changed();
     loop {
-        hub.configure(configured(&iam, &environment)).await;
+        target_manager.configure(configured(&iam, &environment)).await;
         if news.changed().await.is_err() {
             return;
         }
@@ -175,10 +175,15 @@ pub async fn follow(hub: Arc<Hub>, iam: Arc<Iam>, environment: Vec<Configured>) 
 ///
 /// # Errors
 /// In words.
-pub fn check(hub: &Hub, subsystem: &str, target: &str, values: &ashlar_iam::Values) -> Result<(), String> {
+pub fn check(
+    target_manager: &TargetManager,
+    subsystem: &str,
+    target: &str,
+    values: &ashlar_iam::Values,
+) -> Result<(), String> {
     let Some(kind) = Kind::of_subsystem(subsystem) else { return Ok(()) };
     let id = TargetId::parse(&format!("{target}:{}", kind.text()));
     let id = id.ok_or("a target's name is made of a-z, A-Z, 0-9, _ - and .")?;
     let on = values.get("enable").is_none_or(|v| v != "off");
-    if on { hub.check(&id, values) } else { Ok(()) }
+    if on { target_manager.check(&id, values) } else { Ok(()) }
 }

@@ -28,7 +28,7 @@ use ashlar_iam::{Assume, Iam, Identity, Values};
 use ashlar_idp::{Error, Idp, REDACTED, Shown, SignIn, Subsystem};
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use ashlar_s3::Source;
-use ashlar_s3::intake::Intake;
+use ashlar_s3::request_body::RequestBody;
 use http::{Request, StatusCode, header};
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -250,23 +250,26 @@ impl Door {
 
     async fn back(&self, request: Request<Incoming>, peer: &Peer) -> Reply {
         let (parts, incoming) = request.into_parts();
-        let mut intake =
-            Intake::unchecked(Source::Hyper(incoming), &parts.headers).map_err(|(fault, _)| fault)?;
-        let body = intake.collect(LIMIT).await?;
+        let mut request_body =
+            RequestBody::unchecked(Source::Hyper(incoming), &parts.headers).map_err(|(fault, _)| fault)?;
+        let body = request_body.collect(LIMIT).await?;
         peer.watch.arm();
         let back: Back = serde_json::from_slice(&body)
             .map_err(|_| wrong("send {\"code\": \"...\", \"state\": \"...\"}"))?;
         let came = SignIn { code: back.code, state: back.state };
-        let vouched = self.idp.sign_in(&came).await.inspect_err(|why| {
+        let authenticated = self.idp.sign_in(&came).await.inspect_err(|why| {
             tracing::info!(target: "ashlar::admin", peer = %peer.address, %why, "not signed in");
         })?;
-        let identity = self.iam.federated(&vouched.who).filter(|i| !i.policies.is_empty());
+        let identity = self.iam.federated(&authenticated.who).filter(|i| !i.policies.is_empty());
         let Some(identity) = identity else {
-            return Err(denied(format!("No policy is attached to {}, nor to its groups.", vouched.who.id)));
+            return Err(denied(format!(
+                "No policy is attached to {}, nor to its groups.",
+                authenticated.who.id
+            )));
         };
         not_denied(&identity, peer)?;
         let ask = Assume { duration_s: back.duration_s.unwrap_or(DURATION_S), policy: None };
-        let session = self.iam.assume_federated(vouched.who, &ask, vouched.until_ms)?;
+        let session = self.iam.assume_federated(authenticated.who, &ask, authenticated.until_ms)?;
         tracing::info!(target: "ashlar::admin", user = identity.user, access_key = session.access_key, peer = %peer.address, "signed in");
         let answer = shape::Session {
             secret: session.secret.expose().to_owned(),

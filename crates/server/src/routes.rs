@@ -265,7 +265,7 @@ impl Routes {
             heads: self.heads.counts(),
             unsigned: self.service.unsigned_counts(),
             sealed: self.minio.refused(),
-            listeners: self.service.context().notices.refused(),
+            listeners: self.service.context().notifications.refused(),
         };
         super::metrics::fairness(&self.node, &self.connections, &other, &mut page);
         let counted = self.service.metrics();
@@ -273,8 +273,8 @@ impl Routes {
         counted.render(&mut page);
         self.service.audit().render(&mut page);
         self.service.access_logs().render(&mut page);
-        if let Some(hub) = self.service.context().notices.hub() {
-            super::events::render(hub, &mut page);
+        if let Some(target_manager) = self.service.context().notifications.target_manager() {
+            super::events::render(target_manager, &mut page);
         }
         page
     }

@@ -14,10 +14,10 @@ use ashlar_arguments::{expand, size};
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
 use ashlar_events::store::{Feeds, Letters};
-use ashlar_events::{Hub, Parsed, Site};
+use ashlar_events::{Parsed, Site, TargetManager};
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
-use ashlar_s3::{Config, Context, Keys, Notices, Origins, Service, Verifier};
+use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -164,9 +164,10 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let idp = Idp::new(environment::around(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&region.name));
-    let hub = targets(&node, &args, &region.name, parsed.clone())?;
+    let target_manager = targets(&node, &args, &region.name, parsed.clone())?;
     let (listeners, each) = args.limits.listeners();
-    let notices = Notices::new(hub.clone(), parsed, stopping.clone()).bounded(listeners, each);
+    let notifications =
+        Notifications::new(target_manager.clone(), parsed, stopping.clone()).bounded(listeners, each);
     let service = Arc::new(service(
         &node,
         iam.clone(),
@@ -174,14 +175,14 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
         audit.clone(),
         (&args, &region),
         encryption.clone(),
-        notices,
+        notifications,
     ));
     let door = providers::Door::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
     tokio::spawn(idp.clone().watch_directories());
-    let check = checks(idp.clone(), hub.clone());
+    let check = checks(idp.clone(), target_manager.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
     tokio::spawn(background::remember_uses(iam.clone()));
@@ -189,7 +190,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(drive_monitor::run(node.clone(), drives));
     tokio::spawn(rollback::run(node.clone()));
     background::open_feed(&node).await;
-    tokio::spawn(notify::follow(hub.clone(), iam.clone(), notify::environment()?));
+    tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), notify::environment()?));
     tokio::spawn(background::sweep(node.clone()));
     tokio::spawn(background::count(node.clone()));
     tokio::spawn(background::keep_lock_time(node.clone()));
@@ -219,7 +220,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     announce(&node, &started, &listener, &region.name, json);
     let s3 = listener.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, bounds, stopping, DRAIN));
-    hub.stop().await;
+    target_manager.stop().await;
     if let Err(error) = node.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
     }
@@ -336,12 +337,12 @@ async fn identities(node: &Node, root: &ashlar_s3::Credential) -> Result<Arc<Iam
 }
 
 /// Asks the room of a subsystem about its settings.
-fn checks(idp: Arc<Idp>, hub: Arc<Hub>) -> settings::Check {
+fn checks(idp: Arc<Idp>, target_manager: Arc<TargetManager>) -> settings::Check {
     Arc::new(move |subsystem, target, values| {
-        let (idp, hub) = (idp.clone(), hub.clone());
+        let (idp, target_manager) = (idp.clone(), target_manager.clone());
         Box::pin(async move {
             match ashlar_idp::Subsystem::find(&subsystem) {
-                None => notify::check(&hub, &subsystem, &target, &values),
+                None => notify::check(&target_manager, &subsystem, &target, &values),
                 Some(of) => idp.check(of, &target, &values).await.map_err(|no| no.to_string()),
             }
         })
@@ -349,13 +350,18 @@ fn checks(idp: Arc<Idp>, hub: Arc<Hub>) -> settings::Check {
 }
 
 /// Where events are sent, once it is configured.
-fn targets(node: &Node, args: &Args, region: &str, parsed: Arc<Parsed>) -> Result<Arc<Hub>, String> {
+fn targets(
+    node: &Node,
+    args: &Args,
+    region: &str,
+    parsed: Arc<Parsed>,
+) -> Result<Arc<TargetManager>, String> {
     let deployment = node.map.load().deployment.to_hex();
     let site = Site { region: region.to_owned(), host_id: deployment.clone(), deployment };
     let source = Arc::new(Feeds::new(node.store.clone(), parsed));
     let dead_letters = Arc::new(Letters::new(node.store.clone(), &args.dead_letters, region));
     let authorities = environment::authorities(args.certs.as_deref())?;
-    Ok(Hub::new(source, dead_letters, site, authorities, clock::now_ms))
+    Ok(TargetManager::new(source, dead_letters, site, authorities, clock::now_ms))
 }
 
 fn service(
@@ -365,7 +371,7 @@ fn service(
     audit: Arc<Audit>,
     (args, region): (&Args, &Region),
     encryption: ashlar_s3::sse::Encryption,
-    notices: Notices,
+    notifications: Notifications,
 ) -> Service {
     let deployment = node.map.load().deployment;
     let hash = |what: &[u8]| ashlar_checksum::sha256(&[what, deployment.0.as_slice()].concat());
@@ -379,7 +385,7 @@ fn service(
             owner_id: hex(hash(b"owner")),
             owner_name: "root".to_owned(),
             clock: clock::now_ms,
-            notices,
+            notifications,
             people: None,
         },
         verifier: Verifier {
@@ -388,7 +394,7 @@ fn service(
             any_region: !region.configured,
             v2: !args.no_signature_v2,
         },
-        vouch: Some(idp),
+        authenticator: Some(idp),
         domains: args.domain.clone(),
         websites: args.website_domain.clone(),
         origins: if args.cors_origin.is_empty() {

@@ -37,7 +37,7 @@ fn notice(rule: &Element, target: &str) -> Notice {
 
 impl Client {
     /// Who is told what of a bucket.
-    pub fn notices<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<Vec<Notice>>> {
+    pub fn notifications<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<Vec<Notice>>> {
         Box::pin(async move {
             let call = Call::new(Method::GET, Target::Bucket(bucket)).query("notification", "");
             let (root, _) = self.xml(call).await?;

@@ -36,7 +36,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_iam::{Federated, Refused, Values, Vouched};
+use ashlar_iam::{Authenticated, Federated, Refused, Values};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -125,7 +125,7 @@ impl Provider {
     }
 
     /// Whom a name and a password mean.
-    pub async fn login(&self, name: &str, password: &str) -> Result<Vouched, Refused> {
+    pub async fn login(&self, name: &str, password: &str) -> Result<Authenticated, Refused> {
         let began = Instant::now();
         let answer = self.try_login(name, password).await;
         if matches!(answer, Err(Refused::Denied(_))) {
@@ -134,7 +134,7 @@ impl Provider {
         answer
     }
 
-    async fn try_login(&self, name: &str, password: &str) -> Result<Vouched, Refused> {
+    async fn try_login(&self, name: &str, password: &str) -> Result<Authenticated, Refused> {
         let usable = |text: &str, most: usize| (1..=most).contains(&text.len()) && !text.contains('\0');
         if !usable(name, NAME) || name.trim().is_empty() || name.chars().any(char::is_control) {
             return Err(Refused::Denied("the login name is empty, too long or not printable".into()));
@@ -152,9 +152,9 @@ impl Provider {
             Err(_) => Err(Failure::Away(format!("did not answer within {} s", LOGIN.as_secs()))),
         };
         match proved {
-            Ok(Ok(vouched)) => {
+            Ok(Ok(authenticated)) => {
                 self.backoff.lock().passed(name);
-                Ok(vouched)
+                Ok(authenticated)
             }
             Ok(Err(why)) => {
                 self.backoff.lock().failed(name, (self.clock)());
@@ -166,7 +166,7 @@ impl Provider {
     }
 
     /// The inner error: a wrong name or a wrong password.
-    async fn prove(&self, name: &str, password: &str) -> Result<Result<Vouched, String>, Failure> {
+    async fn prove(&self, name: &str, password: &str) -> Result<Result<Authenticated, String>, Failure> {
         let mut c = self.lookup().await?;
         let Some(person) = self.settings.find(&mut c, name).await? else {
             c.close().await;
@@ -184,10 +184,10 @@ impl Provider {
         }
         let groups = self.settings.groups(&mut c, &person).await?;
         c.close().await;
-        Ok(Ok(self.vouched(person, groups)))
+        Ok(Ok(self.authenticated(person, groups)))
     }
 
-    fn vouched(&self, person: Person, groups: Vec<String>) -> Vouched {
+    fn authenticated(&self, person: Person, groups: Vec<String>) -> Authenticated {
         let who = Federated {
             provider: self.name.clone(),
             id: person.id,
@@ -197,7 +197,7 @@ impl Provider {
         };
         let server = &self.settings.server;
         let issuer = format!("{}:{}", server.host, server.port);
-        Vouched { who, subject: person.username, issuer, ..Vouched::default() }
+        Authenticated { who, subject: person.username, issuer, ..Authenticated::default() }
     }
 
     /// The normal form of a user that is named by login name or DN.
@@ -255,11 +255,11 @@ pub(crate) fn normal(text: &str) -> Option<String> {
 }
 
 /// Whom a name and a password mean.
-pub(crate) async fn vouch(
+pub(crate) async fn authenticator(
     providers: &[Arc<Provider>],
     name: &str,
     password: &str,
-) -> Result<Vouched, Refused> {
+) -> Result<Authenticated, Refused> {
     match providers {
         [] => Err(Refused::Unconfigured),
         // There is one: settings refuse others.

@@ -240,10 +240,10 @@ impl World {
 #[tokio::test]
 async fn a_login_gives_names_groups_and_attributes() {
     let w = World::new(&[]).await;
-    let vouched = w.provider.login("alice", "planted-alice").await.unwrap();
-    assert_eq!(vouched.who.id, "uid=alice,ou=people,dc=x");
-    assert_eq!(vouched.who.provider, "ldap/_");
-    assert_eq!(vouched.who.groups, ["cn=readers,ou=groups,dc=x"]);
+    let authenticated = w.provider.login("alice", "planted-alice").await.unwrap();
+    assert_eq!(authenticated.who.id, "uid=alice,ou=people,dc=x");
+    assert_eq!(authenticated.who.provider, "ldap/_");
+    assert_eq!(authenticated.who.groups, ["cn=readers,ou=groups,dc=x"]);
     let one = |v: &str| vec![v.to_owned()];
     let want = [
         ("user".to_owned(), one("uid=Alice,ou=People,dc=X")),
@@ -251,11 +251,11 @@ async fn a_login_gives_names_groups_and_attributes() {
         ("username".to_owned(), one("Alice")),
         ("mail".to_owned(), one("a@x")),
     ];
-    assert_eq!(vouched.who.attributes, want);
+    assert_eq!(authenticated.who.attributes, want);
     assert_eq!(w.fake.asked.load(Ordering::SeqCst), 2, "one connection to look up, one to prove");
     let nested = World::new(&[("group_search_nested", "on")]).await;
-    let vouched = nested.provider.login("ALICE", "planted-alice").await.unwrap();
-    assert_eq!(vouched.who.groups, ["cn=all,ou=groups,dc=x", "cn=readers,ou=groups,dc=x"]);
+    let authenticated = nested.provider.login("ALICE", "planted-alice").await.unwrap();
+    assert_eq!(authenticated.who.groups, ["cn=all,ou=groups,dc=x", "cn=readers,ou=groups,dc=x"]);
     assert!(nested.provider.probe().await.is_ok());
 }
 

@@ -25,7 +25,7 @@ mod token;
 
 use std::sync::Arc;
 
-use ashlar_iam::{Federated, Refused, Values, Vouched};
+use ashlar_iam::{Authenticated, Federated, Refused, Values};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ use cached::Cached;
 use config::Settings;
 pub(crate) use config::{NAMES, SECRETS};
 use keys::Keys;
-pub(crate) use sign_in::Desk;
+pub(crate) use sign_in::SignInFlow;
 pub use sign_in::{Choice, SignIn};
 use token::{Claims, Outside, Wrong};
 
@@ -225,7 +225,7 @@ impl Provider {
     }
 
     /// Whom claims mean.
-    fn whom(&self, claims: &Claims, issuer: String) -> Result<Vouched, Refused> {
+    fn whom(&self, claims: &Claims, issuer: String) -> Result<Authenticated, Refused> {
         let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut policies = Vec::new();
         if self.settings.role_policies.is_empty() {
@@ -243,16 +243,16 @@ impl Provider {
         };
         who.check().map_err(|e| Refused::Denied(e.to_string()))?;
         let audience = self.settings.client_id.clone();
-        Ok(Vouched { who, subject, audience, issuer, until_ms: None })
+        Ok(Authenticated { who, subject, audience, issuer, until_ms: None })
     }
 
     /// Whom a token means that was seen from outside.
-    async fn vouch(
+    async fn authenticator(
         self: &Arc<Self>,
         token: &str,
         outside: &Outside,
         access_token: Option<&str>,
-    ) -> Result<Vouched, Refused> {
+    ) -> Result<Authenticated, Refused> {
         let mut claims = self.open(token, outside).await?;
         if self.settings.userinfo {
             self.add_userinfo(&mut claims, access_token).await?;
@@ -262,12 +262,12 @@ impl Provider {
 }
 
 /// Whom a token means, by the provider it is of.
-pub(crate) async fn vouch(
+pub(crate) async fn authenticator(
     providers: &[Arc<Provider>],
     token: &str,
     access_token: Option<&str>,
     role: Option<&str>,
-) -> Result<Vouched, Refused> {
+) -> Result<Authenticated, Refused> {
     if providers.is_empty() {
         return Err(Refused::Unconfigured);
     }
@@ -277,5 +277,5 @@ pub(crate) async fn vouch(
     // Said alike whether the role, the issuer or the audience is nobody's.
     let found = providers.iter().filter(asked_for).find(|p| p.claims_to_be_ours(&outside));
     let provider = found.ok_or_else(|| Refused::Denied("no provider fits its issuer and audience".into()))?;
-    provider.vouch(token, &outside, access_token).await
+    provider.authenticator(token, &outside, access_token).await
 }

@@ -11,7 +11,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_iam::{Refused, Sealer, Vouched};
+use ashlar_iam::{Authenticated, Refused, Sealer};
 use ashlar_outbound::Url;
 use aws_lc_rs::{digest, rand};
 use base64::Engine as _;
@@ -69,7 +69,7 @@ struct Tokens {
 }
 
 /// Where people sign in.
-pub(crate) struct Desk {
+pub(crate) struct SignInFlow {
     seal: Sealer,
     room: Semaphore,
 }
@@ -154,10 +154,10 @@ impl Provider {
     }
 }
 
-impl Desk {
+impl SignInFlow {
     /// With a key of its own.
-    pub fn new() -> Desk {
-        Desk { seal: Sealer::new(&random()), room: Semaphore::new(AT_ONCE) }
+    pub fn new() -> SignInFlow {
+        SignInFlow { seal: Sealer::new(&random()), room: Semaphore::new(AT_ONCE) }
     }
 
     /// See [`crate::Idp::choices`]. A provider that is away is left out.
@@ -215,7 +215,7 @@ impl Desk {
         providers: &'a [Arc<Provider>],
         back: &'a SignIn,
         now_ms: i64,
-    ) -> BoxFuture<'a, Result<Vouched, Refused>> {
+    ) -> BoxFuture<'a, Result<Authenticated, Refused>> {
         Box::pin(async move {
             if providers.is_empty() {
                 return Err(Refused::Unconfigured);

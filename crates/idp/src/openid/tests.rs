@@ -1,6 +1,6 @@
 //! Tokens that count and tokens that must not, over generated keys and a provider that answers from a table.
 
-use ashlar_iam::{Refused, Vouch as _, Vouched};
+use ashlar_iam::{Authenticated, Authenticator as _, Refused};
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn with(changes: Value) -> Value {
     all
 }
 
-async fn ask(world: &World, token: &str) -> Result<Vouched, Refused> {
+async fn ask(world: &World, token: &str) -> Result<Authenticated, Refused> {
     world.idp.web_identity(token, None, None).await
 }
 

@@ -7,7 +7,7 @@ use ashlar_object::feed::Kind;
 use ashlar_object::{PutSpec, Tail};
 use http::header::{HeaderName, HeaderValue};
 
-use super::new_object::{DEFAULT_CHECKSUM, Promise, version_spec};
+use super::new_object::{DEFAULT_CHECKSUM, DeclaredBody, version_spec};
 use super::{Answer, Call, Context};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
@@ -32,7 +32,7 @@ pub fn offset(call: &mut Call) -> Outcome<Option<u64>> {
 /// Appends.
 pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
-    let promise = Promise::read(call)?;
+    let promise = DeclaredBody::read(call)?;
     if promise.size == 0 {
         let why = "Request body cannot be empty when 'write offset' is specified.";
         return Err(Fault::with(Code::INVALID_REQUEST, why));
@@ -52,7 +52,7 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     let seal = made.as_ref().map(|m| m.seal.clone());
     let put = call.store(cx, Kind::Append).put_behind(&call.bucket, &call.key, put, seal, &tail).await;
     let mut put = put.map_err(|e| call.fault(e))?;
-    while let Some(data) = call.intake.next().await? {
+    while let Some(data) = call.request_body.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;
@@ -69,7 +69,7 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
 }
 
 /// The checksum of what is appended: that of the object, which a stated one has to be.
-fn algorithm(promise: &Promise, tail: &Tail) -> Outcome<ashlar_checksum::Algorithm> {
+fn algorithm(promise: &DeclaredBody, tail: &Tail) -> Outcome<ashlar_checksum::Algorithm> {
     match (promise.stated.algorithm(), tail.checksum) {
         (Some(stated), Some(has)) if stated != has => Err(Fault::with(
             Code::INVALID_REQUEST,

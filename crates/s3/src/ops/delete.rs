@@ -8,7 +8,7 @@ use http::header::HeaderValue;
 use super::{Answer, Call, Context, DELETE_MARKER, fault, limit};
 use crate::auth::Payload;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, Stated, refuse_unsupported};
+use crate::headers::{self, DeclaredChecksums, refuse_unsupported};
 use crate::permit::Need;
 use crate::target::check_key;
 use crate::xml::{Doc, Xml};
@@ -52,7 +52,7 @@ struct Entry {
 pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let covered = call.headers.contains_key("content-md5")
-        || Stated::read(&call.headers)? != Stated::Nothing
+        || DeclaredChecksums::read(&call.headers)? != DeclaredChecksums::Nothing
         || *call.verified.payload() != Payload::Unsigned;
     if !covered {
         return Err(Fault::with(

@@ -31,15 +31,15 @@ use futures::stream::FuturesUnordered;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use self::source::Source;
-use super::new_object::{DEFAULT_CHECKSUM, Promise, spec_from};
-use super::{Answer, CHECKSUM_TYPE, Call, Came, Context, fault};
+use super::new_object::{DEFAULT_CHECKSUM, DeclaredBody, spec_from};
+use super::{Answer, CHECKSUM_TYPE, Call, Context, RequestOrigin, fault};
 use crate::archive::{self, Entry, Item, Kind};
 use crate::auth::Verified;
+use crate::authz_decision::Slot;
 use crate::fault::{Code, Fault, Outcome};
 use crate::gate::Origin;
 use crate::headers;
 use crate::permit::{Asker, Need, carried};
-use crate::ruling::Slot;
 use crate::sse::{self, Allowed};
 use crate::target::Query;
 
@@ -123,7 +123,7 @@ impl Options {
 /// `PutObject` of an archive.
 pub async fn put_archive(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
-    let promise = Promise::read(call)?;
+    let promise = DeclaredBody::read(call)?;
     let options = Options::read(&call.headers)?;
     if !headers::write_conditions(&call.headers)?.is_empty() {
         return Err(Fault::not_implemented("A condition on an archive that is unpacked"));
@@ -131,9 +131,10 @@ pub async fn put_archive(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     // What would be wrong with every entry is said before the body is read.
     spec_from(cx, &call.bucket, call.verified.identity(), &options.headers)?;
     sse::asked(&options.headers, call.tls)?;
-    let Call { intake, verified, query, tls, origin, ruling, host, id, bucket, .. } = &mut *call;
-    let job = Job { cx, bucket, verified, query, tls: *tls, origin, ruling, host, id };
-    let mut source = Source::new(cx, intake, &promise);
+    let Call { request_body, verified, query, tls, origin, authz_decision, host, id, bucket, .. } =
+        &mut *call;
+    let job = Job { cx, bucket, verified, query, tls: *tls, origin, authz_decision, host, id };
+    let mut source = Source::new(cx, request_body, &promise);
     let mut tally = Tally { ignore: options.ignore_errors, ..Tally::default() };
     let unpacked = unpack(&job, &options, &mut source, &mut tally).await;
     let (md5, checksum) = source.sums();
@@ -395,7 +396,7 @@ struct Job<'a> {
     query: &'a Query,
     tls: bool,
     origin: &'a Origin,
-    ruling: &'a Slot,
+    authz_decision: &'a Slot,
     host: &'a str,
     id: &'a str,
 }
@@ -420,7 +421,7 @@ impl Job<'_> {
             query: self.query,
             tls: self.tls,
             origin: self.origin,
-            ruling: self.ruling,
+            authz_decision: self.authz_decision,
             tags: None,
         };
         for action in std::iter::once(Action::PutObject).chain(carried(&file.headers)) {
@@ -444,8 +445,9 @@ impl Job<'_> {
             class,
         };
         let (verified, origin, host, id) = (self.verified, self.origin, self.host, self.id);
-        let came = Came { verified, headers: &file.headers, origin, tls: self.tls, host, id };
-        let store = came.store(cx, bucket, Change::Put);
+        let request_origin =
+            RequestOrigin { verified, headers: &file.headers, origin, tls: self.tls, host, id };
+        let store = request_origin.store(cx, bucket, Change::Put);
         let put = store.put_sealed(bucket, key, put, made.map(|m| m.seal)).await;
         Ok(Open { put: put.map_err(|e| self.fault(e, key))?, spec })
     }

@@ -14,7 +14,7 @@ use crate::body::{Body, Broken, Pieces};
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, Ranged, encode_value};
-use crate::notices;
+use crate::notifications;
 use crate::sse::{self, Allowed, Found};
 
 const PARTS_COUNT: HeaderName = HeaderName::from_static("x-amz-mp-parts-count");
@@ -59,7 +59,7 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             super::lifecycle::show(call, &object, &mut answer);
             if answer.status.is_success() {
                 let kind = if call.method == Method::HEAD { Kind::Head } else { Kind::Get };
-                notices::accessed(cx, call, kind, &object);
+                notifications::accessed(cx, call, kind, &object);
             }
             return Ok(answer);
         }

@@ -326,7 +326,7 @@ async fn version_of(cx: &Context, call: &Call) -> Outcome<Object> {
 /// `GetObjectRetention`.
 pub async fn get_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let object = version_of(cx, call).await?;
-    crate::notices::accessed(cx, call, Kind::GetRetention, &object);
+    crate::notifications::accessed(cx, call, Kind::GetRetention, &object);
     let retention = object.version().retention.as_ref();
     let r = retention.ok_or_else(|| Fault::new(Code::NO_LOCK_OF_OBJECT))?;
     let mut xml = Xml::new();
@@ -364,7 +364,7 @@ pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `GetObjectLegalHold`. A version that never had one says OFF.
 pub async fn get_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let object = version_of(cx, call).await?;
-    crate::notices::accessed(cx, call, Kind::GetLegalHold, &object);
+    crate::notifications::accessed(cx, call, Kind::GetLegalHold, &object);
     let mut xml = Xml::new();
     xml.root("LegalHold").leaf("Status", if object.version().legal_hold { "ON" } else { "OFF" }).close();
     Ok(Answer::document(xml))

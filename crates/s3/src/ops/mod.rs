@@ -34,7 +34,7 @@ pub mod website;
 pub use crate::answer::{
     Answer, CHECKSUM_ALGORITHM, CHECKSUM_TYPE, DELETE_MARKER, STORAGE_CLASS, VERSION_ID,
 };
-pub use crate::call::{Call, Came, endpoint, limit};
+pub use crate::call::{Call, RequestOrigin, endpoint, limit};
 pub use crate::context::Context;
 pub use crate::store_fault::fault;
 pub use route::{is_long, run};

@@ -5,7 +5,7 @@ use ashlar_object::feed::Kind;
 use ashlar_object::{CompletedPart, ETag, MAX_PARTS, PartPut, PartSpec, UploadId, UploadSpec};
 use http::header::HeaderName;
 
-use super::new_object::{Promise, version_spec};
+use super::new_object::{DeclaredBody, version_spec};
 use super::{Answer, CHECKSUM_ALGORITHM, CHECKSUM_TYPE, Call, Context, limit};
 use crate::acl::owner;
 use crate::fault::{Code, Fault, Outcome};
@@ -89,10 +89,10 @@ pub async fn upload_part(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::Part)?;
     let number = part_number(call)?;
     let id = call.upload(cx)?;
-    let promise = Promise::read(call)?;
+    let promise = DeclaredBody::read(call)?;
     let spec = PartSpec { number, size: promise.size, checksum: promise.stated.algorithm(), want_md5: true };
     let (mut put, shown) = begin_part(cx, call, id, spec, promise.md5.is_some()).await?;
-    while let Some(data) = call.intake.next().await? {
+    while let Some(data) = call.request_body.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;
@@ -148,7 +148,7 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let conditions = headers::write_conditions(&call.headers)?;
     let stated = object_checksum(call)?;
     // The checksum headers speak of the object here, not of this document.
-    let body = call.intake.collect(limit::COMPLETE).await?;
+    let body = call.request_body.collect(limit::COMPLETE).await?;
     let parts = parse_complete(&body)?;
     if let Some(size) = headers::ascii(&call.headers, "x-amz-mp-object-size") {
         check_size(cx, call, id, size, &parts).await?;

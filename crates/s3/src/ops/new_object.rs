@@ -10,32 +10,37 @@ use super::{Call, Context, STORAGE_CLASS, fault, lock};
 use crate::acl::{self, Asked};
 use crate::auth::Identity;
 use crate::fault::{Code, Fault, Outcome};
-use crate::headers::{self, Stated, content_md5};
+use crate::headers::{self, DeclaredChecksums, content_md5};
 
 /// Checksum of objects that are put without one, as AWS does.
 pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
 
 /// What the head of a PUT (or of a part) says about its body.
-pub struct Promise {
+pub struct DeclaredBody {
     /// Bytes.
     pub size: u64,
     /// The checksum stated.
-    pub stated: Stated,
+    pub stated: DeclaredChecksums,
     /// The MD5 stated.
     pub md5: Option<[u8; 16]>,
 }
 
-impl Promise {
+impl DeclaredBody {
     /// Reads the head.
-    pub fn read(call: &Call) -> Outcome<Promise> {
-        let size = call.intake.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
+    pub fn read(call: &Call) -> Outcome<DeclaredBody> {
+        let size =
+            call.request_body.size().ok_or_else(|| Fault::new(Code::MISSING_CONTENT_LENGTH).closing())?;
         if size > MAX_PUT {
             return Err(Fault::new(Code::ENTITY_TOO_LARGE)
                 .element("ProposedSize", size.to_string())
                 .element("MaxSizeAllowed", MAX_PUT.to_string())
                 .closing());
         }
-        Ok(Promise { size, stated: Stated::read(&call.headers)?, md5: content_md5(&call.headers)? })
+        Ok(DeclaredBody {
+            size,
+            stated: DeclaredChecksums::read(&call.headers)?,
+            md5: content_md5(&call.headers)?,
+        })
     }
 
     /// Compares with what came, once the body has ended.
@@ -43,7 +48,7 @@ impl Promise {
         if self.md5.is_some() && self.md5 != sums.md5 {
             return Err(Fault::new(Code::BAD_DIGEST));
         }
-        self.stated.check(sums.checksum.as_ref(), &call.intake)
+        self.stated.check(sums.checksum.as_ref(), &call.request_body)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Answer, Call, Context, document, limit};
 use crate::body::Body;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
-use crate::notices::{Filter, Stream};
+use crate::notifications::{Filter, Stream};
 use crate::xml::{Doc, Xml};
 
 /// The document's element, that of its target, and how the rule is kept.
@@ -70,15 +70,17 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let before = stored(cx, call)?;
     let body = call.document(limit::CONFIGURATION).await?;
     let rules = read(&body)?;
-    let hub = cx.notices.hub();
-    let knows = |id: &TargetId| hub.is_some_and(|h| h.knows(id));
+    let target_manager = cx.notifications.target_manager();
+    let knows = |id: &TargetId| target_manager.is_some_and(|h| h.knows(id));
     let all = Rules::new(rules, &cx.region, knows, fresh_id).map_err(fault)?;
     let skip = headers::ascii(&call.headers, "x-amz-skip-destination-validation");
-    if let Some(hub) = hub.filter(|_| !skip.is_some_and(|v| v.eq_ignore_ascii_case("true"))) {
+    if let Some(target_manager) =
+        target_manager.filter(|_| !skip.is_some_and(|v| v.eq_ignore_ascii_case("true")))
+    {
         let of = |rules: &Rules| rules.rules.iter().filter_map(|r| r.target.clone()).collect::<BTreeSet<_>>();
         // Only those that are new: rules for others can be changed while a target is away.
         for id in of(&all).difference(&of(&before)) {
-            hub.test(id, &call.bucket, &call.id).await.map_err(fault)?;
+            target_manager.test(id, &call.bucket, &call.id).await.map_err(fault)?;
         }
     }
     let text = (!all.rules.is_empty()).then(|| all.text());

@@ -8,17 +8,17 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::new_object::DEFAULT_CHECKSUM;
-use super::{Answer, Came, Context, STORAGE_CLASS, fault};
+use super::{Answer, Context, RequestOrigin, STORAGE_CLASS, fault};
+use crate::audit_context::AuditContext;
 use crate::auth::{Scheme, Verifier};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
 use crate::gate::Origin;
-use crate::headers::{self, Stated};
+use crate::headers::{self, DeclaredChecksums};
 use crate::permit::{Asker, Need};
 use crate::policy::Policy;
 use crate::sse::{self, Allowed};
 use crate::target::{Query, check_key};
-use crate::witness::Witness;
 use crate::xml::{Xml, url_encode};
 
 /// Files up to this size are held, so that their size is known whatever follows them.
@@ -41,7 +41,7 @@ pub(crate) async fn post_object(
     bucket: &str,
     from: From<'_>,
     form: &mut Form,
-    witness: &mut Witness,
+    audit_context: &mut AuditContext,
 ) -> Outcome<Answer> {
     let now = (cx.clock)().div_euclid(1000);
     let key = form.fields.get("key").unwrap_or_default();
@@ -55,8 +55,8 @@ pub(crate) async fn post_object(
     let key = key.replace("${filename}", &form.file_name);
     check_key(&key)?;
     form.fields.set("key", key.clone());
-    (witness.bucket, witness.key) = (bucket.to_owned(), key.clone());
-    let Witness { verified, ruling, .. } = witness;
+    (audit_context.bucket, audit_context.key) = (bucket.to_owned(), key.clone());
+    let AuditContext { verified, authz_decision, .. } = audit_context;
     let verified = &*verified.insert(verifier.verify_form(&form.fields, now)?);
     tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
     let From { origin, tls, host, id } = from;
@@ -76,7 +76,7 @@ pub(crate) async fn post_object(
     };
     let stored = tags.as_ref().ok();
     let query = &Query::default();
-    let asker = Asker { verified, headers: &request, query, tls, origin, ruling, tags: stored };
+    let asker = Asker { verified, headers: &request, query, tls, origin, authz_decision, tags: stored };
     permit(cx, &asker, bucket, &key, form).await?;
     // What is wrong with the tags is told only after that.
     let tags = tags?;
@@ -87,7 +87,7 @@ pub(crate) async fn post_object(
     if class != ashlar_object::Class::Standard {
         meta.push((STORAGE_CLASS.as_str().to_owned(), class.name().to_owned()));
     }
-    let stated = Stated::read(&request)?;
+    let stated = DeclaredChecksums::read(&request)?;
     let (held, size) = measure(form).await?;
     if let Some(policy) = &policy {
         policy.check_size(size)?;
@@ -103,7 +103,8 @@ pub(crate) async fn post_object(
         class,
     };
     let of_store = |e| fault(e, bucket, &key);
-    let store = Came { verified, headers: &request, origin, tls, host, id }.store(cx, bucket, Kind::Post);
+    let store =
+        RequestOrigin { verified, headers: &request, origin, tls, host, id }.store(cx, bucket, Kind::Post);
     let seal = made.as_ref().map(|m| m.seal.clone());
     let mut put = store.put_sealed(bucket, &key, spec, seal).await.map_err(of_store)?;
     if !held.is_empty() {
@@ -146,15 +147,15 @@ async fn permit(cx: &Context, asker: &Asker<'_>, bucket: &str, key: &str, form: 
     Ok(())
 }
 
-fn check_sum(stated: Stated, computed: Option<&ashlar_checksum::Digest>) -> Outcome<()> {
+fn check_sum(stated: DeclaredChecksums, computed: Option<&ashlar_checksum::Digest>) -> Outcome<()> {
     match stated {
-        Stated::Nothing => Ok(()),
-        Stated::Value(digest) if computed == Some(&digest) => Ok(()),
-        Stated::Value(digest) => Err(Fault::with(
+        DeclaredChecksums::Nothing => Ok(()),
+        DeclaredChecksums::Value(digest) if computed == Some(&digest) => Ok(()),
+        DeclaredChecksums::Value(digest) => Err(Fault::with(
             Code::BAD_DIGEST,
             format!("The {} you specified did not match the calculated checksum.", digest.algorithm()),
         )),
-        Stated::Trailer(_) => Err(Fault::new(Code::MALFORMED_TRAILER)),
+        DeclaredChecksums::Trailer(_) => Err(Fault::new(Code::MALFORMED_TRAILER)),
     }
 }
 

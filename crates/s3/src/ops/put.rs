@@ -6,7 +6,7 @@ use ashlar_object::PutSpec;
 use ashlar_object::feed::Kind;
 
 pub use super::lifecycle::rules;
-pub use super::new_object::{DEFAULT_CHECKSUM, Promise, metadata, of_bucket, spec_from, version_spec};
+pub use super::new_object::{DEFAULT_CHECKSUM, DeclaredBody, metadata, of_bucket, spec_from, version_spec};
 use super::{Answer, Call, Context, append, extract, lifecycle};
 use crate::fault::Outcome;
 use crate::headers;
@@ -21,7 +21,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         return Box::pin(append::append_object(cx, call, offset)).await;
     }
     sse::refuse(&call.headers, &cx.owner_id, Allowed::All)?;
-    let promise = Promise::read(call)?;
+    let promise = DeclaredBody::read(call)?;
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::write_conditions(&call.headers)?;
     let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
@@ -34,7 +34,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let seal = made.as_ref().map(|m| m.seal.clone());
     let put = call.store(cx, Kind::Put).put_sealed(&call.bucket, &call.key, put, seal).await;
     let mut put = put.map_err(|e| call.fault(e))?;
-    while let Some(data) = call.intake.next().await? {
+    while let Some(data) = call.request_body.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;

@@ -14,11 +14,11 @@ use ashlar_policy::Action;
 use http::StatusCode;
 
 use super::{NAMESPACE, Refused, check, credentials, finish, invalid, not_denied, parsed, wanted};
+use crate::audit_context::AuditContext;
 use crate::fault::Fault;
 use crate::operation::Operation;
 use crate::service::{Arrival, Service};
 use crate::target::{Query, Target};
-use crate::witness::Witness;
 use crate::xml::Xml;
 
 /// By what somebody is vouched for.
@@ -126,47 +126,47 @@ impl Service {
         kind: Kind,
         form: &Query,
         arrival: &Arrival<'_>,
-        witness: &mut Witness,
+        audit_context: &mut AuditContext,
         now_ms: i64,
         id: &str,
     ) -> Result<Xml, Refused> {
         let iam = self.verifier.keys.iam().ok_or_else(|| Fault::not_implemented(kind.name()))?;
-        let vouch = self.vouch.as_ref().ok_or(ashlar_iam::Refused::Unconfigured)?;
+        let authenticator = self.authenticator.as_ref().ok_or(ashlar_iam::Refused::Unconfigured)?;
         let ask = wanted(form)?;
         let given =
             |name: &'static str| form.filled(name).ok_or_else(|| invalid(format!("{name} is missing")));
         let role = form.filled("RoleArn");
         let access = form.filled("WebIdentityAccessToken");
         let proof = match kind {
-            Kind::WebIdentity => vouch.web_identity(given("WebIdentityToken")?, access, role),
-            Kind::ClientGrants => vouch.web_identity(given("Token")?, access, role),
-            Kind::Ldap => vouch.ldap(given("LDAPUsername")?, given("LDAPPassword")?),
-            Kind::Certificate => vouch.certificate(arrival.certificates),
+            Kind::WebIdentity => authenticator.web_identity(given("WebIdentityToken")?, access, role),
+            Kind::ClientGrants => authenticator.web_identity(given("Token")?, access, role),
+            Kind::Ldap => authenticator.ldap(given("LDAPUsername")?, given("LDAPPassword")?),
+            Kind::Certificate => authenticator.certificate(arrival.certificates),
         };
-        let vouched = proof.await.inspect_err(|why| {
+        let authenticated = proof.await.inspect_err(|why| {
             tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), peer = %arrival.peer, %why, "not vouched for");
         })?;
-        let identity = iam.federated(&vouched.who).map(Arc::new);
-        witness.vouched.clone_from(&identity);
+        let identity = iam.federated(&authenticated.who).map(Arc::new);
+        audit_context.authenticated.clone_from(&identity);
         let Some(identity) = identity.filter(|i| !i.policies.is_empty()) else {
-            let why = format!("No policy is attached to {}, nor to its groups.", vouched.who.id);
+            let why = format!("No policy is attached to {}, nor to its groups.", authenticated.who.id);
             return Err(Refused(StatusCode::FORBIDDEN, "AccessDenied", why));
         };
-        not_denied(&identity, kind.action(), arrival, &witness.ruling, now_ms)?;
-        let session = iam.assume_federated(vouched.who.clone(), &ask, vouched.until_ms)?;
-        tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), user = vouched.who.id, access_key = session.access_key, peer = %arrival.peer, "session made");
+        not_denied(&identity, kind.action(), arrival, &audit_context.authz_decision, now_ms)?;
+        let session = iam.assume_federated(authenticated.who.clone(), &ask, authenticated.until_ms)?;
+        tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), user = authenticated.who.id, access_key = session.access_key, peer = %arrival.peer, "session made");
         let mut xml = Xml::new();
         let [answer, result] = kind.elements();
         xml.open_with(answer, NAMESPACE).open(result);
-        let name = form.filled("RoleSessionName").unwrap_or(&vouched.subject);
+        let name = form.filled("RoleSessionName").unwrap_or(&authenticated.subject);
         xml.open("AssumedRoleUser").leaf("Arn", &identity.arn);
-        xml.leaf("AssumedRoleId", &format!("{}:{name}", vouched.who.id)).close();
+        xml.leaf("AssumedRoleId", &format!("{}:{name}", authenticated.who.id)).close();
         credentials(&mut xml, &session);
         if kind == Kind::WebIdentity {
-            xml.leaf("SubjectFromWebIdentityToken", &vouched.subject);
-            xml.leaf("Audience", &vouched.audience).leaf("Provider", &vouched.issuer);
+            xml.leaf("SubjectFromWebIdentityToken", &authenticated.subject);
+            xml.leaf("Audience", &authenticated.audience).leaf("Provider", &authenticated.issuer);
         } else if kind == Kind::ClientGrants {
-            xml.leaf("SubjectFromToken", &vouched.subject);
+            xml.leaf("SubjectFromToken", &authenticated.subject);
         }
         xml.close();
         Ok(finish(xml, id))

@@ -22,16 +22,16 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 
 use crate::answer::Answer;
+use crate::audit_context::AuditContext;
 use crate::auth::{Request, Verified};
+use crate::authz_decision::{AuthzDecision, Slot};
 use crate::body::Body;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
-use crate::intake::{Intake, Source};
 use crate::operation::Operation;
-use crate::ruling::{Ruling, Slot};
+use crate::request_body::{RequestBody, Source};
 use crate::service::{Arrival, Seen, Service, crowded};
 use crate::target::{Query, Target};
-use crate::witness::Witness;
 use crate::xml::Xml;
 
 /// Longest document. A session's policy has 2 KiB, a web identity's token may have 20.
@@ -93,10 +93,11 @@ impl Service {
         id: &str,
     ) -> Outcome<Answer> {
         // A body that could not be read to its end leaves the connection in no state to go on.
-        let mut intake = Intake::unchecked(source, &parts.headers).map_err(|(fault, _)| fault.closing())?;
+        let mut request_body =
+            RequestBody::unchecked(source, &parts.headers).map_err(|(fault, _)| fault.closing())?;
         let turn = self.unsigned_turn().await.ok_or_else(crowded)?;
         let body = tokio::select! {
-            body = intake.collect(LIMIT) => body.map_err(Fault::closing)?,
+            body = request_body.collect(LIMIT) => body.map_err(Fault::closing)?,
             () = turn.lost() => return Err(crowded()),
         };
         drop(turn);
@@ -130,10 +131,10 @@ impl Service {
         let now = (self.context.clock)();
         if let Some((kind, form)) = federated::form(target, body)? {
             seen.op = kind.operation();
-            return self.assume_federated(kind, &form, arrival, &mut seen.witness, now, id).await;
+            return self.assume_federated(kind, &form, arrival, &mut seen.audit_context, now, id).await;
         }
         let signed = Request { method: &parts.method, uri: &parts.uri, target, headers: &parts.headers };
-        let Witness { verified, ruling, .. } = &mut seen.witness;
+        let AuditContext { verified, authz_decision, .. } = &mut seen.audit_context;
         let verified: &Verified =
             verified.insert(self.verifier.verify_sts(&signed, body, now.div_euclid(1000))?);
         let who = verified.identity();
@@ -147,7 +148,7 @@ impl Service {
             }
             "AssumeRole" => {
                 seen.op = Operation::AssumeRole;
-                self.assume_role(who, &form, arrival, ruling, now, id)
+                self.assume_role(who, &form, arrival, authz_decision, now, id)
             }
             other => Err(Refused(
                 StatusCode::NOT_IMPLEMENTED,
@@ -164,12 +165,12 @@ impl Service {
         who: &Identity,
         form: &Query,
         arrival: &Arrival<'_>,
-        ruling: &Slot,
+        authz_decision: &Slot,
         now_ms: i64,
         id: &str,
     ) -> Result<Xml, Refused> {
         let iam = self.verifier.keys.iam().ok_or_else(|| Fault::not_implemented("AssumeRole"))?;
-        not_denied(who, Action::StsAssumeRole, arrival, ruling, now_ms)?;
+        not_denied(who, Action::StsAssumeRole, arrival, authz_decision, now_ms)?;
         let session = iam.assume(who, &wanted(form)?)?;
         let name = form.filled("RoleSessionName").unwrap_or(&who.user);
         let mut xml = Xml::new();
@@ -209,14 +210,14 @@ fn not_denied(
     who: &Identity,
     action: Action,
     arrival: &Arrival<'_>,
-    ruling: &Slot,
+    authz_decision: &Slot,
     now_ms: i64,
 ) -> Result<(), Refused> {
     let facts = Facts { now_ms, source_ip: Some(arrival.peer.ip()), secure: arrival.tls, ..Facts::default() };
     let principal = who.principal();
     let question = Question::new(action, "", "", &principal, &facts);
     let decision = decide(&question, &who.authority(BucketRules::default(), true));
-    *ruling.lock() = Some(Ruling { action, decision: Some(decision), sid: None });
+    *authz_decision.lock() = Some(AuthzDecision { action, decision: Some(decision), sid: None });
     if decision.allowed {
         return Ok(());
     }

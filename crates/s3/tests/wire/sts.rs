@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::common::*;
-use ashlar_iam::{Entity, Federated, Iam, Later, Refused, Secret, Vouch, Vouched};
+use ashlar_iam::{Authenticated, Authenticator, Entity, Federated, Iam, Later, Refused, Secret};
 use ashlar_s3::Keys;
 
 const READ: &[u8] = br#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:GetObject","s3:ListBucket"],"Resource":"arn:aws:s3:::*","Condition":{"StringEquals":{"jwt:team":"red"}}}]}"#;
@@ -14,7 +14,7 @@ const DENY: &[u8] =
 /// Vouches for whomever the token names; a few tokens fail.
 struct Believer;
 
-fn vouched(provider: &str, id: String, subject: &str) -> Vouched {
+fn authenticated(provider: &str, id: String, subject: &str) -> Authenticated {
     let who = Federated {
         provider: provider.into(),
         id,
@@ -23,10 +23,10 @@ fn vouched(provider: &str, id: String, subject: &str) -> Vouched {
         ..Federated::default()
     };
     let (audience, issuer) = ("ashlar".into(), "https://issuer.test".into());
-    Vouched { who, subject: subject.into(), audience, issuer, until_ms: None }
+    Authenticated { who, subject: subject.into(), audience, issuer, until_ms: None }
 }
 
-impl Vouch for Believer {
+impl Authenticator for Believer {
     fn web_identity<'a>(
         &'a self,
         token: &'a str,
@@ -39,7 +39,7 @@ impl Vouch for Believer {
                 ("forged", _) => Err(Refused::Denied("planted: the signature is wrong".into())),
                 ("away", _) => Err(Refused::Unavailable("planted: connection refused".into())),
                 (_, Some("arn:aws:iam::000000000000:role/none")) => Err(Refused::Unconfigured),
-                _ => Ok(vouched("openid/k", format!("openid/k/{token}"), token)),
+                _ => Ok(authenticated("openid/k", format!("openid/k/{token}"), token)),
             }
         })
     }
@@ -49,7 +49,7 @@ impl Vouch for Believer {
             if password != "right" {
                 return Err(Refused::Denied("planted: invalid credentials".into()));
             }
-            Ok(vouched("ldap/main", format!("uid={name},dc=x"), name))
+            Ok(authenticated("ldap/main", format!("uid={name},dc=x"), name))
         })
     }
 
@@ -68,13 +68,13 @@ struct Vouching {
 }
 
 impl Vouching {
-    fn new(vouch: bool) -> Vouching {
+    fn new(authenticator: bool) -> Vouching {
         let (iam, runtime) = users();
         iam.trust([("openid/k".into(), Vec::new()), ("ldap/main".into(), Vec::new())].into());
         let for_server = iam.clone();
         let server = Server::with(move |config| {
             config.verifier.keys = Keys::over(for_server);
-            config.vouch = vouch.then(|| Arc::new(Believer) as Arc<dyn Vouch>);
+            config.authenticator = authenticator.then(|| Arc::new(Believer) as Arc<dyn Authenticator>);
         });
         server.make_bucket("b-1");
         server.put("/b-1/k", b"hello").expect(200);

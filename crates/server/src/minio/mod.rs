@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_s3::auth::Verified;
-use ashlar_s3::intake::Intake;
+use ashlar_s3::request_body::RequestBody;
 use ashlar_s3::{Body, Source};
 use http::header::HeaderValue;
 use http::request::Parts;
@@ -109,7 +109,7 @@ impl Minio {
                 trail.what(called.call.name(), &called.names.join("/"), called.ask.body.len());
                 let said = self.act(&mut called).await;
                 let why = said.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
-                trail.decided(called.ask.ruling.into_inner(), why.map(|no| no.why.as_str()));
+                trail.decided(called.ask.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
                 said
             }
             Err(refusal) => Err(refusal),
@@ -150,8 +150,9 @@ impl Minio {
                 return Err(no);
             }
         };
-        let mut intake = Intake::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let body = intake.collect(called.call.limit()).await?;
+        let mut request_body =
+            RequestBody::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
+        let body = request_body.collect(called.call.limit()).await?;
         peer.watch.arm();
         called.ask.who.used(now_ms());
         if called.call.sealed() {
@@ -177,7 +178,7 @@ impl Minio {
         let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);
         trail.what(call.name(), &names.join("/"), 0);
         if let Err(no) = permitted(call, &ask) {
-            trail.decided(ask.ruling.into_inner(), None);
+            trail.decided(ask.authz_decision.into_inner(), None);
             return Err(no);
         }
         if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {

@@ -13,9 +13,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::archive::{DETECT, Decoder, Format, Item, Reader};
 use crate::fault::{Code, Fault, Outcome};
-use crate::intake::Intake;
-use crate::ops::new_object::Promise;
+use crate::ops::new_object::DeclaredBody;
 use crate::ops::{Context, fault};
+use crate::request_body::RequestBody;
 
 /// Longest signed chunk: it is held until its signature fits. Clients send 64 or 128 KiB.
 const MAX_CHUNK: usize = 1 << 20;
@@ -23,7 +23,7 @@ const MAX_CHUNK: usize = 1 << 20;
 /// See the module.
 pub struct Source<'a> {
     cx: &'a Context,
-    intake: &'a mut Intake,
+    request_body: &'a mut RequestBody,
     /// Bytes of the body.
     size: u64,
     md5: Hasher,
@@ -44,10 +44,10 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// The body of a request whose head said this.
-    pub fn new(cx: &'a Context, intake: &'a mut Intake, promise: &Promise) -> Source<'a> {
+    pub fn new(cx: &'a Context, request_body: &'a mut RequestBody, promise: &DeclaredBody) -> Source<'a> {
         Source {
             cx,
-            intake,
+            request_body,
             size: promise.size,
             md5: Hasher::new(Algorithm::Md5),
             stated: promise.stated.algorithm().map(Hasher::new),
@@ -130,16 +130,16 @@ impl<'a> Source<'a> {
     /// The next piece of the body that may be used.
     async fn pull(&mut self) -> Outcome<Option<Bytes>> {
         loop {
-            if self.intake.is_covered()
+            if self.request_body.is_covered()
                 && let Some(piece) = self.held.pop_front()
             {
                 self.held_bytes -= piece.len();
                 return Ok(Some(piece));
             }
             if let Some(since) = self.since {
-                self.intake.excuse(since.elapsed());
+                self.request_body.excuse(since.elapsed());
             }
-            let piece = self.intake.next().await?;
+            let piece = self.request_body.next().await?;
             self.since = Some(Instant::now());
             let Some(piece) = piece else { return Ok(None) };
             self.md5.update(&piece);
@@ -147,7 +147,7 @@ impl<'a> Source<'a> {
                 hasher.update(&piece);
             }
             self.held_bytes += piece.len();
-            if self.held_bytes > MAX_CHUNK && !self.intake.is_covered() {
+            if self.held_bytes > MAX_CHUNK && !self.request_body.is_covered() {
                 return Err(Fault::not_implemented(
                     "Unpacking an archive that is sent in signed chunks of more than 1 MiB",
                 )

@@ -68,7 +68,7 @@ impl Server {
                         owner_id: "0".repeat(64),
                         owner_name: "root".into(),
                         clock: now_ms,
-                        notices: Default::default(),
+                        notifications: Default::default(),
                         people: None,
                     },
                     verifier: Verifier {
@@ -77,7 +77,7 @@ impl Server {
                         any_region: false,
                         v2: true,
                     },
-                    vouch: None,
+                    authenticator: None,
                     domains: vec!["s3.test".into()],
                     websites: vec!["website.test".into()],
                     origins: Origins::default(),

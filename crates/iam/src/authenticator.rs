@@ -12,7 +12,7 @@ use crate::Federated;
 
 /// Somebody a directory vouches for.
 #[derive(Clone, Debug, Default)]
-pub struct Vouched {
+pub struct Authenticated {
     /// Who, for [`crate::Iam::assume_federated`].
     pub who: Federated,
     /// Whom the provider means (`sub`, a distinguished name, a common name), for the answer.
@@ -46,10 +46,10 @@ pub enum Refused {
 }
 
 /// An answer that takes a while.
-pub type Later<'a> = Pin<Box<dyn Future<Output = Result<Vouched, Refused>> + Send + 'a>>;
+pub type Later<'a> = Pin<Box<dyn Future<Output = Result<Authenticated, Refused>> + Send + 'a>>;
 
 /// Other directories.
-pub trait Vouch: Send + Sync {
+pub trait Authenticator: Send + Sync {
     /// Whom a token of OpenID Connect means. `access_token`: opens the provider's further claims, where it
     /// is configured so; `role`: the role asked for (`RoleArn`), if any.
     fn web_identity<'a>(

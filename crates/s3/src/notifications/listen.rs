@@ -62,19 +62,19 @@ impl Stream {
     /// # Errors
     /// There are too many, in all or of that identity.
     pub fn open(cx: &Context, filter: Filter, ping: Option<u64>, who: &str) -> Outcome<Stream> {
-        let place = cx.notices.place(who).ok_or_else(|| {
-            cx.notices.refused.fetch_add(1, Relaxed);
+        let place = cx.notifications.place(who).ok_or_else(|| {
+            cx.notifications.refused.fetch_add(1, Relaxed);
             Fault::new(Code::SLOW_DOWN).because("too many listeners")
         })?;
-        let stopping = cx.notices.stopping.clone();
+        let stopping = cx.notifications.stopping.clone();
         let reads = Names::parse("s3:ObjectAccessed:*").is_some_and(|all| filter.names.meets(all));
         Ok(Stream {
             watch: cx.store.feed().watch(),
-            site: cx.notices.site(),
+            site: cx.notifications.site(),
             ping: ping.map(Duration::from_secs),
             stopping,
             _place: place,
-            _reads: reads.then(|| Counted::new(&cx.notices.reads)),
+            _reads: reads.then(|| Counted::new(&cx.notifications.reads)),
             filter,
         })
     }
@@ -123,9 +123,9 @@ pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
     }
     let ruled = || {
         let text = bucket.documents.get(DOCUMENT)?;
-        store::name(kind).map(|name| cx.notices.parsed.of(&bucket.name, text).want(name, &call.key))
+        store::name(kind).map(|name| cx.notifications.parsed.of(&bucket.name, text).want(name, &call.key))
     };
-    if cx.notices.reads.load(Relaxed) == 0 && !ruled().unwrap_or(false) {
+    if cx.notifications.reads.load(Relaxed) == 0 && !ruled().unwrap_or(false) {
         return;
     }
     // Names that begin with a colon are the store's own.
@@ -140,7 +140,7 @@ pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
         size: object.size(),
         etag: Some(object.etag()),
         meta,
-        cause: Arc::new(call.came().cause(kind)),
+        cause: Arc::new(call.request_origin().cause(kind)),
     };
     feed.tell(&bucket, change);
 }

@@ -1,6 +1,6 @@
 //! What a client sends: bytes off the wire, decoded and checked.
 //!
-//! Invariants: bytes go through without a copy; [`Intake::next`] says `None` only when every check
+//! Invariants: bytes go through without a copy; [`RequestBody::next`] says `None` only when every check
 //! that the signature asks for has passed; a client that is too slow is cut off; memory does not
 //! grow with the declared length. Must never know objects.
 
@@ -174,7 +174,7 @@ impl Hash {
 }
 
 /// A request body being read.
-pub struct Intake {
+pub struct RequestBody {
     source: Source,
     form: Form,
     pace: Pace,
@@ -187,7 +187,7 @@ pub struct Intake {
     waited: Option<Duration>,
 }
 
-impl Intake {
+impl RequestBody {
     /// Sets the decoding up from the head of a verified request.
     ///
     /// # Errors
@@ -197,9 +197,9 @@ impl Intake {
         source: Source,
         headers: &HeaderMap,
         verified: &mut Verified,
-    ) -> Result<Intake, (Fault, Source)> {
-        match Intake::form_of(headers, verified) {
-            Ok((form, size)) => Ok(Intake::with(source, form, size)),
+    ) -> Result<RequestBody, (Fault, Source)> {
+        match RequestBody::form_of(headers, verified) {
+            Ok((form, size)) => Ok(RequestBody::with(source, form, size)),
             Err(fault) => Err((fault, source)),
         }
     }
@@ -240,17 +240,17 @@ impl Intake {
     /// A body with no checks of its own, for forms.
     ///
     /// # Errors
-    /// As [`Intake::new`].
+    /// As [`RequestBody::new`].
     #[allow(clippy::result_large_err)]
-    pub fn unchecked(source: Source, headers: &HeaderMap) -> Result<Intake, (Fault, Source)> {
+    pub fn unchecked(source: Source, headers: &HeaderMap) -> Result<RequestBody, (Fault, Source)> {
         match length(headers, "content-length") {
-            Ok(size) => Ok(Intake::with(source, Form::Plain(None), size)),
+            Ok(size) => Ok(RequestBody::with(source, Form::Plain(None), size)),
             Err(fault) => Err((fault, source)),
         }
     }
 
-    fn with(source: Source, form: Form, size: Option<u64>) -> Intake {
-        Intake {
+    fn with(source: Source, form: Form, size: Option<u64>) -> RequestBody {
+        RequestBody {
             source,
             form,
             pace: Pace { begin: None, bytes: 0 },

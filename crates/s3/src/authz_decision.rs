@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// A decision, with what is needed to say it in words.
 #[derive(Clone, Debug)]
-pub struct Ruling {
+pub struct AuthzDecision {
     /// What was to be done.
     pub action: Action,
     /// The decision; `None`: the bucket's policy cannot be read, which denies.
@@ -19,12 +19,12 @@ pub struct Ruling {
 }
 
 /// Where the last ruling of a request is kept.
-pub type Slot = Mutex<Option<Ruling>>;
+pub type Slot = Mutex<Option<AuthzDecision>>;
 
-impl Ruling {
+impl AuthzDecision {
     /// A decision without a statement.
-    pub fn plain(action: Action, allowed: bool, by: By) -> Ruling {
-        Ruling { action, decision: Some(Decision { allowed, by }), sid: None }
+    pub fn plain(action: Action, allowed: bool, by: By) -> AuthzDecision {
+        AuthzDecision { action, decision: Some(Decision { allowed, by }), sid: None }
     }
 
     /// Whether it denies.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use ashlar_events::{Hub, Parsed, Site};
+use ashlar_events::{Parsed, Site, TargetManager};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -22,8 +22,8 @@ const LISTENERS: usize = 512;
 const LISTENERS_EACH: usize = 64;
 
 /// What operations share about notifications.
-pub struct Notices {
-    hub: Option<Arc<Hub>>,
+pub struct Notifications {
+    target_manager: Option<Arc<TargetManager>>,
     parsed: Arc<Parsed>,
     listeners: Arc<Semaphore>,
     /// How many each identity has, and may have.
@@ -36,11 +36,11 @@ pub struct Notices {
     stopping: Option<watch::Receiver<bool>>,
 }
 
-impl Default for Notices {
+impl Default for Notifications {
     /// No targets; listeners are served.
-    fn default() -> Notices {
-        Notices {
-            hub: None,
+    fn default() -> Notifications {
+        Notifications {
+            target_manager: None,
             parsed: Arc::new(Parsed::new("")),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             each: Arc::default(),
@@ -52,17 +52,26 @@ impl Default for Notices {
     }
 }
 
-impl Notices {
+impl Notifications {
     /// With targets.
     #[must_use]
-    pub fn new(hub: Arc<Hub>, parsed: Arc<Parsed>, stopping: watch::Receiver<bool>) -> Notices {
-        Notices { hub: Some(hub), parsed, stopping: Some(stopping), ..Notices::default() }
+    pub fn new(
+        target_manager: Arc<TargetManager>,
+        parsed: Arc<Parsed>,
+        stopping: watch::Receiver<bool>,
+    ) -> Notifications {
+        Notifications {
+            target_manager: Some(target_manager),
+            parsed,
+            stopping: Some(stopping),
+            ..Notifications::default()
+        }
     }
 
     /// With other bounds on listeners: in all, and of one identity.
     #[must_use]
-    pub fn bounded(self, all: usize, each: usize) -> Notices {
-        Notices { listeners: Arc::new(Semaphore::new(all)), most_each: each, ..self }
+    pub fn bounded(self, all: usize, each: usize) -> Notifications {
+        Notifications { listeners: Arc::new(Semaphore::new(all)), most_each: each, ..self }
     }
 
     /// Listeners that were refused because there were too many.
@@ -85,12 +94,12 @@ impl Notices {
 
     /// The targets.
     #[must_use]
-    pub fn hub(&self) -> Option<&Arc<Hub>> {
-        self.hub.as_ref()
+    pub fn target_manager(&self) -> Option<&Arc<TargetManager>> {
+        self.target_manager.as_ref()
     }
 
     fn site(&self) -> Arc<Site> {
-        self.hub.as_ref().map_or_else(Arc::default, |h| h.site().clone())
+        self.target_manager.as_ref().map_or_else(Arc::default, |h| h.site().clone())
     }
 }
 

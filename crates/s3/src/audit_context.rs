@@ -8,16 +8,16 @@
 
 use std::sync::Arc;
 
-use ashlar_audit::{Door, QUERY, Record, headers_of, printable};
+use ashlar_audit::{ApiLayer, QUERY, Record, headers_of, printable};
 use ashlar_iam::{Identity, Kind};
 use http::Uri;
 use http::header::{HeaderMap, HeaderValue, USER_AGENT};
 use parking_lot::Mutex;
 
 use crate::auth::Verified;
+pub use crate::authz_decision::{AuthzDecision, Slot};
 use crate::call::Call;
 pub(crate) use crate::note::{Ended, Note};
-pub use crate::ruling::{Ruling, Slot};
 use crate::target::Query;
 
 /// How a kind of credential is called.
@@ -56,12 +56,12 @@ pub fn describe(headers: &HeaderMap, uri: &Uri, record: &mut Record) {
 
 /// What a request was about and who asked, as far as it came.
 #[derive(Default)]
-pub(crate) struct Witness {
+pub(crate) struct AuditContext {
     /// Who asked, proved by a signature.
     pub verified: Option<Verified>,
     /// Who asked, proved otherwise.
-    pub vouched: Option<Arc<Identity>>,
-    pub ruling: Slot,
+    pub authenticated: Option<Arc<Identity>>,
+    pub authz_decision: Slot,
     pub bucket: String,
     pub key: String,
     pub version: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) struct Witness {
     pub ended: Option<Ended>,
 }
 
-impl Witness {
+impl AuditContext {
     /// What has to be kept of the headers before the operation takes them.
     pub fn head(&mut self, headers: &HeaderMap, all: bool) {
         self.agent = headers.get(USER_AGENT).cloned();
@@ -84,21 +84,21 @@ impl Witness {
     /// Notes a call that may outlive its request.
     pub fn noted(&mut self, call: &Call) {
         (self.bucket, self.key) = (call.bucket.clone(), call.key.clone());
-        self.vouched = Some(call.verified.identity().clone());
-        self.ruling = Mutex::new(call.ruling.lock().clone());
+        self.authenticated = Some(call.verified.identity().clone());
+        self.authz_decision = Mutex::new(call.authz_decision.lock().clone());
     }
 
     /// Writes everything into a record.
     pub fn fill(self, uri: &Uri, record: &mut Record) {
-        let who = self.verified.as_ref().map(|v| &**v.identity()).or(self.vouched.as_deref());
+        let who = self.verified.as_ref().map(|v| &**v.identity()).or(self.authenticated.as_deref());
         describe(&HeaderMap::new(), uri, record);
         record.headers = self.headers;
         record.user_agent = self.agent.map(|v| printable(v.as_bytes())).unwrap_or_default();
         if let Some(who) = who {
             identify(who, record);
         }
-        if let Some(ruling) = self.ruling.into_inner() {
-            ruling.fill(who, record);
+        if let Some(authz_decision) = self.authz_decision.into_inner() {
+            authz_decision.fill(who, record);
         }
         record.bucket = self.bucket;
         record.key = self.key;
@@ -107,14 +107,14 @@ impl Witness {
 }
 
 /// Which door an operation belongs to.
-pub(crate) fn door(op: crate::operation::Operation) -> Door {
+pub(crate) fn door(op: crate::operation::Operation) -> ApiLayer {
     use crate::operation::Operation as Op;
     match op {
         Op::AssumeRole
         | Op::GetCallerIdentity
         | Op::AssumeRoleWithWebIdentity
         | Op::AssumeRoleWithLDAPIdentity
-        | Op::AssumeRoleWithCertificate => Door::Sts,
-        _ => Door::S3,
+        | Op::AssumeRoleWithCertificate => ApiLayer::Sts,
+        _ => ApiLayer::S3,
     }
 }

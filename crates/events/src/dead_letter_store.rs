@@ -14,7 +14,7 @@ pub const PAGE: usize = 1_000;
 
 /// What was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
+pub struct DeadLetter {
     /// Its name on the shelf: the target and a number that grows.
     pub id: String,
     /// To whom: `ID:TYPE`.
@@ -34,12 +34,12 @@ pub struct Letter {
 }
 
 /// Keeps letters.
-pub trait Shelf: Send + Sync {
+pub trait DeadLetterStore: Send + Sync {
     /// Puts a letter down; it is durable when this answers.
-    fn put(&self, letter: Letter) -> BoxFuture<'_, Result<()>>;
+    fn put(&self, dead_letter: DeadLetter) -> BoxFuture<'_, Result<()>>;
 
     /// The oldest letters to a target, or to all.
-    fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<Letter>>>;
+    fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<DeadLetter>>>;
 
     /// Takes letters away; those that are not there are gone already.
     fn remove(&self, ids: Vec<String>) -> BoxFuture<'_, Result<()>>;

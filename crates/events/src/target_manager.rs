@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::settings::{Configured, Settings, Values};
 use crate::target::Target;
 use crate::worker::{self, Counters, PREFIX, Worker};
-use crate::{Error, Letter, Message, Result, Shelf, Site, Source, TargetId, shelf};
+use crate::{DeadLetter, DeadLetterStore, Error, Message, Result, Site, Source, TargetId, dead_letter_store};
 
 /// Time for a target to take a test event.
 const PROBE: Duration = Duration::from_secs(10);
@@ -47,9 +47,9 @@ struct Running {
 }
 
 /// All targets.
-pub struct Hub {
+pub struct TargetManager {
     source: Arc<dyn Source>,
-    shelf: Arc<dyn Shelf>,
+    dead_letter_store: Arc<dyn DeadLetterStore>,
     site: Arc<Site>,
     authorities: Vec<Vec<u8>>,
     clock: fn() -> i64,
@@ -58,20 +58,20 @@ pub struct Hub {
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Hub {
+impl TargetManager {
     /// No targets yet. `authorities`: certificates in PEM that are trusted in place of the system's.
     #[must_use]
     pub fn new(
         source: Arc<dyn Source>,
-        shelf: Arc<dyn Shelf>,
+        dead_letter_store: Arc<dyn DeadLetterStore>,
         site: Site,
         authorities: Vec<Vec<u8>>,
         clock: fn() -> i64,
-    ) -> Arc<Hub> {
+    ) -> Arc<TargetManager> {
         let (site, running) = (Arc::new(site), Mutex::default());
-        Arc::new(Hub {
+        Arc::new(TargetManager {
             source,
-            shelf,
+            dead_letter_store,
             site,
             authorities,
             clock,
@@ -144,7 +144,7 @@ impl Hub {
                     id: id.clone(),
                     target,
                     source: self.source.clone(),
-                    shelf: self.shelf.clone(),
+                    dead_letter_store: self.dead_letter_store.clone(),
                     site: self.site.clone(),
                     counters: counters.clone(),
                     clock: self.clock,
@@ -219,8 +219,8 @@ impl Hub {
     ///
     /// # Errors
     /// `Unavailable`.
-    pub fn letters<'a>(&'a self, target: Option<&'a str>) -> BoxFuture<'a, Result<Vec<Letter>>> {
-        Box::pin(async move { self.shelf.list(target, shelf::PAGE).await })
+    pub fn letters<'a>(&'a self, target: Option<&'a str>) -> BoxFuture<'a, Result<Vec<DeadLetter>>> {
+        Box::pin(async move { self.dead_letter_store.list(target, dead_letter_store::PAGE).await })
     }
 
     /// Sends dead letters again, oldest first, and takes those away that were delivered: how many were. It ends
@@ -232,14 +232,14 @@ impl Hub {
         Box::pin(async move {
             let mut to = self.fresh(target)?;
             let mut done = 0;
-            for letter in self.letters(Some(&target.to_string())).await? {
-                if let Err(failure) = worker::again(&mut to, &letter, &self.site).await {
+            for dead_letter in self.letters(Some(&target.to_string())).await? {
+                if let Err(failure) = worker::again(&mut to, &dead_letter, &self.site).await {
                     return Err(Error::Unreachable(format!(
                         "{target} ({}); {done} were delivered before",
                         failure.why()
                     )));
                 }
-                self.shelf.remove(vec![letter.id]).await?;
+                self.dead_letter_store.remove(vec![dead_letter.id]).await?;
                 done += 1;
             }
             Ok(done)
@@ -256,7 +256,7 @@ impl Hub {
             let ids: Vec<String> =
                 letters.into_iter().map(|l| l.id).filter(|id| one.is_none_or(|o| o == id)).collect();
             let count = ids.len();
-            self.shelf.remove(ids).await?;
+            self.dead_letter_store.remove(ids).await?;
             Ok(count)
         })
     }
