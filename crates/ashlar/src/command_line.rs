@@ -41,6 +41,27 @@ fn every_command_has_examples_that_are_understood() {
     assert!(seen > 180, "only {seen} examples");
 }
 
+/// clap itself looks only in builds with debug assertions.
+#[test]
+fn arguments_of_a_command_have_different_names() {
+    let mut wrong = Vec::new();
+    let mut root = Cli::command();
+    root.build();
+    each(&root, "ashlar", &mut |command, path| {
+        let mut seen = std::collections::HashSet::new();
+        for arg in command.get_arguments() {
+            let long = arg.get_long().map(|l| format!("--{l}"));
+            let short = arg.get_short().map(|s| format!("-{s}"));
+            for name in [Some(arg.get_id().to_string()), long, short].into_iter().flatten() {
+                if !seen.insert(name.clone()) {
+                    wrong.push(format!("{path}: {name} twice"));
+                }
+            }
+        }
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_line_belongs_to_a_command() {
     let mut paths = Vec::new();

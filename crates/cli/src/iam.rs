@@ -225,7 +225,7 @@ pub struct KeyOptions {
     #[arg(long, value_name = "FILE")]
     policy: Option<String>,
     /// What to call it
-    #[arg(long)]
+    #[arg(id = "key_name", long = "name", value_name = "NAME")]
     name: Option<String>,
     /// What to say about it
     #[arg(long)]
