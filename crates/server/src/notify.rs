@@ -160,11 +160,16 @@ fn configured(iam: &Iam, environment: &[Configured]) -> Vec<Configured> {
     all
 }
 
+/// Takes up the targets that are configured now. Waits for no target.
+pub async fn apply(target_manager: &TargetManager, iam: &Iam, environment: &[Configured]) {
+    target_manager.configure(configured(iam, environment)).await;
+}
+
 /// Follows changes of settings. Runs until it is dropped.
 pub async fn follow(target_manager: Arc<TargetManager>, iam: Arc<Iam>, environment: Vec<Configured>) {
     let mut news = iam.settings_changed();
     loop {
-        target_manager.configure(configured(&iam, &environment)).await;
+        apply(&target_manager, &iam, &environment).await;
         if news.changed().await.is_err() {
             return;
         }

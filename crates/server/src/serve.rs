@@ -190,7 +190,10 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(drive_monitor::run(node.clone(), drives));
     tokio::spawn(rollback::run(node.clone()));
     background::open_feed(&node).await;
-    tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), notify::environment()?));
+    let settings = notify::environment()?;
+    // Before the first request: it may name a target.
+    notify::apply(&target_manager, &iam, &settings).await;
+    tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), settings));
     tokio::spawn(background::sweep(node.clone()));
     tokio::spawn(background::count(node.clone()));
     tokio::spawn(background::keep_lock_time(node.clone()));
