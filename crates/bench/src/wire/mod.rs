@@ -30,7 +30,6 @@ mod types;
 
 pub use caller::Caller;
 pub use content::{Content, Pool, Shape, Slice};
-pub(crate) use content::{mix, splitmix};
 pub use head::{Framing, Head, parse};
 pub use host::{Host, expand};
 pub use line::{Buffer, Line};
