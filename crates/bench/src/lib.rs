@@ -34,6 +34,7 @@ pub mod merge;
 pub mod net;
 pub mod plan;
 pub mod quantity;
+mod random;
 pub mod report;
 pub mod result;
 pub mod server;

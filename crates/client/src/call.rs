@@ -20,7 +20,7 @@ use crate::{
     body::{Body, Outgoing, Watch},
     chunked::{Chunked, trailer_name},
     config::{Addressing, Config, Payload},
-    encode::{encode_into, query_string},
+    encode::{percent_encode_into, query_string},
     error::{Error, Result},
     fault::{Failed, failure, service_error},
     pool::{Host, Pool},
@@ -289,13 +289,13 @@ impl Client {
         let host = if self.virtual_host(bucket) {
             self.bucket_host(bucket)?
         } else {
-            encode_into(&mut path, bucket, None);
+            percent_encode_into(&mut path, bucket, false);
             if !key.is_empty() {
                 path.push('/');
             }
             self.inner.host.clone()
         };
-        encode_into(&mut path, key, Some(b'/'));
+        percent_encode_into(&mut path, key, true);
         Ok((host, path))
     }
 

@@ -7,29 +7,23 @@
 
 use std::borrow::Cow;
 
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-fn unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
+/// All but the characters that RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The same for keys in paths.
+const RESERVED_IN_KEYS: &AsciiSet = &RESERVED.remove(b'/');
 
-/// Appends `text` to `out`, encoded; `keep` is one more byte to leave as it is (`/` in keys).
-pub(crate) fn encode_into(out: &mut String, text: &str, keep: Option<u8>) {
-    for &byte in text.as_bytes() {
-        if unreserved(byte) || Some(byte) == keep {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
+/// Appends `text` to `out` with everything but unreserved characters percent-encoded; `/` stays if
+/// `keep_slash`.
+pub fn percent_encode_into(out: &mut String, text: &str, keep_slash: bool) {
+    out.extend(utf8_percent_encode(text, if keep_slash { RESERVED_IN_KEYS } else { RESERVED }));
 }
 
 /// `text` with everything but unreserved characters percent-encoded; `/` stays if `keep_slash`.
 pub fn percent_encode(text: &str, keep_slash: bool) -> String {
     let mut out = String::with_capacity(text.len() + 16);
-    encode_into(&mut out, text, keep_slash.then_some(b'/'));
+    percent_encode_into(&mut out, text, keep_slash);
     out
 }
 
@@ -94,6 +88,18 @@ mod tests {
         assert_eq!(percent_decode("%ff", false), None);
         let pairs = [("b".into(), "2".into()), ("a-".into(), "".into()), ("a".into(), "&".into())];
         assert_eq!(query_string(&pairs), "a=%26&a-=&b=2");
+    }
+
+    #[test]
+    fn every_byte_is_encoded_as_the_signature_rules_say() {
+        for byte in 0..=u8::MAX {
+            let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            for (set, plain) in [(RESERVED, unreserved), (RESERVED_IN_KEYS, unreserved || byte == b'/')] {
+                let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+                assert_eq!(percent_encoding::percent_encode(&[byte], set).to_string(), expected);
+            }
+        }
+        assert_eq!((percent_encode("/", false), percent_encode("/", true)), ("%2F".into(), "/".into()));
     }
 
     proptest! {

@@ -37,7 +37,7 @@ pub use ashlar_checksum::{Algorithm, sha256};
 pub use body::{Body, PieceStream, Source};
 pub use call::{Call, Client, Repeat, Target};
 pub use config::{Addressing, Config, Credentials, Payload, Tls};
-pub use encode::{percent_decode, percent_encode};
+pub use encode::{percent_decode, percent_encode, percent_encode_into};
 pub use error::{Error, Result, ServiceError};
 pub use file::FileRange;
 pub use ops::lifecycle::{

@@ -8,6 +8,7 @@
 //! | `embedded` | the embedded driver: copies on the drives, one process |
 //! | `establish` | how a start becomes the one writer: the two rounds before the first answer |
 //! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
+//! | `memory` | the same in memory: for tests |
 //! | `map` | drives, states, code, placement groups, epochs |
 //! | `sequences` | how far the drives' journals have come, noted on all of them: shows who went back in time |
 //! | `drive_monitor` | what a server does about its drives: a pure state machine |
@@ -27,6 +28,7 @@ mod error;
 mod establish;
 mod layout;
 mod map;
+mod memory;
 mod sequences;
 mod update;
 
@@ -38,5 +40,6 @@ pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Map};
+pub use memory::MemoryMedium;
 pub use sequences::Sequences;
 pub use update::{Action, Entry, Seen, Step, Update};

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_cluster::{Change, Control, ControlDriver, Embedded, Entry, Error, Medium, Update, Watched};
+use ashlar_cluster::{
+    Change, Control, ControlDriver, Embedded, Entry, Error, Medium, MemoryMedium, Update, Watched,
+};
 use ashlar_format::{DeploymentId, DriveId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 
 const DEPLOYMENT: DeploymentId = DeploymentId([6; 16]);
 
@@ -18,23 +19,9 @@ type Driver = Arc<dyn ControlDriver>;
 /// Makes a store of [`DEPLOYMENT`] without any key.
 type Fresh = fn() -> BoxFuture<'static, Driver>;
 
-/// Two slots in memory.
-#[derive(Default)]
-struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
-
-impl Medium for Slots {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock()[slot].clone())
-    }
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.lock()[slot] = Some(bytes.to_vec());
-        Ok(())
-    }
-}
-
 fn embedded() -> BoxFuture<'static, Driver> {
     Box::pin(async {
-        let medium = |n| (DriveId([n; 16]), Arc::new(Slots::default()) as Arc<dyn Medium>);
+        let medium = |n| (DriveId([n; 16]), Arc::new(MemoryMedium::default()) as Arc<dyn Medium>);
         let media = (1..=3).map(medium).collect();
         Arc::new(Embedded::create(DEPLOYMENT, media, Vec::new()).await.unwrap()) as Driver
     })

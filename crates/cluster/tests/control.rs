@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use ashlar_cluster::{ControlDriver, Embedded, Error, FileMedium, Medium, Update, Watched};
+use ashlar_cluster::{ControlDriver, Embedded, Error, FileMedium, Medium, MemoryMedium, Update, Watched};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_machine::Folder;
 use bytes::Bytes;
@@ -18,44 +18,44 @@ fn id(n: u8) -> DriveId {
     DriveId([n; 16])
 }
 
-/// Two slots in memory, and how many more writes succeed before the drive stops.
+/// When a drive stops.
 #[derive(Default)]
-struct State {
-    slots: [Option<Vec<u8>>; 2],
+struct Limit {
+    /// How many more writes succeed.
     budget: u64,
     /// What the write that hits the limit leaves: 0 nothing, 1 a torn slot, 2 the whole slot.
     last: u8,
 }
 
 #[derive(Clone, Default)]
-struct Fake(Arc<Mutex<State>>);
+struct Fake {
+    slots: Arc<MemoryMedium>,
+    limit: Arc<Mutex<Limit>>,
+}
 
 impl Fake {
     fn allow(&self, budget: u64, last: u8) {
-        let mut s = self.0.lock();
-        s.budget = budget;
-        s.last = last;
+        *self.limit.lock() = Limit { budget, last };
     }
 }
 
 impl Medium for Fake {
     fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock().slots[slot].clone())
+        self.slots.read(slot)
     }
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
-        let mut s = self.0.lock();
-        if s.budget > 0 {
-            s.budget -= 1;
-            s.slots[slot] = Some(bytes.to_vec());
-            return Ok(());
+        let mut limit = self.limit.lock();
+        if limit.budget > 0 {
+            limit.budget -= 1;
+            return self.slots.write(slot, bytes);
         }
-        match s.last {
+        match limit.last {
             0 => {}
-            1 => s.slots[slot] = Some(bytes[..bytes.len() / 2].to_vec()),
-            _ => s.slots[slot] = Some(bytes.to_vec()),
+            1 => self.slots.write(slot, &bytes[..bytes.len() / 2])?,
+            _ => self.slots.write(slot, bytes)?,
         }
         // Only the first failing write reaches the drive at all.
-        s.last = 0;
+        limit.last = 0;
         Err(io::ErrorKind::Other.into())
     }
 }
@@ -307,7 +307,7 @@ fn blank_copies_do_not_count() {
             .await;
         // The copies of two drives are erased by hand; one more is away: one copy of four is too few.
         for n in [1, 2] {
-            drives[&n].0.lock().slots = [None, None];
+            drives[&n].slots.set_slots([None, None]);
         }
         assert!(matches!(
             Embedded::open(DEPLOYMENT, media(&drives, |n| n != 4)).await,
@@ -321,8 +321,7 @@ fn blank_copies_do_not_count() {
             Err(Error::Exists)
         ));
         // A copy of another drive is as good as none.
-        let stolen = drives[&3].0.lock().slots.clone();
-        drives[&4].0.lock().slots = stolen;
+        drives[&4].slots.set_slots(drives[&3].slots.slots());
         let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
         c.close().await;
         assert_eq!(c.health().current, 4, "repaired");

@@ -3,10 +3,10 @@
 //! Invariants: the record of an event is the same each time it is made, so that what is sent twice can be
 //! known by its `sequencer`; of two events of one key the later has the greater `sequencer`.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -163,19 +163,13 @@ fn time_text(ms: i64) -> String {
     at.unwrap_or(OffsetDateTime::UNIX_EPOCH).format(form).unwrap_or_default()
 }
 
+/// What forms escape: everything but letters, digits, `-_.*` and slashes. A space is treated apart.
+const FORM: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/').remove(b' ');
+
 /// A key as AWS writes it here: form-encoded, with slashes left alone.
 fn encoded(key: &str) -> String {
-    let mut out = String::with_capacity(key.len() + 16);
-    for b in key.bytes() {
-        match b {
-            b' ' => out.push('+'),
-            b if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'*' | b'/') => {
-                out.push(b as char)
-            }
-            b => drop(write!(out, "%{b:02X}")),
-        }
-    }
-    out
+    utf8_percent_encode(key, FORM).to_string().replace(' ', "+")
 }
 
 #[derive(Serialize)]
@@ -310,6 +304,16 @@ pub(crate) fn sample(position: u64, name: Name, key: &str) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_of_a_key_is_form_encoded() {
+        for byte in 0..=u8::MAX {
+            let plain = byte.is_ascii_alphanumeric() || b"-_.*/ ".contains(&byte);
+            let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+            assert_eq!(percent_encoding::percent_encode(&[byte], FORM).to_string(), expected);
+        }
+        assert_eq!(encoded("a b+c/~ü"), "a+b%2Bc/%7E%C3%BC");
+    }
 
     #[test]
     fn records_have_what_consumers_of_both_look_for() {

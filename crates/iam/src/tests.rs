@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Control, Embedded, Medium};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_cluster::{Control, Embedded, MemoryMedium};
+use ashlar_format::DeploymentId;
 use ashlar_policy::{Action, BucketRules, Context, Request, decide};
-use parking_lot::Mutex;
 
 use crate::{Assume, Entity, Error, Iam, Identity, KeyChange, NewKey, Root, Secret};
 
@@ -17,29 +16,16 @@ const DENY: &[u8] =
 const ALL: &str =
     r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}"#;
 
-#[derive(Default)]
-struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
-
-impl Medium for Slots {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock()[slot].clone())
-    }
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.lock()[slot] = Some(bytes.to_vec());
-        Ok(())
-    }
-}
-
 struct World {
-    slots: Arc<Slots>,
+    slots: Arc<MemoryMedium>,
     control: Control,
     now: Arc<AtomicI64>,
 }
 
 impl World {
     async fn new(deployment: u8) -> World {
-        let slots = Arc::new(Slots::default());
-        let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), slots.clone())];
+        let slots = Arc::new(MemoryMedium::default());
+        let media = slots.as_only_drive();
         let control =
             Embedded::create(DeploymentId([deployment; 16]), media, Vec::new()).await.unwrap().control();
         World { slots, control, now: Arc::new(AtomicI64::new(1_800_000_000_000)) }
@@ -286,7 +272,7 @@ fn what_is_stored_is_sealed_under_roots_secret() {
         let key = NewKey { parent: "alice".into(), description: "planted words".into(), ..NewKey::default() };
         let (key, secret) = iam.add_key(key).await.unwrap();
         let token = iam.assume(&iam.root(), &Assume { duration_s: 900, policy: None }).unwrap();
-        let everything: Vec<u8> = world.slots.0.lock().iter().flatten().flatten().copied().collect();
+        let everything = world.slots.bytes();
         for plain in
             ["root-secret", "secret-of-user", secret.expose(), "planted words", token.secret.expose()]
         {
@@ -645,7 +631,7 @@ fn settings_are_sealed_bounded_and_announced() {
         news.mark_unchanged();
         user(&iam, "alice", &[]).await;
         assert!(!news.has_changed().unwrap(), "users are no settings");
-        let bytes = world.slots.0.lock().iter().flatten().flatten().copied().collect::<Vec<_>>();
+        let bytes = world.slots.bytes();
         assert!(!bytes.windows(14).any(|w| w == b"planted-secret"));
         let iam = world.iam("root-secret", None).await.unwrap();
         assert_eq!(iam.setting("identity_openid", "k").unwrap().values, values);

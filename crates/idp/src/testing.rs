@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Embedded, Medium};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_cluster::{Embedded, MemoryMedium};
+use ashlar_format::DeploymentId;
 use ashlar_iam::{Iam, Root, Secret, Values};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKey, KeySize};
@@ -22,19 +22,6 @@ pub const START_S: i64 = 1_800_000_000;
 
 pub fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
-}
-
-#[derive(Default)]
-struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
-
-impl Medium for Slots {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock()[slot].clone())
-    }
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.lock()[slot] = Some(bytes.to_vec());
-        Ok(())
-    }
 }
 
 /// Answers from a table and remembers what it was asked.
@@ -80,8 +67,10 @@ impl World {
 
     pub fn with<'a>(authorities: Vec<Vec<u8>>, variables: &'a [(&'a str, &'a str)]) -> BoxFuture<'a, World> {
         Box::pin(async move {
-            let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-            let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
+            let control = Embedded::create(DeploymentId([3; 16]), MemoryMedium::one_drive(), Vec::new())
+                .await
+                .unwrap()
+                .control();
             let root = Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") };
             let now_ms = Arc::new(AtomicI64::new(START_S * 1000));
             let shown = now_ms.clone();

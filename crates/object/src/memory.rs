@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use ashlar_checksum::key_hash;
-use ashlar_cluster::{Control, Embedded, Medium};
+use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
 use ashlar_format::{BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -302,18 +302,7 @@ impl MemoryReader {
 
 /// A control store in memory.
 pub(crate) async fn control(deployment: DeploymentId, drive: DriveId) -> Result<Control> {
-    #[derive(Default)]
-    struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
-    impl Medium for Slots {
-        fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-            Ok(self.0.lock()[slot].clone())
-        }
-        fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-            self.0.lock()[slot] = Some(bytes.to_vec());
-            Ok(())
-        }
-    }
-    let medium: Arc<dyn Medium> = Arc::new(Slots::default());
+    let medium: Arc<dyn Medium> = Arc::new(MemoryMedium::default());
     let made = Embedded::create(deployment, vec![(drive, medium)], Vec::new()).await;
     made.map(|embedded| embedded.control()).map_err(control_error)
 }

@@ -162,7 +162,7 @@ fn field(out: &mut String, text: &str) {
             c if c.is_control() => {
                 let mut bytes = [0; 4];
                 for b in c.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(out, "%{b:02X}");
+                    out.push_str(percent_encoding::percent_encode_byte(b));
                 }
             }
             c => out.push(c),

@@ -4,6 +4,8 @@
 //! from the same decoded bytes that the operation gets as its key, so that what was authorised
 //! and what is touched cannot differ. Must never know who asks.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::fault::{Code, Fault, Outcome};
 
 /// Longest request target (path and query) taken.
@@ -189,16 +191,17 @@ pub fn decode(raw: &str, plus: bool) -> Outcome<String> {
     })
 }
 
-/// Appends `text` as signatures want it: everything but `A-Za-z0-9-._~` (and `/` when `slash`) as
-/// `%XX` in upper case.
+/// What signatures escape: everything but `A-Za-z0-9-._~`.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The same, but for slashes.
+const RESERVED_IN_PATHS: &AsciiSet = &RESERVED.remove(b'/');
+
+/// Appends `text` as signatures want it: everything but `A-Za-z0-9-._~` (and `/` when `keep_slash`)
+/// as `%XX` in upper case.
 pub fn canonical_encode(out: &mut Vec<u8>, text: &str, keep_slash: bool) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &b in text.as_bytes() {
-        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~') || (keep_slash && b == b'/') {
-            out.push(b);
-        } else {
-            out.extend_from_slice(&[b'%', HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]);
-        }
+    let set = if keep_slash { RESERVED_IN_PATHS } else { RESERVED };
+    for piece in utf8_percent_encode(text, set) {
+        out.extend_from_slice(piece.as_bytes());
     }
 }
 
@@ -208,6 +211,21 @@ mod tests {
 
     fn key(path: &str) -> Option<String> {
         Target::parse(path, None, None).unwrap().key
+    }
+
+    #[test]
+    fn every_byte_is_encoded_as_signatures_want_it() {
+        for byte in 0..=u8::MAX {
+            let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            for (set, plain) in [(RESERVED, unreserved), (RESERVED_IN_PATHS, unreserved || byte == b'/')] {
+                let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+                assert_eq!(percent_encoding::percent_encode(&[byte], set).to_string(), expected);
+            }
+        }
+        let mut out = Vec::new();
+        canonical_encode(&mut out, "/ü", false);
+        canonical_encode(&mut out, "/ü", true);
+        assert_eq!(out, b"%2F%C3%BC/%C3%BC");
     }
 
     #[test]

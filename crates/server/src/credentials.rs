@@ -347,25 +347,10 @@ fn decode(bytes: &[u8]) -> Option<Credential> {
 mod tests {
     use super::*;
 
-    /// A control store that is nowhere else.
-    #[derive(Default)]
-    struct Slots(parking_lot::Mutex<[Option<Vec<u8>>; 2]>);
-
-    impl ashlar_cluster::Medium for Slots {
-        fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-            Ok(self.0.lock()[slot].clone())
-        }
-        fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-            self.0.lock()[slot] = Some(bytes.to_vec());
-            Ok(())
-        }
-    }
-
     /// Named keys, as a key server has them.
     async fn keys() -> Arc<Kms> {
         let deployment = ashlar_format::DeploymentId([3; 16]);
-        let medium: Arc<dyn ashlar_cluster::Medium> = Arc::new(Slots::default());
-        let media = vec![(ashlar_format::DriveId([1; 16]), medium)];
+        let media = ashlar_cluster::MemoryMedium::one_drive();
         let control =
             ashlar_cluster::Embedded::create(deployment, media, Vec::new()).await.unwrap().control();
         let driver = ashlar_kms::Builtin::open_keys(control, Key::new([7; 32]), None, || 0).await;

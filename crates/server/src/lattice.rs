@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Embedded, Medium};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_cluster::{Embedded, MemoryMedium};
+use ashlar_format::DeploymentId;
 use ashlar_iam::{Assume, Entity, Federated, Iam, Identity, NewKey, Root, Secret};
 use ashlar_idp::{Around, Environment, Idp, Web, WebAsk, Within};
 use ashlar_object::{Options, Store};
@@ -29,19 +29,6 @@ const ROOT: &str = "root-of-the-test";
 const SECRET: &str = "a-long-enough-secret";
 /// A directory's user.
 const PERSON: &str = "uid=bound,ou=people,dc=test";
-
-#[derive(Default)]
-struct Slots(parking_lot::Mutex<[Option<Vec<u8>>; 2]>);
-
-impl Medium for Slots {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock()[slot].clone())
-    }
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.lock()[slot] = Some(bytes.to_vec());
-        Ok(())
-    }
-}
 
 /// No provider answers.
 struct Silent;
@@ -75,8 +62,10 @@ struct World {
 
 impl World {
     async fn new() -> World {
-        let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-        let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
+        let control = Embedded::create(DeploymentId([3; 16]), MemoryMedium::one_drive(), Vec::new())
+            .await
+            .unwrap()
+            .control();
         let root = Root { access_key: ROOT.into(), secret: Secret::new(SECRET) };
         // It never shows the same millisecond twice: what is made after a revocation is later.
         let now = AtomicI64::new(1_800_000_000_000);

@@ -11,6 +11,8 @@
 //!
 //! Must never know: requests.
 
+use crate::random::{mix, splitmix};
+
 /// The bytes of one object can be told from those of another by this many first bytes.
 pub const STAMP: u64 = 16;
 /// Bytes of the pool: about 8 MiB, a prime, so in step with no stripe, frame or page size.
@@ -49,19 +51,6 @@ impl std::str::FromStr for Shape {
             _ => Err(format!("`{text}`: expected constant, random or compressible:RATIO")),
         }
     }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): the next of a sequence.
-pub(crate) fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mix(*state)
-}
-
-/// The finalizer of SplitMix64: a bijection that scatters.
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 /// The bytes all bodies are cut from.

@@ -12,7 +12,8 @@
 //!
 //! Why not the `client` room: it is asynchronous, allocates per request and retries, which costs
 //! more CPU than the operation that is measured; here blocking threads need one `write` and one
-//! `read` per small request. The `client` room does everything that is not measured.
+//! `read` per small request. The `client` room does everything that is not measured. Of it, this module uses the percent-encoding
+//! alone, which appends to a buffer.
 //!
 //! Must never know: loads, statistics.
 
@@ -29,7 +30,6 @@ mod types;
 
 pub use caller::Caller;
 pub use content::{Content, Pool, Shape, Slice};
-pub(crate) use content::{mix, splitmix};
 pub use head::{Framing, Head, parse};
 pub use host::{Host, expand};
 pub use line::{Buffer, Line};
@@ -37,22 +37,8 @@ pub use sign::{Keys, Signer};
 pub use tls::client_config;
 pub use types::{Answer, Fault, Methods, Payload, Request, Settings, Sink};
 
+pub(crate) use ashlar_client::percent_encode_into as encode_into;
 pub(crate) use read::between;
-
-/// Appends `text` percent-encoded as signatures need it: everything but `A-Za-z0-9-._~`, and `/`
-/// if `slash`.
-pub fn encode_into(out: &mut String, text: &str, slash: bool) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in text.as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (slash && byte == b'/') {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
-}
 
 /// Appends `bytes` in lower-case hexadecimal.
 pub(crate) fn hex_into(out: &mut Vec<u8>, bytes: &[u8]) {

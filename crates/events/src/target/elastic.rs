@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Failure, Format, Sent};
 use crate::settings::Settings;
@@ -16,6 +17,9 @@ use crate::{Message, Site};
 const WAVE: usize = 8;
 /// Longest id of a document, in bytes.
 const LONGEST_ID: usize = 512;
+
+/// What is escaped in the id of a document: everything but `A-Za-z0-9-._~`.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// An index.
 pub struct Elastic {
@@ -72,15 +76,7 @@ impl Elastic {
                 .await;
         }
         let path = event.path();
-        let mut id: String = path
-            .bytes()
-            .map(|b| match b {
-                b if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~') => {
-                    (b as char).to_string()
-                }
-                b => format!("%{b:02X}"),
-            })
-            .collect();
+        let mut id = utf8_percent_encode(&path, RESERVED).to_string();
         if path.len() > LONGEST_ID {
             id = hex::encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, path.as_bytes()));
         }
@@ -100,6 +96,20 @@ impl Elastic {
             StatusCode::NOT_FOUND if absent => Ok(()),
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => Err(Failure::Refused(why)),
             _ => Err(Failure::Retry(why)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_an_id_is_encoded() {
+        for byte in 0..=u8::MAX {
+            let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+            assert_eq!(percent_encoding::percent_encode(&[byte], RESERVED).to_string(), expected);
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use ashlar_cluster::{Embedded, Medium};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_cluster::{Embedded, MemoryMedium};
+use ashlar_format::DeploymentId;
 use ashlar_iam::{Assume, Entity, Iam, NewKey, Root, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -160,19 +160,6 @@ fn found(state: &State, base: &str, scope: u32, kind: u8, filter: &[u8]) -> Vec<
     .collect()
 }
 
-#[derive(Default)]
-struct Slots(Mutex<[Option<Vec<u8>>; 2]>);
-
-impl Medium for Slots {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock()[slot].clone())
-    }
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.lock()[slot] = Some(bytes.to_vec());
-        Ok(())
-    }
-}
-
 /// LDAP asks nothing over HTTP.
 struct NoWeb;
 
@@ -185,8 +172,10 @@ impl Web for NoWeb {
 async fn around(now: &Arc<AtomicI64>) -> Arc<Around> {
     // The directory is on this machine.
     ashlar_outbound::allow(true, false);
-    let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-    let control = Embedded::create(DeploymentId([1; 16]), media, Vec::new()).await.unwrap().control();
+    let control = Embedded::create(DeploymentId([1; 16]), MemoryMedium::one_drive(), Vec::new())
+        .await
+        .unwrap()
+        .control();
     let root = Root { access_key: "root".into(), secret: Secret::new("root-secret") };
     let now = now.clone();
     let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));

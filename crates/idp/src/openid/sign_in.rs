@@ -16,6 +16,7 @@ use ashlar_outbound::Url;
 use aws_lc_rs::{digest, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -80,17 +81,11 @@ fn random() -> [u8; 32] {
     bytes
 }
 
-/// Percent-encoded, but for what never has to be (RFC 3986, section 2.3).
+/// What is escaped: all but what never has to be (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 fn encoded(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    let mut out = String::with_capacity(text.len());
-    for b in text.bytes() {
-        match plain(b) {
-            true => out.push(char::from(b)),
-            false => out.push_str(&format!("%{b:02X}")),
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 fn form(fields: &[(&str, &str)]) -> String {
@@ -242,5 +237,20 @@ impl SignInFlow {
             }
             provider.whom(&claims, outside.issuer)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_encoded() {
+        for byte in 0..=u8::MAX {
+            let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+            assert_eq!(percent_encoding::percent_encode(&[byte], RESERVED).to_string(), expected);
+        }
+        assert_eq!(encoded("a ü"), "a%20%C3%BC");
     }
 }

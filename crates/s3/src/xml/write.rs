@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 /// A document being printed.
 pub struct Xml {
     out: String,
@@ -140,25 +142,28 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
+/// What `encoding-type=url` escapes: everything but letters, digits and `-_./*`.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/').remove(b'*');
+
 /// Percent-encodes for `encoding-type=url`: everything but letters, digits and `-_./*`.
 ///
 /// A space becomes `%20` and not `+`, which every URL decoder understands.
 pub fn url_encode(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/' | b'*');
-    let mut out = String::with_capacity(text.len() + 16);
-    for b in text.bytes() {
-        if plain(b) {
-            out.push(b as char);
-        } else {
-            let _ = write!(out, "%{b:02X}");
-        }
-    }
-    out
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_is_encoded_as_lists_have_it() {
+        for byte in 0..=u8::MAX {
+            let plain = byte.is_ascii_alphanumeric() || b"-_./*".contains(&byte);
+            let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+            assert_eq!(percent_encoding::percent_encode(&[byte], ESCAPED).to_string(), expected);
+        }
+    }
 
     #[test]
     fn escapes_what_a_parser_would_change() {

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use ashlar_cluster::{Embedded, Medium};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_cluster::{Embedded, MemoryMedium};
+use ashlar_format::DeploymentId;
 use ashlar_kms::{Builtin, Kms, Secret};
 use ashlar_s3::sse::Encryption;
 
 use super::Server;
-use super::users::Slots;
 
 /// The default key `main` and another, `other`; and what runs their changes.
 pub fn keys() -> (Arc<Kms>, tokio::runtime::Runtime) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kms = runtime.block_on(async {
-        let media: Vec<(DriveId, Arc<dyn Medium>)> = vec![(DriveId([1; 16]), Arc::new(Slots::default()))];
-        let control = Embedded::create(DeploymentId([3; 16]), media, Vec::new()).await.unwrap().control();
+        let control = Embedded::create(DeploymentId([3; 16]), MemoryMedium::one_drive(), Vec::new())
+            .await
+            .unwrap()
+            .control();
         let driver = Builtin::open_keys(control, Secret::new([7; 32]), None, || 5).await.ok().unwrap();
         let kms = Kms::builtin(driver, "main").await.ok().unwrap();
         kms.create_key("other").await.unwrap();
