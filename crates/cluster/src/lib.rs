@@ -39,4 +39,6 @@ pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Map};
 pub use sequences::Sequences;
+#[doc(hidden)]
+pub use sequences::fuzzed_sequences;
 pub use update::{Action, Entry, Seen, Step, Update};
