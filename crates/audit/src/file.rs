@@ -115,9 +115,9 @@ fn tail(file: &mut fs::File, path: &Path) -> Result<Option<(End, u64)>> {
     while let Some(at) = memchr::memrchr(b'\n', &bytes[..end]) {
         let begin = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |b| b + 1);
         if let Some(line) = chain::split(&bytes[begin..at])
-            && let Some(seq) = number(line.content)
+            && let Some(next) = number(line.content).and_then(|seq| seq.checked_add(1))
         {
-            return Ok(Some((End { hash: line.hash, next: seq + 1 }, from + at as u64 + 1)));
+            return Ok(Some((End { hash: line.hash, next }, from + at as u64 + 1)));
         }
         end = at;
     }

@@ -42,5 +42,7 @@ pub use error::{Error, Result};
 pub use file::FileConfig;
 pub use queue::{PATIENCE, Ticket};
 pub use record::{ApiLayer, HEADERS, QUERY, Record, headers_of, printable};
+#[doc(hidden)]
+pub use verify::fuzzed_lines;
 pub use verify::{Report, verify};
 pub use webhook::{Full, WebhookConfig};

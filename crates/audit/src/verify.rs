@@ -126,7 +126,8 @@ impl Walk<'_> {
                 Some(_) => return Err("this file does not continue the one before: lines are missing".into()),
             }
         }
-        if seq != self.next + missing {
+        let next = seq.checked_add(1).ok_or("no line has this number")?;
+        if self.next.checked_add(missing) != Some(seq) {
             return Err(format!("this is line {seq} of the log, {} was to come", self.next));
         }
         let before = self.hash.unwrap_or_default();
@@ -135,7 +136,7 @@ impl Walk<'_> {
                 "the hash does not fit: line {seq} of the log was changed, or one before it"
             ));
         }
-        (self.hash, self.next) = (Some(parts.hash), seq + 1);
+        (self.hash, self.next) = (Some(parts.hash), next);
         self.report.lines += 1;
         self.report.last = seq;
         match mark {
@@ -224,4 +225,58 @@ fn mark_of(content: &[u8]) -> Option<Value> {
         return None;
     }
     serde_json::from_slice(&[content, b"}"].concat()).ok()
+}
+
+/// For the fuzzer: contents of lines, one a line. Each gets the hash that fits, and is read as a file's line.
+///
+/// # Panics
+/// Lines that are counted are not all records and checkpoints, or a record counts as signed.
+#[doc(hidden)]
+pub fn fuzzed_lines(bytes: &[u8]) {
+    let key = chain::key_from("root");
+    for keys in [&[][..], &[key]] {
+        let mut walk =
+            Walk { keys, report: Report::default(), hash: None, next: 0, records: 0, heads: Vec::new() };
+        for (i, content) in bytes.split(|b| *b == b'\n').enumerate() {
+            let _ = walk.line(content, false);
+            let stated = mark_of(content).and_then(|m| hex::decode(m["prev"].as_str()?).ok());
+            let before = walk.hash.or(stated.and_then(|h| h.try_into().ok())).unwrap_or_default();
+            let mut line = content.to_vec();
+            line.extend_from_slice(chain::HASH);
+            line.extend_from_slice(hex::encode(chain::hash_of(&before, content)).as_bytes());
+            line.extend_from_slice(b"\"}");
+            if walk.line(&line, i == 0).is_err() {
+                break;
+            }
+        }
+        let r = &walk.report;
+        assert_eq!(r.lines, r.records + r.checkpoints, "a line that is neither a record nor a checkpoint");
+        assert!(r.signed <= r.checkpoints && (r.lines == 0 || r.first <= r.last));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_the_end_of_their_range_are_refused() {
+        let walk = |content: &[u8], next| {
+            let mut walk = Walk {
+                keys: &[],
+                report: Report::default(),
+                hash: Some([1; 32]),
+                next,
+                records: 0,
+                heads: Vec::new(),
+            };
+            let hash = hex::encode(chain::hash_of(&[1; 32], content));
+            walk.line(&[content, chain::HASH, hash.as_bytes(), b"\"}"].concat(), false)
+        };
+        let last = b"{\"seq\":18446744073709551615,\"a\":1";
+        assert_eq!(walk(last, u64::MAX).unwrap_err(), "no line has this number");
+        let missing = b"{\"seq\":4,\"kind\":\"start\",\"missing\":18446744073709551615";
+        assert_eq!(walk(missing, 5).unwrap_err(), "this is line 4 of the log, 5 was to come");
+        assert_eq!(walk(b"{\"seq\":4,\"a\":1", 4), Ok(()));
+    }
 }

@@ -42,4 +42,6 @@ pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Map};
 pub use memory::MemoryMedium;
 pub use sequences::Sequences;
+#[doc(hidden)]
+pub use sequences::fuzzed_sequences;
 pub use update::{Action, Entry, Seen, Step, Update};

@@ -89,5 +89,7 @@ pub use register::Register;
 pub use salvage::{MAX_NAMED, Salvaged, Showing, Uncertain};
 pub use scrub_state::Scrubbed;
 pub use sets::{CopyTurn, DecoderRoom, EpochSource, Options, Sets};
+#[doc(hidden)]
+pub use stored::{fuzzed_stored, fuzzed_stored_seeds};
 pub use update::{Decision, UpdateError, Updated};
 pub use write::{DataWriter, Staged};

@@ -21,7 +21,7 @@ pub const MAX_FRAME: u32 = 8 << 20;
 const MAGIC: &[u8; 8] = b"ASHSHARD";
 const FORMAT: u16 = 1;
 
-/// Where the pieces of a shard lie in its region, all in bytes.
+/// Where the pieces of a shard lie in its region, all in bytes. A place that no number holds is `u64::MAX` or near it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Bytes of the shard.
@@ -45,23 +45,23 @@ impl Layout {
     /// Offset of frame `n` in the region.
     #[must_use]
     pub fn frame_at(&self, n: u64) -> u64 {
-        PAGE + n * u64::from(self.frame).next_multiple_of(PAGE)
+        n.saturating_mul(u64::from(self.frame).next_multiple_of(PAGE)).saturating_add(PAGE)
     }
     /// Offset of the table in the region.
     #[must_use]
     pub fn table_at(&self) -> u64 {
         let last = self.frames() - 1;
-        self.frame_at(last) + (self.frame_len(last) as u64).next_multiple_of(PAGE)
+        self.frame_at(last).saturating_add((self.frame_len(last) as u64).next_multiple_of(PAGE))
     }
     /// Bytes of the table with its own hash and padding.
     #[must_use]
     pub fn table_len(&self) -> u64 {
-        ((self.frames() + 1) * 32).next_multiple_of(PAGE)
+        self.frames().saturating_add(1).div_ceil(PAGE / 32).saturating_mul(PAGE)
     }
     /// Bytes of the region.
     #[must_use]
     pub fn region(&self) -> u64 {
-        self.table_at() + self.table_len()
+        self.table_at().saturating_add(self.table_len())
     }
 }
 
@@ -142,8 +142,9 @@ impl ShardId {
     /// # Errors
     /// [`Error::Malformed`] or [`Error::Checksum`].
     pub fn check_table<'a>(&self, bytes: &'a [u8], frames: u64) -> Result<&'a [u8], Error> {
-        let n = usize::try_from(frames * 32).map_err(|_| Error::Malformed("frames"))?;
-        if bytes.len() < n + 32 {
+        let n =
+            frames.checked_mul(32).and_then(|n| usize::try_from(n).ok()).ok_or(Error::Malformed("frames"))?;
+        if bytes.len().checked_sub(32).is_none_or(|most| most < n) {
             return Err(Error::Malformed("hash table length"));
         }
         let (table, rest) = bytes.split_at(n);
@@ -217,4 +218,28 @@ pub fn decode_header<'a>(page: &'a [u8], key: &HashKey) -> Result<ExtentEntry<'a
         return Err(Error::Malformed("extent header fields"));
     }
     Ok(ExtentEntry { write_id, index, ballot, owner, len, frame, segment, offset })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_at_the_end_of_their_range_do_not_wrap() {
+        for frame in [1, 65_536, MAX_FRAME] {
+            let small = Layout { len: 1, frame };
+            assert_eq!((small.table_at(), small.region()), (2 * PAGE, 3 * PAGE));
+            for len in [u64::MAX, u64::MAX - 1, 1 << 63] {
+                let layout = Layout { len, frame };
+                assert!(layout.region() >= layout.table_at() && layout.table_at() >= len, "{layout:?}");
+            }
+        }
+        let id = ShardId { deployment: DeploymentId([1; 16]), write_id: WriteId([2; 16]), index: 3 };
+        for frames in [1 << 59, u64::MAX / 32, u64::MAX] {
+            assert!(matches!(id.check_table(&[0; 4096], frames), Err(Error::Malformed(_))), "{frames}");
+        }
+        let table = id.table(&[[4; 32], [5; 32]]);
+        assert_eq!(id.check_table(&table, 2), Ok(&table[..64]));
+        assert!(id.check_table(&[], 0).is_err());
+    }
 }

@@ -9,6 +9,8 @@
 //! that it runs in every CI.
 
 mod alloc;
+mod documents;
+mod journal;
 mod mutate;
 mod network;
 mod targets;

@@ -4,7 +4,7 @@
 //! inverse, accepted input must encode back to itself.
 
 use crate::Target;
-use ashlar_format::{Ballot, BucketId, Data, DriveId, Part, Record, RegisterKey, Space, Version, WriteId};
+use ashlar_format::{Data, DriveId, Part, Record, Version, WriteId};
 use ashlar_s3::{auth, chunked, date, form, headers, policy, target, xml};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -19,6 +19,8 @@ pub fn all() -> Vec<Target> {
     out.push(access_policy());
     out.push(sealed());
     out.push(archive());
+    out.extend(crate::journal::all());
+    out.extend(crate::documents::all());
     out.extend(crate::network::all());
     out
 }
@@ -140,11 +142,6 @@ fn drives() -> Vec<Target> {
         drive: DriveId([4; 16]),
         created_ms: 1,
     };
-    let key = RegisterKey::new(0, Space::Object, BucketId([2; 16]), b"key");
-    let mut journal = ashlar_format::codec::Writer::default();
-    journal.u8(1);
-    ashlar_format::journal::hint(&mut journal, key.as_bytes(), Ballot::ZERO);
-    let hint = journal.into_vec();
     vec![
         Target {
             name: "record",
@@ -178,16 +175,6 @@ fn drives() -> Vec<Target> {
             },
         },
         Target {
-            name: "journal-entry",
-            seeds: (0..12u8).map(|k| [&[k], &hint[1..]].concat()).collect(),
-            tokens: &[&[0xff; 9], &[0x80; 8]],
-            run: |b| {
-                if let Some((kind, payload)) = b.split_first() {
-                    let _ = ashlar_format::journal::Entry::decode(*kind, payload);
-                }
-            },
-        },
-        Target {
             name: "journal-head",
             seeds: vec![vec![0; 4096], vec![1; 512]],
             tokens: &[b"ASHJRN01"],
@@ -204,19 +191,6 @@ fn drives() -> Vec<Target> {
             tokens: &[],
             run: |b| {
                 let _ = ashlar_format::frame::decode_header(b, &KEY);
-            },
-        },
-        Target {
-            name: "map",
-            seeds: text(&[
-                r#"{"epoch":1,"code":{"k":2,"m":2},"drives":[],"groups":[[]]}"#,
-                "{}",
-                "[[[[",
-                r#"{"epoch":1e999}"#,
-            ]),
-            tokens: &[b"[", b"{", b"\"drives\":", b"18446744073709551616", b"null"],
-            run: |b| {
-                let _ = ashlar_cluster::Map::from_json(b);
             },
         },
     ]

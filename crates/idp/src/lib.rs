@@ -50,6 +50,8 @@ pub use idp::Idp;
 pub use ldap::Checked;
 #[cfg(feature = "script")]
 pub use ldap::script;
+#[cfg(feature = "script")]
+pub use openid::script as openid_script;
 pub use openid::{Choice, SignIn};
 pub use settings::{REDACTED, Shown, Subsystem};
 pub use web::{Web, WebAnswer, WebAsk, Within};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use ashlar_format::{BucketId, VersionId};
 
+use crate::bucket::Bucket;
 use crate::feed::{Cause, Change, Kind, entry};
-use crate::summary;
 use crate::types::ETag;
+use crate::{feed, seal, summary};
 
 /// A segment of the change feed: what decodes is itself after another round.
 pub fn feed_segment(bytes: &[u8]) {
@@ -62,4 +63,30 @@ pub fn feed_segments() -> Vec<Vec<u8>> {
 pub fn summary(bytes: &[u8]) {
     let _ = (summary::version(bytes), summary::glance(bytes), summary::upload(bytes), summary::part(bytes));
     let _ = summary::is_held(bytes);
+}
+
+/// Texts that stand beside objects: how a version is encrypted, names of segments of the change feed, a bucket in the
+/// registry.
+///
+/// # Panics
+/// What is read is not itself after another round.
+pub fn kept(bytes: &[u8]) {
+    feed::fuzzed_name(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        seal::fuzzed_words(text);
+    }
+    if let Ok(bucket) = Bucket::decode("bucket", bytes) {
+        let json = bucket.encode().expect("what was JSON is JSON");
+        let again = Bucket::decode("bucket", &json).and_then(|b| b.encode());
+        assert_eq!(again.ok(), Some(json), "a bucket that is not itself");
+    }
+}
+
+/// Texts of each kind.
+#[must_use]
+pub fn kept_texts() -> Vec<Vec<u8>> {
+    let bucket = r#"{"format":1,"id":"01010101010101010101010101010101","created_ms":5,"versioning":"enabled","object_lock":true,"region":"x","tags":[["k","v"]],"documents":{"cors":"<a/>"}}"#;
+    ["1 aes parts s3 k AQI", "1 chacha clear c BAQE", "1 aes hidden ", &feed::fuzzed_names(), bucket]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
 }

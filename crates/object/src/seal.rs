@@ -167,6 +167,13 @@ impl Sealed {
     }
 }
 
+/// For the fuzzer: the words of a version have one spelling.
+pub(crate) fn fuzzed_words(text: &str) {
+    if let Some(sealed) = Sealed::parse(text) {
+        assert_eq!(sealed.pair().1, text);
+    }
+}
+
 /// Refuses envelopes that a record should not hold.
 pub(crate) fn check_envelope(text: &str) -> Result<()> {
     if text.len() <= MAX_ENVELOPE && !text.chars().any(char::is_control) {

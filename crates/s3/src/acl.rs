@@ -76,7 +76,7 @@ pub fn stored(cx: &Context, text: &str) -> Acl {
     })
 }
 
-fn decode(text: &str) -> Option<Acl> {
+pub(crate) fn decode(text: &str) -> Option<Acl> {
     let mut lines = text.lines();
     let owner = lines.next().filter(|o| !o.is_empty())?.to_owned();
     let grant = |line: &str| {
@@ -100,7 +100,7 @@ pub fn encode(cx: &Context, acl: &Acl) -> String {
     text_of(acl)
 }
 
-fn text_of(acl: &Acl) -> String {
+pub(crate) fn text_of(acl: &Acl) -> String {
     let mut out = acl.owner.clone();
     for g in &acl.grants {
         let to = match (&g.grantee, g.grantee.uri()) {

@@ -55,6 +55,8 @@ pub mod fault;
 mod fields;
 pub mod form;
 pub mod framing;
+#[doc(hidden)]
+pub mod fuzzed;
 mod gate;
 pub mod headers;
 mod hosting;

@@ -18,6 +18,8 @@ mod cached;
 mod claims;
 mod config;
 mod keys;
+#[cfg(feature = "script")]
+pub mod script;
 mod sign_in;
 #[cfg(test)]
 mod tests;

@@ -48,9 +48,23 @@ impl Place {
     fn parse(name: &[u8], bytes: u64) -> Option<Place> {
         let text = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
         let (number, first) = text.split_once('-')?;
-        let hex = |t: &str| u64::from_str_radix(t, 16).ok().filter(|_| t.len() == 16);
-        Some(Place { number: hex(number)?, first: hex(first)?, bytes })
+        let hex = |t: &str| u64::from_str_radix(t, 16).ok();
+        let place = Place { number: hex(number)?, first: hex(first)?, bytes };
+        // No segment has two names: neither signs nor capitals are read.
+        (place.name().as_bytes() == name).then_some(place)
     }
+}
+
+/// For the fuzzer: a name that is read is the name of what was read.
+pub(crate) fn fuzzed_name(name: &[u8]) {
+    if let Some(place) = Place::parse(name, 0) {
+        assert_eq!(place.name().as_bytes(), name, "a segment with two names");
+    }
+}
+
+/// A name for the fuzzer.
+pub(crate) fn fuzzed_names() -> String {
+    Place { number: 7, first: 0xab, bytes: 0 }.name()
 }
 
 /// Writes a segment, unless it is there.

@@ -41,6 +41,7 @@ pub use change::{Cause, Change, Kind};
 pub use reader::{Batch, Reader, Watch, Watched};
 
 pub(crate) use change::Effect;
+pub(crate) use log::{fuzzed_name, fuzzed_names};
 pub(crate) use ticket::Ticket;
 
 use entry::{Entry, Intent};

@@ -123,6 +123,11 @@ fn print(xml: &mut Xml, key: &str, version: Option<&str>, outcome: Outcome<Delet
     }
 }
 
+/// For the fuzzer: how many objects a document names.
+pub(crate) fn fuzzed(body: &[u8]) -> Outcome<usize> {
+    parse(body).map(|(entries, ..)| entries.len())
+}
+
 fn parse(body: &[u8]) -> Outcome<(Vec<Entry>, Vec<ToDelete>, bool)> {
     let mut doc = Doc::open(body, "Delete")?;
     let (mut entries, mut what, mut quiet) = (Vec::new(), Vec::new(), false);

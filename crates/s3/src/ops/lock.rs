@@ -71,6 +71,15 @@ impl Rule {
     }
 }
 
+/// For the fuzzer: documents, and the kept text of a default.
+pub(crate) fn fuzzed(bytes: &[u8]) {
+    let _ = parse_retention(bytes);
+    let kept = std::str::from_utf8(bytes).ok().and_then(Rule::parse);
+    for rule in parse_configuration(bytes).ok().flatten().into_iter().chain(kept) {
+        assert_eq!(Rule::parse(&rule.text()), Some(rule), "a default retention that is not itself");
+    }
+}
+
 fn mode(name: &str) -> Option<bool> {
     match name {
         "COMPLIANCE" => Some(true),

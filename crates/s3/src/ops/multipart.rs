@@ -241,7 +241,7 @@ async fn check_size(
     ))
 }
 
-fn parse_complete(body: &[u8]) -> Outcome<Vec<CompletedPart>> {
+pub(crate) fn parse_complete(body: &[u8]) -> Outcome<Vec<CompletedPart>> {
     let mut doc = Doc::open(body, "CompleteMultipartUpload")?;
     let mut parts: Vec<CompletedPart> = Vec::new();
     while let Some(name) = doc.child()? {

@@ -121,6 +121,14 @@ fn malformed(why: &'static str) -> Fault {
     Fault::with(Code::MALFORMED_XML, why)
 }
 
+/// For the fuzzer: documents, and the kept text of a rule.
+pub(crate) fn fuzzed(bytes: &[u8]) {
+    let kept = std::str::from_utf8(bytes).ok().and_then(Rule::parse);
+    for rule in parse(bytes).ok().into_iter().chain(kept) {
+        assert_eq!(Rule::parse(&rule.text()), Some(rule), "a default encryption that is not itself");
+    }
+}
+
 fn parse(body: &[u8]) -> Outcome<Rule> {
     let mut doc = Doc::open(body, "ServerSideEncryptionConfiguration")?;
     let mut rule = None;

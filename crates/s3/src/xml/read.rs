@@ -138,6 +138,7 @@ impl<'a> Doc<'a> {
                     if self.depth == 0 && !text.trim().is_empty() {
                         return Err(malformed("text outside the root element"));
                     }
+                    no_zero(&text)?;
                     if self.depth > 0 {
                         return Ok(Step::Text(text));
                     }
@@ -147,6 +148,7 @@ impl<'a> Doc<'a> {
                         return Err(malformed("text outside the root element"));
                     }
                     let text = data.decode().map_err(|_| malformed("it is not UTF-8"))?;
+                    no_zero(&text)?;
                     return Ok(Step::Text(text));
                 }
                 Event::GeneralRef(reference) => {
@@ -193,6 +195,11 @@ fn resolve<'a>(reference: &quick_xml::events::BytesRef<'_>) -> Option<Cow<'a, st
 
 fn short(name: &str) -> String {
     name.chars().take(64).collect()
+}
+
+/// U+0000 is no character of XML, not even as a reference: what was read could not be printed to be read again.
+fn no_zero(text: &str) -> Outcome<()> {
+    if text.contains('\0') { Err(malformed("the character U+0000")) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -258,5 +265,14 @@ mod tests {
             let fault = fault.unwrap_or_else(|| panic!("accepted {bad}"));
             assert_eq!(fault.code(), Code::MALFORMED_XML, "{bad}");
         }
+    }
+
+    #[test]
+    fn zero_is_no_character() {
+        for bad in ["<a>\0</a>", "<a><![CDATA[\0]]></a>", "<a>&#0;</a>"] {
+            assert!(Doc::open(bad.as_bytes(), "a").and_then(|mut doc| doc.text()).is_err(), "{bad:?}");
+        }
+        let mut good = Doc::open(b"<a>\x01</a>", "a").unwrap();
+        assert_eq!(good.text().unwrap(), "\u{1}");
     }
 }
