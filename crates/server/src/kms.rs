@@ -54,10 +54,6 @@ pub struct Args {
     /// alone. Without this and without a key server, the server makes a root key (see --state-dir).
     #[arg(long, value_name = "FILE", env = "ASHLAR_KMS_ROOT_KEY_FILE")]
     kms_root_key_file: Option<PathBuf>,
-    /// Folder, on none of the drives, for the root key that the server makes where none is configured. Left out:
-    /// systemd's state directory, /var/lib/ashlar for root, else ~/.local/state/ashlar.
-    #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
-    state_dir: Option<PathBuf>,
     /// The key that encrypts when nobody names one.
     #[arg(long, value_name = "NAME", env = "ASHLAR_KMS_KEY")]
     kms_key: Option<String>,
