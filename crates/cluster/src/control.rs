@@ -15,7 +15,9 @@ use std::time::Duration;
 use ashlar_format::DeploymentId;
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 
+use crate::announced::{Announcement, Nodes};
 use crate::update::{Entry, Update};
 use crate::{Error, Result};
 
@@ -114,6 +116,11 @@ pub trait ControlDriver: Send + Sync + 'static {
     fn update(&self, update: Update) -> BoxFuture<'_, Result<u64>>;
     /// Follows changes after revision `from`.
     fn watch(&self, from: u64) -> Watch;
+    /// Announces that a node runs, until the announcement is dropped or the process ends; `Conflict` when
+    /// another process announces the same number.
+    fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>>;
+    /// The nodes that are announced; the receiver gets each later list.
+    fn announced(&self) -> watch::Receiver<Nodes>;
     /// Takes no more changes and waits for what is under way.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -247,6 +254,21 @@ impl Control {
     #[must_use]
     pub fn watch(&self, from: u64) -> Watch {
         self.driver.watch(from)
+    }
+
+    /// Announces that a node runs, until the announcement is dropped or the process ends.
+    ///
+    /// # Errors
+    /// `Conflict`: the number is announced already. `Unavailable`.
+    pub async fn announce(&self, node: u16) -> Result<Announcement> {
+        self.driver.announce(node).await
+    }
+
+    /// The nodes that are announced. The list is a hint: a node may run without being in it, and a node that
+    /// has just died may still be there.
+    #[must_use]
+    pub fn announced(&self) -> watch::Receiver<Nodes> {
+        self.driver.announced()
     }
 
     /// How the store is.

@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
+use crate::announced::{Announced, Announcement, Nodes};
 use crate::control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 use crate::copy::{Copy, MAX_BYTES, Medium, Snapshot};
 use crate::update::{Action, Step, Update};
@@ -71,6 +72,7 @@ pub(crate) struct Shared {
     /// Changes after the revision beside them.
     history: Mutex<(u64, VecDeque<Change>)>,
     changed: watch::Sender<u64>,
+    announced: Announced,
 }
 
 /// The embedded control store. Cheap to clone: all clones are one store. Users of the store hold a
@@ -98,6 +100,7 @@ impl Embedded {
                 progress: watch::Sender::new(0),
                 history: Mutex::new((revision, VecDeque::new())),
                 changed: watch::Sender::new(revision),
+                announced: Announced::default(),
             }),
         }
     }
@@ -331,8 +334,16 @@ impl ControlDriver for Embedded {
         Watch::new(Box::new(EmbeddedWatch { store: self.clone(), from, changed }))
     }
 
+    fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>> {
+        Box::pin(std::future::ready(self.shared.announced.announce(node)))
+    }
+
+    fn announced(&self) -> watch::Receiver<Nodes> {
+        self.shared.announced.watch()
+    }
+
     /// Waits until no drive is being written. Needed before the same drives are opened again by this
-    /// process; a process that ends needs it not.
+    /// process; not needed when the process exits.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let _turn = self.shared.turn.lock().await;

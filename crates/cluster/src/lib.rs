@@ -20,6 +20,7 @@
 //!
 //! It must never know: objects, buckets (their registry is opaque values here), requests.
 
+mod announced;
 mod control;
 mod copy;
 pub mod drive_monitor;
@@ -32,6 +33,7 @@ mod memory;
 mod sequences;
 mod update;
 
+pub use announced::{Announcement, Nodes};
 pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 #[doc(hidden)]
 pub use copy::fuzzed_copy;

@@ -45,6 +45,7 @@ async fn conforms(fresh: Fresh) {
     watches_under_load(fresh().await).await;
     increments(fresh().await).await;
     tries_are_bounded(fresh().await).await;
+    announcements(fresh().await).await;
     the_end(fresh().await).await;
 }
 
@@ -66,6 +67,26 @@ fn conflict(done: Result<u64, Error>, key: &str) {
 
 fn value(c: &Control, key: &str) -> Option<Bytes> {
     c.get(key).map(|v| v.bytes)
+}
+
+/// A node is in the list from its announcement until that is dropped, and no number is announced twice.
+async fn announcements(driver: Driver) {
+    let c = Control::new(driver);
+    let revision = c.revision();
+    let mut list = c.announced();
+    assert!(list.borrow_and_update().is_empty());
+    let one = c.announce(1).await.unwrap();
+    let seven = c.announce(7).await.unwrap();
+    list.changed().await.unwrap();
+    list.wait_for(|nodes| nodes.iter().copied().eq([1, 7])).await.unwrap();
+    assert!(matches!(c.announce(7).await, Err(Error::Conflict(_))), "7 is there already");
+    drop(seven);
+    list.wait_for(|nodes| nodes.iter().copied().eq([1])).await.unwrap();
+    let again = c.announce(7).await.unwrap();
+    c.announced().wait_for(|nodes| nodes.len() == 2).await.unwrap();
+    drop((one, again));
+    list.wait_for(|nodes| nodes.is_empty()).await.unwrap();
+    assert_eq!(c.revision(), revision, "announcements are no changes of the store");
 }
 
 /// A change goes through on what was read, and on nothing else; who made it sees it, and so does who met it.

@@ -16,6 +16,7 @@ use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
 use ashlar_drive::{Accept, Error as DriveError, Role, Seen, State, Tally};
+use ashlar_duties::{Duty, Unit};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -473,6 +474,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
             .values()
             .filter(|m| m.drive.role() == Role::Joining && m.drive.state() == State::Online)
             .map(|m| m.id)
+            .filter(|id| inner.options.duties.mine(Duty::Rebuild, &Unit::Drive(id.0)))
             .collect();
         let mut failed = false;
         for drive in joining {

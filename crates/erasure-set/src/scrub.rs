@@ -22,6 +22,7 @@ use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
+use ashlar_duties::{Duty, Unit};
 use ashlar_format::{Ballot, Record, RegisterKey, Space, WriteId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -37,12 +38,12 @@ const SOLE_AGE: Duration = Duration::from_secs(60);
 const PAGE: usize = 1024;
 
 impl Sets {
-    /// One pass over everything, now. `deep`: a full pass, else a look.
+    /// One pass over all placement groups, also those of other nodes, now. `deep`: a full pass, else a look.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a group lacks drives.
     pub fn scrub(&self, deep: bool) -> BoxFuture<'_, Result<Scrubbed>> {
-        Box::pin(async move { self.inner.scrub(deep).await })
+        Box::pin(async move { self.inner.scrub(deep, true).await })
     }
 
     /// The result of the last pass.
@@ -67,7 +68,8 @@ enum Named {
 }
 
 impl Inner {
-    pub(crate) async fn scrub(self: &Arc<Self>, deep: bool) -> Result<Scrubbed> {
+    /// One pass. `all`: also over the groups and drives that other nodes scrub.
+    async fn scrub(self: &Arc<Self>, deep: bool, all: bool) -> Result<Scrubbed> {
         let began = Instant::now();
         let before = self.damages.count();
         let found = Mutex::new(Scrubbed { deep, began_ms: now_ms(), ..Scrubbed::default() });
@@ -76,6 +78,10 @@ impl Inner {
         let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
         let mut sure = true;
         for view in &table.views {
+            if !all && !self.scrubs(&Unit::group(u32::from(view.group))) {
+                sure = false;
+                continue;
+            }
             sure &= whole(view);
             let failed = self
                 .heal_group(view, deep, |h, looked| {
@@ -96,9 +102,7 @@ impl Inner {
         }
         let mut found = found.into_inner();
         if deep {
-            for m in table.members.values() {
-                self.census(m, &mut found).await;
-            }
+            self.census_all(all, &mut found).await;
         }
         found.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         found.damaged = self.damages.count() - before;
@@ -161,13 +165,18 @@ impl Inner {
         dropped
     }
 
-    /// The census of all drives.
-    async fn census_all(self: &Arc<Self>) -> Scrubbed {
-        let mut found = Scrubbed::default();
+    /// Whether the background scrubs a unit here.
+    fn scrubs(&self, unit: &Unit) -> bool {
+        self.options.duties.mine(Duty::Scrub, unit)
+    }
+
+    /// The census of the drives that this node scrubs, or of all.
+    async fn census_all(self: &Arc<Self>, all: bool, found: &mut Scrubbed) {
         for m in self.table.load_full().members.values() {
-            self.census(m, &mut found).await;
+            if all || self.scrubs(&Unit::Drive(m.id.0)) {
+                self.census(m, found).await;
+            }
         }
-        found
     }
 
     /// Walks the shards of one drive for orphans.
@@ -426,14 +435,22 @@ pub(crate) async fn run(of: Weak<Inner>) {
     let mut wait = Duration::from_secs(5);
     let mut full = Instant::now();
     let mut census: Option<Instant> = None;
+    let Some(mut duties) = of.upgrade().map(|inner| inner.options.duties.watch()) else { return };
     loop {
         let every = {
             let Some(inner) = of.upgrade() else { return };
-            let looking = tokio::time::timeout(wait, inner.scrub.soon.notified()).await.is_ok();
+            let soon = async {
+                tokio::select! {
+                    () = inner.scrub.soon.notified() => {}
+                    // Groups that have another owner now were not looked at here.
+                    Ok(()) = duties.changed() => {}
+                }
+            };
+            let looking = tokio::time::timeout(wait, soon).await.is_ok();
             let every = inner.options.scrub_every;
             let deep = full.elapsed() >= every;
             if deep || looking || wait == Duration::from_secs(5) {
-                match inner.scrub(deep).await {
+                match inner.scrub(deep, false).await {
                     Ok(s) => tracing::debug!(deep, "scrub: {s:?}"),
                     Err(e) => tracing::debug!(deep, "scrub: {e}"),
                 }
@@ -445,7 +462,8 @@ pub(crate) async fn run(of: Weak<Inner>) {
             let early = inner.none_in_flight() && census.is_none()
                 || inner.scrub.overflowed.swap(false, Ordering::Relaxed);
             if early || census.unwrap_or(full).elapsed() >= inner.options.census_every {
-                let found = inner.census_all().await;
+                let mut found = Scrubbed::default();
+                inner.census_all(false, &mut found).await;
                 tracing::debug!("census: {found:?}");
                 if found.dropped > 0 {
                     tracing::info!(

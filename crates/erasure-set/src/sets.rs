@@ -20,6 +20,7 @@ use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
 use ashlar_drive::{Drive, Unfinished};
+use ashlar_duties::Duties;
 use ashlar_engine::Engine;
 use ashlar_format::{BucketId, DriveId, WriteId};
 use ashlar_machine::BufferPool;
@@ -41,6 +42,8 @@ pub struct Options {
     pub pool: BufferPool,
     /// Number of this node in ballots.
     pub node: u16,
+    /// Which scrubs and rebuilds the background does here.
+    pub duties: Duties,
     /// Shards up to this many bytes ride in the drives' journals.
     pub inline_shard: u32,
     /// Small bodies use fewer data shards, so that a shard has at least this many bytes.
@@ -79,6 +82,7 @@ impl Options {
         Options {
             pool,
             node: 0,
+            duties: Duties::alone(0),
             inline_shard: 128 << 10,
             min_shard: 1024,
             record_cache: 32 << 20,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
+use ashlar_duties::Duties;
 use ashlar_erasure_set::Sets;
 use ashlar_format::{Body, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
 use ashlar_machine::{Clock, SystemClock};
@@ -33,6 +34,8 @@ pub struct Options {
     pub md5: Option<Md5Lanes>,
     /// What the change feed may keep.
     pub feed: feed::Limits,
+    /// Which buckets [`Store::sweep`] is for here.
+    pub duties: Duties,
 }
 
 impl Default for Options {
@@ -42,6 +45,7 @@ impl Default for Options {
             min_part: MIN_PART,
             md5: None,
             feed: feed::Limits::default(),
+            duties: Duties::alone(0),
         }
     }
 }
@@ -67,6 +71,7 @@ pub(crate) struct Inner {
     pub clock: Arc<dyn Clock>,
     pub md5: Md5Lanes,
     pub min_part: u64,
+    pub duties: Duties,
     pub usage: Usages,
     pub lock_time: LockTime,
     pub feed: Feed,
@@ -108,6 +113,7 @@ impl Store {
             clock: options.clock,
             md5,
             min_part: options.min_part,
+            duties: options.duties,
             usage: Usages::default(),
             locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
         };

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_cluster::Update;
+use ashlar_duties::{Duty, Unit};
 use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
@@ -35,7 +36,7 @@ pub struct Swept {
 }
 
 impl Store {
-    /// One pass: settles completions that a crash interrupted, forgets answers older than
+    /// One pass over the buckets that this node sweeps: settles completions that a crash interrupted, forgets answers older than
     /// 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`: milliseconds
     /// since 1970. The program calls it once at start and then every few minutes.
     ///
@@ -48,13 +49,20 @@ impl Store {
                 inner.usage.forget(gone);
             }
             let mut swept = Swept::default();
+            let mine = |id: BucketId| inner.duties.mine(Duty::Sweep, &Unit::Bucket(id.0));
             for live in inner.registry.all() {
                 let id = live.bucket().id;
+                if !mine(id) {
+                    continue;
+                }
                 inner.sweep_uploads(id, Some(&live), now_ms, &mut swept).await?;
                 inner.sweep_parts(id, &mut swept).await?;
             }
             for gone in inner.registry.control.entries(GONE) {
                 if let Some(id) = BucketId::from_hex(&gone.key()[GONE.len()..]) {
+                    if !mine(id) {
+                        continue;
+                    }
                     inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
                     inner.sweep_parts(id, &mut swept).await?;
                 }

@@ -11,6 +11,8 @@ use ashlar_s3::Service;
 use super::clock;
 use super::node::Node;
 
+/// How long after a failed announcement the next one is tried.
+const ANNOUNCE: Duration = Duration::from_secs(1);
 /// How often leftovers of multipart uploads are collected.
 const SWEEP: Duration = Duration::from_secs(300);
 /// How often the time that locks go by is stored.
@@ -21,6 +23,24 @@ const COUNT: Duration = Duration::from_secs(2);
 const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
 /// How often it is stored when access keys were last used.
 const USES: Duration = Duration::from_secs(600);
+
+/// Announces this node, and divides background work between the nodes that are announced.
+pub async fn divide_duties(node: Arc<Node>) {
+    let mut nodes = node.control.announced();
+    let _announced = loop {
+        match node.control.announce(node.duties.node()).await {
+            Ok(announcement) => break announcement,
+            Err(error) => tracing::warn!(%error, "this node cannot be announced; tried again until it can"),
+        }
+        tokio::time::sleep(ANNOUNCE).await;
+    };
+    loop {
+        node.duties.set_nodes(nodes.borrow_and_update().iter().copied());
+        if nodes.changed().await.is_err() {
+            return;
+        }
+    }
+}
 
 /// Stores now and then when access keys were last used.
 pub async fn remember_uses(iam: Arc<Iam>) {

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use ashlar_cluster::{Control, Update};
+use ashlar_duties::{Duties, Duty, Unit};
 use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
 use ashlar_metrics::{self as metrics, Group, Page};
 use ashlar_object::feed::{Cause, Kind};
@@ -145,6 +146,7 @@ struct Totals {
 pub struct Lifecycle {
     store: Store,
     control: Control,
+    duties: Duties,
     pacer: Pacer,
     calendar: Calendar,
     passes: Mutex<HashMap<BucketId, Pass>>,
@@ -161,7 +163,7 @@ enum Halt {
 
 impl Lifecycle {
     /// Goes on from what is kept.
-    pub fn new(store: Store, control: Control, calendar: Calendar) -> Lifecycle {
+    pub fn new(store: Store, control: Control, duties: Duties, calendar: Calendar) -> Lifecycle {
         // What is removed is told to who follows changes.
         let cause = Cause { kind: Kind::Expire, who: "lifecycle".to_owned(), ..Cause::default() };
         let store = store.by(Arc::new(cause));
@@ -180,7 +182,7 @@ impl Lifecycle {
         }
         let pacer = Pacer::new(foreground, limits());
         let (passes, totals) = (Mutex::new(passes), Totals::default());
-        Lifecycle { store, control, pacer, calendar, passes, totals }
+        Lifecycle { store, control, duties, pacer, calendar, passes, totals }
     }
 
     /// Carries out rules for ever.
@@ -188,7 +190,9 @@ impl Lifecycle {
         loop {
             tokio::time::sleep(LOOK).await;
             for bucket in self.store.buckets() {
-                if bucket.documents.contains_key(DOCUMENT) {
+                if bucket.documents.contains_key(DOCUMENT)
+                    && self.duties.mine(Duty::Lifecycle, &Unit::Bucket(bucket.id.0))
+                {
                     self.visit(&bucket).await;
                 }
             }
@@ -201,6 +205,12 @@ impl Lifecycle {
         let Some(config) = bucket.documents.get(DOCUMENT).and_then(|d| Config::decode(d)) else { return };
         let now = now_ms();
         let mut pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default();
+        // Another node may have gone through this bucket since.
+        let stored = self.control.get(&format!("{PREFIX}{}", bucket.id));
+        let stored = stored.and_then(|value| Kept::decode(&value.bytes));
+        if let Some(stored) = stored.filter(|s| pass.kept.format != 1 || pass.kept.is_behind(s)) {
+            pass.kept = stored;
+        }
         if now < pass.not_before_ms || !self.is_due(&pass.kept, &config, now) {
             return;
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium, Update};
 use ashlar_drive::{Drive, Probe};
+use ashlar_duties::Duties;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::DriveId;
 use ashlar_machine::{BufferPool, Folder};
@@ -38,6 +39,8 @@ pub struct Node {
     pub store: Store,
     /// Lifecycle rules.
     pub lifecycle: Arc<Lifecycle>,
+    /// Which background work is done here.
+    pub duties: Duties,
     /// Where buffers come from.
     pub pool: BufferPool,
     /// The map in force.

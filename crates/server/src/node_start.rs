@@ -368,17 +368,19 @@ fn assemble(
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
     let mut options = SetOptions::new(pool.clone());
     options.memory = plan.limits;
+    let duties = options.duties.clone();
     options.record_cache = (memory / 12).min(options.record_cache);
     let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
-    let store = Store::open(sets.clone(), control.clone(), ashlar_object::Options::default())
-        .map_err(|e| e.to_string())?;
+    let objects = ashlar_object::Options { duties: duties.clone(), ..ashlar_object::Options::default() };
+    let store = Store::open(sets.clone(), control.clone(), objects).map_err(|e| e.to_string())?;
     sets.start();
-    let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), plan.calendar));
+    let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), duties.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
     let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
     let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
     let node = Arc::new(Node {
         lifecycle,
+        duties,
         control,
         embedded,
         sets,

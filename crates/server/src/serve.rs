@@ -194,6 +194,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     // Before the first request: it may name a target.
     notify::apply(&target_manager, &iam, &settings).await;
     tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), settings));
+    tokio::spawn(background::divide_duties(node.clone()));
     tokio::spawn(background::sweep(node.clone()));
     tokio::spawn(background::count(node.clone()));
     tokio::spawn(background::keep_lock_time(node.clone()));

@@ -433,3 +433,28 @@ async fn an_interrupted_rebuild_goes_on_by_itself() {
     assert_eq!(census(&rig.sets).await, (16, 64));
     rig.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joining_drive_is_filled_by_the_node_whose_duty_it_is() {
+    let duties = ashlar_duties::Duties::alone(1);
+    let mut rig = Rig::with(2, 2, 1, |o| o.duties = duties.clone()).await;
+    rig.put("k", &[1; 5000]).await.unwrap();
+    duties.set_nodes([2]);
+    rig.unplug(3, 0).await;
+    rig.layout = replaced(&rig, &[3]);
+    rig.sets.set_layout(rig.layout.clone()).unwrap();
+    rig.format(3, 1, Role::Joining);
+    let drive = rig.plug(3, 1).await;
+    rig.sets.start();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(drive.role(), Role::Joining, "node 2 fills it");
+    duties.set_nodes([1]);
+    for _ in 0..600 {
+        if drive.role() == Role::Voter {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(drive.role(), Role::Voter);
+    rig.close().await;
+}

@@ -352,3 +352,17 @@ async fn uploads_of_a_deleted_bucket_are_collected() {
     assert_eq!(memory.census(), (0, 0));
     assert_eq!(store.sweep(0).await.unwrap(), Swept::default());
 }
+
+#[tokio::test]
+async fn a_bucket_is_swept_by_the_node_whose_duty_it_is() {
+    let (store, memory) = bucket().await;
+    let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+    part(&store, "bucket", "k", id, 1, &Rng(11).body(100)).await.unwrap();
+    store.delete_bucket("bucket").await.unwrap();
+    store.inner.duties.set_nodes([1]);
+    store.sweep(i64::MAX / 2).await.unwrap();
+    assert_ne!(memory.census(), (0, 0), "node 1 sweeps it");
+    store.inner.duties.set_nodes([0]);
+    store.sweep(i64::MAX / 2).await.unwrap();
+    assert_eq!(memory.census(), (0, 0));
+}

@@ -16,7 +16,7 @@ use super::tree::Findings;
 /// one here, and say in ARCHITECTURE.md what it is for.
 const LAYERS: [(&str, &[&str]); 10] = [
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
-    ("plumbing", &["engine", "commit", "rpc", "pacer", "outbound"]),
+    ("plumbing", &["engine", "commit", "rpc", "pacer", "duties", "outbound"]),
     ("drives", &["drive", "cluster"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),

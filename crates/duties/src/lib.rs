@@ -1,0 +1,218 @@
+#![forbid(unsafe_code)]
+//! Divides background work between the nodes of a deployment.
+//!
+//! Work that one node can do for all (a scrub of a placement group, lifecycle rules of a bucket, ...) is a
+//! [`Duty`] on a [`Unit`]. [`Duties`] answers whether this node is the one that does it. The answer is computed
+//! from the list of running nodes alone, by rendezvous hashing (Thaler and Ravishankar, 1998): every node that
+//! has the same list gives the same answer, all nodes get about the same number of units, and a node that
+//! stops or starts moves only its own units. Nothing is stored for a unit.
+//!
+//! Invariants:
+//! * A division saves work and decides nothing. While nodes have different lists, a unit may have two owners or
+//!   none. Two owners must do no harm, so whatever they change is changed by the commit protocol or compared in
+//!   the control store. A unit without an owner waits until the lists agree.
+//! * A node that is not in the list owns nothing, and there is always a list: a node that is alone owns all.
+//!
+//! Must not depend on: where the list comes from, what the work is.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+/// Number of a node, as in ballots.
+pub type NodeNumber = u16;
+
+/// A kind of work that is divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duty {
+    /// Checks that all shards of a placement group are there, and their hashes.
+    Scrub,
+    /// Fills a drive that joins.
+    Rebuild,
+    /// Collects what uploads leave behind in a bucket.
+    Sweep,
+    /// Carries out the lifecycle rules of a bucket.
+    Lifecycle,
+}
+
+impl Duty {
+    /// Part of what is hashed: a number, once given, keeps its meaning, because nodes of two releases must agree.
+    fn number(self) -> u8 {
+        match self {
+            Duty::Scrub => 1,
+            Duty::Rebuild => 2,
+            Duty::Sweep => 3,
+            Duty::Lifecycle => 4,
+        }
+    }
+}
+
+/// What a duty is done for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A placement group, by its number, big-endian.
+    Group([u8; 4]),
+    /// A bucket, by its id.
+    Bucket([u8; 16]),
+    /// A drive, by its id.
+    Drive([u8; 16]),
+}
+
+impl Unit {
+    /// The placement group of this number.
+    #[must_use]
+    pub fn group(number: u32) -> Unit {
+        Unit::Group(number.to_be_bytes())
+    }
+
+    /// What is hashed: a number for the kind, so that no two units are hashed alike, and the unit.
+    fn bytes(&self) -> (u8, &[u8]) {
+        match self {
+            Unit::Group(number) => (1, number),
+            Unit::Bucket(id) => (2, id),
+            Unit::Drive(id) => (3, id),
+        }
+    }
+}
+
+/// Which work this node does. Cheap to clone: all clones have one list of nodes.
+#[derive(Clone)]
+pub struct Duties {
+    me: NodeNumber,
+    /// Nodes that run, in order, each once.
+    nodes: Arc<ArcSwap<Vec<NodeNumber>>>,
+    changed: watch::Sender<()>,
+}
+
+impl Duties {
+    /// Of node `me`, which is alone until [`Duties::set_nodes`] says otherwise.
+    #[must_use]
+    pub fn alone(me: NodeNumber) -> Duties {
+        Duties { me, nodes: Arc::new(ArcSwap::from_pointee(vec![me])), changed: watch::Sender::new(()) }
+    }
+
+    /// The number of this node.
+    #[must_use]
+    pub fn node(&self) -> NodeNumber {
+        self.me
+    }
+
+    /// Replaces the list of running nodes. Whoever waits for [`Duties::watch`] is woken if it differs.
+    pub fn set_nodes(&self, nodes: impl IntoIterator<Item = NodeNumber>) {
+        let mut nodes: Vec<NodeNumber> = nodes.into_iter().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        if **self.nodes.load() != nodes {
+            self.nodes.store(Arc::new(nodes));
+            let _ = self.changed.send(());
+        }
+    }
+
+    /// Marks the moments at which [`Duties::mine`] may have changed its answers.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Whether this node does `duty` for `unit` now.
+    #[must_use]
+    pub fn mine(&self, duty: Duty, unit: &Unit) -> bool {
+        let nodes = self.nodes.load();
+        // The usual case of one machine costs no hash.
+        **nodes == [self.me] || owner(&nodes, duty, unit) == Some(self.me)
+    }
+}
+
+/// The node that does `duty` for `unit`, of all nodes that run.
+fn owner(nodes: &[NodeNumber], duty: Duty, unit: &Unit) -> Option<NodeNumber> {
+    nodes.iter().copied().max_by_key(|node| (score(*node, duty, unit), *node))
+}
+
+fn score(node: NodeNumber, duty: Duty, unit: &Unit) -> u64 {
+    let (kind, unit) = unit.bytes();
+    let mut bytes = [0; 20];
+    bytes[0] = duty.number();
+    bytes[1..3].copy_from_slice(&node.to_be_bytes());
+    bytes[3] = kind;
+    bytes[4..4 + unit.len()].copy_from_slice(unit);
+    ashlar_checksum::key_hash(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DUTIES: [Duty; 4] = [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle];
+
+    fn nodes(all: &[NodeNumber]) -> Vec<Duties> {
+        let of = |me: &NodeNumber| {
+            let d = Duties::alone(*me);
+            d.set_nodes(all.iter().rev().copied());
+            d
+        };
+        all.iter().map(of).collect()
+    }
+
+    fn units() -> Vec<(Duty, Unit)> {
+        let groups = (0..256).map(Unit::group);
+        let buckets = (0..=255u8).map(|b| Unit::Bucket([b; 16]));
+        groups.chain(buckets).flat_map(|u| DUTIES.map(|d| (d, u))).collect()
+    }
+
+    fn owners(duties: &[Duties], duty: Duty, unit: &Unit) -> Vec<NodeNumber> {
+        duties.iter().filter(|d| d.mine(duty, unit)).map(|d| d.me).collect()
+    }
+
+    #[test]
+    fn every_unit_has_one_owner_and_all_nodes_get_their_share() {
+        let duties = nodes(&[3, 7, 8, 900]);
+        let mut count = std::collections::BTreeMap::<NodeNumber, usize>::new();
+        for (duty, unit) in units() {
+            let owners = owners(&duties, duty, &unit);
+            assert_eq!(owners.len(), 1, "{duty:?} of {unit:?}: {owners:?}");
+            *count.entry(owners[0]).or_default() += 1;
+        }
+        let fair = units().len() / 4;
+        for (node, n) in &count {
+            assert!(n.abs_diff(fair) < fair / 5, "node {node} has {n} of {fair}");
+        }
+        assert_eq!(count.len(), 4);
+    }
+
+    #[test]
+    fn duties_of_one_unit_are_spread() {
+        let duties = nodes(&[1, 2, 3, 4]);
+        let unit = Unit::group(5);
+        let all = |unit: &Unit| DUTIES.map(|d| owners(&duties, d, unit)[0]);
+        assert!((0..64).map(Unit::group).any(|u| all(&u).iter().any(|o| *o != all(&u)[0])));
+        assert_eq!(all(&unit), all(&unit));
+    }
+
+    #[test]
+    fn a_node_that_stops_moves_only_its_own_units() {
+        let (before, after) = (nodes(&[1, 2, 3, 4]), nodes(&[1, 2, 4]));
+        for (duty, unit) in units() {
+            let (was, is) = (owners(&before, duty, &unit)[0], owners(&after, duty, &unit)[0]);
+            assert!(was == is || was == 3, "{duty:?} of {unit:?} moved from {was} to {is}");
+        }
+    }
+
+    #[test]
+    fn a_node_alone_does_everything_and_one_without_a_place_nothing() {
+        let alone = Duties::alone(4);
+        assert!(units().iter().all(|(d, u)| alone.mine(*d, u)));
+        alone.set_nodes([1, 2]);
+        assert!(units().iter().all(|(d, u)| !alone.mine(*d, u)));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken_by_a_change_only() {
+        let duties = Duties::alone(1);
+        let mut watch = duties.watch();
+        duties.clone().set_nodes([1, 1]);
+        assert!(!watch.has_changed().unwrap(), "the list is the same");
+        duties.clone().set_nodes([2, 1]);
+        watch.changed().await.unwrap();
+    }
+}
