@@ -26,7 +26,9 @@ pub fn variables() -> Vec<(String, String)> {
     if crate::world::active() {
         return Vec::new();
     }
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// The arguments, the name of the program first.

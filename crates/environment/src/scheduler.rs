@@ -147,7 +147,8 @@ impl World {
     pub(crate) fn kill(&self, process: Process) {
         self.scheduler.dead.borrow_mut().insert(process);
         loop {
-            let next = self.scheduler.tasks.borrow().iter().find(|(_, t)| t.process == process).map(|(id, _)| *id);
+            let next =
+                self.scheduler.tasks.borrow().iter().find(|(_, t)| t.process == process).map(|(id, _)| *id);
             let Some(id) = next else { break };
             self.abort(id);
         }

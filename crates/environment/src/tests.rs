@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::simulation::{self, Simulation};
-use crate::time::{self, Instant};
+use crate::time::{self, Clock, Instant, ManualClock, SystemClock};
 use crate::{HashSet, random, spawn, spawn_blocking, task, thread};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -209,4 +209,20 @@ fn maps_keep_their_order_in_a_simulation() {
     let run = || Simulation::new(1).run(async move { order() }).unwrap();
     assert_eq!(run(), run());
     assert_ne!(order(), order(), "outside it is random: 1 in 100! that this fails");
+}
+
+#[test]
+fn clocks_as_parameters() {
+    let manual = ManualClock::default();
+    manual.advance(Duration::from_millis(1500));
+    assert_eq!((manual.wall_ms(), manual.elapsed()), (1500, Duration::from_millis(1500)));
+    let system = SystemClock::default();
+    assert!(system.wall_ms() > 1_600_000_000_000 && system.elapsed() < Duration::from_secs(60));
+    Simulation::new(2)
+        .run(async {
+            let system = SystemClock::default();
+            time::sleep(HOUR).await;
+            assert!(system.elapsed() >= HOUR, "the system's clock is the virtual one");
+        })
+        .unwrap();
 }

@@ -107,7 +107,9 @@ impl World {
             let due = {
                 let mut timers = self.timers.borrow_mut();
                 let first = timers.first_entry();
-                first.filter(|t| t.key().0 <= self.clock.get()).map(std::collections::btree_map::OccupiedEntry::remove)
+                first
+                    .filter(|t| t.key().0 <= self.clock.get())
+                    .map(std::collections::btree_map::OccupiedEntry::remove)
             };
             let Some(waker) = due else { break };
             waker.wake();
