@@ -14,12 +14,14 @@
 //!
 //! Must not depend on what the memory is used for.
 
+use ashlar_environment::HashMap;
+use ashlar_environment::time::{self, Instant};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 tokio::task_local! {
@@ -142,7 +144,8 @@ impl Drop for Queued<'_> {
 
 impl Budget {
     pub(crate) fn new(total: usize) -> Budget {
-        let state = State { free: total, held: HashMap::new(), waiting: VecDeque::new(), urgent: 0, next: 0 };
+        let state =
+            State { free: total, held: HashMap::default(), waiting: VecDeque::new(), urgent: 0, next: 0 };
         let (wanted, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
         Budget { shared: Arc::new(Shared { total, state: Mutex::new(state), wanted, refused }) }
     }
@@ -191,7 +194,7 @@ impl Budget {
                 self.shared.refused.fetch_add(1, Relaxed);
                 return None;
             };
-            if let Ok(granted) = tokio::time::timeout(ASK.min(left), &mut place.granted).await {
+            if let Ok(granted) = time::timeout(ASK.min(left), &mut place.granted).await {
                 return granted.ok();
             }
         }
@@ -274,11 +277,14 @@ mod tests {
         let mut waiters = Vec::new();
         for (i, who) in [1, 1, 1, 2, 3].into_iter().enumerate() {
             let (b, order) = (budget.clone(), order.clone());
-            waiters.push(tokio::spawn(as_tenant(who, async move {
-                let share = b.take(10, 0, LONG, &Nobody).await.unwrap();
-                order.lock().push(who);
-                share
-            })));
+            waiters.push(ashlar_environment::spawn(
+                "budget",
+                as_tenant(who, async move {
+                    let share = b.take(10, 0, LONG, &Nobody).await.unwrap();
+                    order.lock().push(who);
+                    share
+                }),
+            ));
             while budget.shared.state.lock().waiting.len() <= i {
                 tokio::task::yield_now().await;
             }

@@ -37,12 +37,16 @@
 //!
 //! Must never know: S3, HTTP, what a version means beyond the data it names.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod ahead;
 mod background;
 mod ballots;
 mod budget;
 mod cache;
-mod clock;
 mod damage;
 mod doubt;
 mod error;

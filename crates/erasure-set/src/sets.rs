@@ -22,12 +22,12 @@ use ashlar_commit::Quorum;
 use ashlar_drive::{Drive, Unfinished};
 use ashlar_duties::Duties;
 use ashlar_engine::Engine;
+use ashlar_environment::HashMap;
 use ashlar_format::{BucketId, DriveId, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_pacer::{Foreground, Limits, Pacer};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -137,7 +137,7 @@ pub(crate) struct Inner {
     pub(crate) copies: Arc<Semaphore>,
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) pacer: Pacer,
-    pub(crate) tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    pub(crate) tasks: Mutex<Vec<ashlar_environment::task::JoinHandle<()>>>,
     #[cfg(test)]
     pub(crate) gate: crate::tests::Gate,
 }
@@ -179,7 +179,8 @@ impl Sets {
     pub fn new(layout: Layout, drives: Vec<Drive>, options: Options) -> Result<Sets> {
         layout.check()?;
         let mut random = [0; 36];
-        getrandom::fill(&mut random).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
+        ashlar_environment::random::fill(&mut random)
+            .map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
         let (nonce, rest) = random.split_at(4);
         let nonce = [nonce[0], nonce[1], nonce[2], nonce[3]];
         let mut key = [0u64; 4];
@@ -196,7 +197,7 @@ impl Sets {
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
             engine: Engine::with_sample(options.recheck),
-            table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::new())),
+            table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::default())),
             attached,
             missed: Missed::default(),
             damages: Damages::default(),
@@ -210,7 +211,7 @@ impl Sets {
             heals: HealQueue::new(),
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
-            live: Mutex::new(HashMap::new()),
+            live: Mutex::new(HashMap::default()),
             copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
             memory,
             pacer: Pacer::new(foreground.clone(), options.background),

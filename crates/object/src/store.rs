@@ -1,15 +1,15 @@
 //! The store: what all operations share, and the one way in which a key changes.
 
+use ashlar_environment::HashMap;
 use futures::future::BoxFuture;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
 use ashlar_duties::Duties;
+use ashlar_environment::time::{Clock, SystemClock};
 use ashlar_erasure_set::Sets;
 use ashlar_format::{Body, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
-use ashlar_machine::{Clock, SystemClock};
 use parking_lot::Mutex;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
@@ -115,7 +115,7 @@ impl Store {
             min_part: options.min_part,
             duties: options.duties,
             usage: Usages::default(),
-            locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
+            locks: Mutex::new(UploadLocks { locks: HashMap::default(), limit: 64 }),
         };
         inner.take_limits();
         Ok(Store { inner: Arc::new(inner), cause: None })

@@ -12,15 +12,21 @@
 //!
 //! Must never know: what the jobs do.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod bucket;
 mod foreground;
 
 pub use bucket::Bucket;
 pub use foreground::{Foreground, Request};
 
+use ashlar_environment::time::{self, Instant};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How much a job may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +106,7 @@ impl Pacer {
         let pause = self.pause(units, worked, Instant::now());
         // The timer's grain is a millisecond: shorter pauses would each become one.
         if pause >= Duration::from_micros(500) {
-            tokio::time::sleep(pause).await;
+            time::sleep(pause).await;
         } else {
             tokio::task::yield_now().await;
         }

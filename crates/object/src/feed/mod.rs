@@ -28,12 +28,13 @@ mod reader;
 mod ticket;
 mod work;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use ashlar_environment::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ashlar_cluster::Control;
-use ashlar_machine::Clock;
+use ashlar_environment::time::Clock;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
 
