@@ -185,6 +185,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let check = checks(idp.clone(), target_manager.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
+    tokio::spawn(node.store.follow_buckets());
     tokio::spawn(background::remember_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(drive_monitor::run(node.clone(), drives));

@@ -3,7 +3,7 @@
 use ashlar_format::Retention;
 use ashlar_machine::Clock;
 
-use super::{Pool, Rng, memory, put};
+use super::{Pool, Rng, Store, memory, put};
 use crate::feed::{Cause, Kind, NOTIFICATION};
 use crate::*;
 

@@ -3,7 +3,7 @@
 use ashlar_format::Retention;
 use ashlar_machine::Clock;
 
-use super::{Rng, memory, put};
+use super::{CopySource, Rng, Store, memory, put};
 use crate::*;
 
 async fn locked_bucket() -> Store {
