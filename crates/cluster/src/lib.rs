@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `control` | the control store as its users see it, and what a driver of it has to do |
 //! | `update` | what a change was derived from, and the change: the only write |
+//! | `projection` | following the keys under a prefix, for who keeps them in memory |
 //! | `embedded` | the embedded driver: copies on the drives, one process |
 //! | `establish` | how a start becomes the one writer: the two rounds before the first answer |
 //! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
@@ -35,6 +36,7 @@ mod establish;
 mod layout;
 mod map;
 mod memory;
+mod projection;
 mod sequences;
 mod update;
 
@@ -48,6 +50,7 @@ pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Map};
 pub use memory::MemoryMedium;
+pub use projection::{News, Projection};
 pub use sequences::Sequences;
 #[doc(hidden)]
 pub use sequences::fuzzed_sequences;

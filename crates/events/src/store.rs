@@ -146,7 +146,8 @@ impl Letters {
     }
 
     async fn write(&self, key: &str, body: Bytes) -> ashlar_object::Result<()> {
-        let mut put = self.store.put(&self.bucket, key, PutSpec::new(body.len() as u64)).await?;
+        let bucket = self.store.bucket(&self.bucket)?;
+        let mut put = self.store.put(&bucket, key, PutSpec::new(body.len() as u64)).await?;
         put.write(body).await?;
         let meta = vec![("content-type".to_owned(), "application/json".to_owned())];
         put.commit(VersionSpec { meta, ..VersionSpec::default() }, &Conditions::default()).await.map(drop)
@@ -155,13 +156,14 @@ impl Letters {
     async fn keys(&self, prefix: &str, most: usize) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         let mut after = String::new();
+        let bucket = match self.store.bucket(&self.bucket) {
+            Err(ashlar_object::Error::NoSuchBucket) => return Ok(keys),
+            bucket => bucket.map_err(unavailable)?,
+        };
         while keys.len() < most {
             let max_keys = (most - keys.len()).min(1000);
             let spec = ListSpec { prefix, start_after: &after, max_keys, ..ListSpec::default() };
-            let page = match self.store.list(&self.bucket, &spec).await {
-                Err(ashlar_object::Error::NoSuchBucket) => break,
-                page => page.map_err(unavailable)?,
-            };
+            let page = self.store.list(&bucket, &spec).await.map_err(unavailable)?;
             keys.extend(page.entries.into_iter().map(|e| e.key));
             match page.next {
                 Some(next) => after = next,
@@ -174,15 +176,17 @@ impl Letters {
     /// Lets the oldest letters of a target go when there are too many.
     async fn trim(&self, target: &str) -> Result<()> {
         let keys = self.keys(&format!("{target}/"), MOST + 2 * TRIM as usize).await?;
+        let bucket = self.store.bucket(&self.bucket).map_err(unavailable)?;
         for key in keys.iter().take(keys.len().saturating_sub(MOST)) {
             tracing::warn!(target_id = target, key, "there are too many dead letters; the oldest is dropped");
-            self.store.delete(&self.bucket, key, None, &Conditions::default()).await.map_err(unavailable)?;
+            self.store.delete(&bucket, key, None, &Conditions::default()).await.map_err(unavailable)?;
         }
         Ok(())
     }
 
     async fn read(&self, key: &str) -> Option<DeadLetter> {
-        let object = self.store.get(&self.bucket, key, None).await.ok()?;
+        let bucket = self.store.bucket(&self.bucket).ok()?;
+        let object = self.store.get(&bucket, key, None).await.ok()?;
         let mut body = object.read(0..object.size()).await.ok()?;
         let mut text = Vec::new();
         while let Some(piece) = body.next().await {
@@ -232,11 +236,9 @@ impl DeadLetterStore for Letters {
     fn remove(&self, ids: Vec<String>) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             for id in ids {
+                let bucket = self.store.bucket(&self.bucket).map_err(unavailable)?;
                 let key = format!("{id}.json");
-                self.store
-                    .delete(&self.bucket, &key, None, &Conditions::default())
-                    .await
-                    .map_err(unavailable)?;
+                self.store.delete(&bucket, &key, None, &Conditions::default()).await.map_err(unavailable)?;
             }
             Ok(())
         })

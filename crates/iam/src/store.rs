@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{Action, Control, Entry, Update, Watched};
+use ashlar_cluster::{Action, Control, Entry, News, Projection, Update};
 use ashlar_policy::{Attached, Policy};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -67,6 +67,8 @@ pub struct Iam {
     turn: tokio::sync::Mutex<()>,
     /// Revisions of the store that are our own changes and that [`Iam::follow`] has not come to.
     ours: Mutex<BTreeSet<u64>>,
+    /// The revision of the store that the state was read after: where [`Iam::follow`] begins.
+    since: u64,
     /// Providers that are configured.
     pub(crate) trusted: ArcSwap<Trusted>,
     /// Sessions that were used.
@@ -121,6 +123,7 @@ impl Iam {
         Box::pin(async move {
             let deployment = control.deployment().0;
             let under = |s: &Secret| RootSealer::new(s.clone(), deployment);
+            let since = control.revision();
             let opened = stored_keys(&control, &under(&root.secret), old_secret.map(under)).await?;
             let iam = Iam {
                 state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
@@ -131,6 +134,7 @@ impl Iam {
                 root: ArcSwap::from_pointee(root),
                 turn: tokio::sync::Mutex::new(()),
                 ours: Mutex::default(),
+                since,
                 trusted: ArcSwap::default(),
                 seen: Seen::default(),
                 settings_news: tokio::sync::watch::Sender::new(0),
@@ -165,18 +169,17 @@ impl Iam {
     /// Follows what other machines change. Runs until it is dropped.
     pub fn follow(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let mut watch = self.control.watch(self.control.revision());
+            let mut followed = Projection::new(&self.control, PREFIX, self.since);
             loop {
-                let news = match watch.next().await {
-                    Watched::Changes(changes) => {
+                let news = match followed.next().await {
+                    News::Changes(changes) => {
                         let mut ours = self.ours.lock();
-                        let news =
-                            changes.iter().any(|c| c.key.starts_with(PREFIX) && !ours.contains(&c.revision));
+                        let news = changes.iter().any(|c| !ours.contains(&c.revision));
                         let last = changes.last().map_or(0, |c| c.revision);
                         *ours = ours.split_off(&(last + 1));
                         news
                     }
-                    Watched::Reset(_) => true,
+                    News::Everything => true,
                 };
                 if news {
                     let _turn = self.turn.lock().await;

@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::put::Put;
+use crate::registry::OpenBucket;
 use crate::seal::{self, Seal, Sealed};
 use crate::spec::{Committed, PutSpec, Sums, VersionSpec};
 use crate::store::ChangeContext;
@@ -46,9 +47,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`]; `InvalidRequest` in a bucket with versions.
-    pub fn tail<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<Tail>> {
+    pub fn tail<'a>(&'a self, bucket: &'a OpenBucket, key: &'a str) -> BoxFuture<'a, Result<Tail>> {
         Box::pin(async move {
-            if self.bucket(bucket)?.versioning != Versioning::Off {
+            if bucket.versioning != Versioning::Off {
                 return Err(Error::InvalidRequest(
                     "objects of a bucket with versioning cannot be appended to",
                 ));
@@ -75,7 +76,7 @@ impl Store {
     /// As [`Store::put_sealed`].
     pub fn put_behind<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         spec: PutSpec,
         seal: Option<Seal>,

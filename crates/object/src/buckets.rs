@@ -22,7 +22,7 @@ use bytes::Bytes;
 
 use crate::bucket::{Bucket, CreateBucket, Versioning, check_name};
 use crate::gate::REMOVING;
-use crate::registry::{BucketHandle, GONE, PREFIX, same};
+use crate::registry::{BucketHandle, GONE, OpenBucket, PREFIX, same};
 use crate::types::Pairs;
 use crate::{Error, Result, Store};
 
@@ -38,14 +38,11 @@ impl Store {
         &'a self,
         name: &'a str,
         spec: &'a CreateBucket,
-    ) -> BoxFuture<'a, Result<Arc<Bucket>>> {
+    ) -> BoxFuture<'a, Result<OpenBucket>> {
         Box::pin(async move {
             check_name(name)?;
             let registry = &self.inner.registry;
             let _turn = registry.turn.lock().await;
-            if registry.live.read().contains_key(name) {
-                return Err(Error::BucketExists);
-            }
             let mut id = [0; 16];
             ashlar_environment::random::fill(&mut id)
                 .map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
@@ -68,27 +65,50 @@ impl Store {
                 update.set(&entry, json.clone());
                 Ok(())
             };
-            registry.control.change(make).await?;
-            let live = Arc::new(BucketHandle::new(bucket));
-            let bucket = live.bucket();
+            // Before anybody can find it: it is empty.
             self.inner.usage.made(bucket.id, self.inner.now_ms());
-            registry.live.write().insert(name.to_owned(), live);
-            Ok(bucket)
+            let made = registry.control.change(make).await;
+            if made.is_err() {
+                self.inner.usage.forget(bucket.id);
+            }
+            // Also when it is there already: another process may have made it.
+            let there = registry.refresh(name)?;
+            made?;
+            // Unless somebody has deleted it meanwhile.
+            there.filter(|live| live.bucket().id == bucket.id).map(|l| l.open()).ok_or(Error::NoSuchBucket)
         })
     }
 
-    /// The bucket, from memory: no I/O.
+    /// The bucket as it is now, from memory: no I/O. To be called once per request, which then is about one
+    /// revision of the bucket throughout.
     ///
     /// # Errors
-    /// `NoSuchBucket`.
-    pub fn bucket(&self, name: &str) -> Result<Arc<Bucket>> {
-        Ok(self.inner.registry.live(name)?.bucket())
+    /// `NoSuchBucket`; `Internal` when another server stored what cannot be understood.
+    pub fn bucket(&self, name: &str) -> Result<OpenBucket> {
+        Ok(self.inner.registry.live(name)?.open())
     }
 
     /// All buckets in order of name, from memory.
     #[must_use]
-    pub fn buckets(&self) -> Vec<Arc<Bucket>> {
-        self.inner.registry.live.read().values().map(|l| l.bucket()).collect()
+    pub fn buckets(&self) -> Vec<OpenBucket> {
+        self.inner.registry.all().iter().map(BucketHandle::open).collect()
+    }
+
+    /// Follows buckets that other processes make, change and delete over the same control store. Runs until
+    /// it is dropped, or the store is gone and something changes.
+    pub fn follow_buckets(&self) -> BoxFuture<'static, ()> {
+        let mut followed = self.inner.registry.follow();
+        // Not the store itself: it would never go away.
+        let inner = Arc::downgrade(&self.inner);
+        Box::pin(async move {
+            loop {
+                let news = followed.next().await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = inner.registry.take(&news) {
+                    tracing::error!(%error, "a bucket changed and cannot be read; what was known of it stays");
+                }
+            }
+        })
     }
 
     /// Deletes an empty bucket; uploads in progress in it are given up.
@@ -143,11 +163,15 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `InvalidBucketState` (suspending with object lock), `InvalidArgument`.
-    pub fn set_versioning<'a>(&'a self, name: &'a str, versioning: Versioning) -> BoxFuture<'a, Result<()>> {
+    pub fn set_versioning<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        versioning: Versioning,
+    ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let registry = &self.inner.registry;
             registry
-                .modify(name, |b| {
+                .modify(bucket, |b| {
                     if versioning == Versioning::Off {
                         return Err(Error::InvalidArgument("versioning can be suspended, not removed"));
                     }
@@ -165,13 +189,17 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub fn set_bucket_tags<'a>(&'a self, name: &'a str, tags: Option<Pairs>) -> BoxFuture<'a, Result<()>> {
+    pub fn set_bucket_tags<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        tags: Option<Pairs>,
+    ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let change = |b: &mut Bucket| {
                 b.tags = tags.clone().unwrap_or_default();
                 Ok(())
             };
-            self.inner.registry.modify(name, change).await
+            self.inner.registry.modify(bucket, change).await
         })
     }
 
@@ -181,7 +209,7 @@ impl Store {
     /// `NoSuchBucket`, `EntityTooLarge`, `Unavailable`.
     pub fn set_bucket_document<'a>(
         &'a self,
-        name: &'a str,
+        bucket: &'a OpenBucket,
         kind: &'a str,
         text: Option<&'a str>,
     ) -> BoxFuture<'a, Result<()>> {
@@ -196,7 +224,7 @@ impl Store {
                 };
                 Ok(())
             };
-            self.inner.registry.modify(name, change).await
+            self.inner.registry.modify(bucket, change).await
         })
     }
 }

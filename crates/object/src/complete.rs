@@ -31,7 +31,7 @@ use crate::kept::{AT_ONCE, Kept, kept};
 use crate::lock::{self, Permit};
 use crate::marks;
 use crate::names::{Names, upload_of};
-use crate::registry::BucketHandle;
+use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::Sealed;
 use crate::spec::Committed;
 use crate::store::Inner;
@@ -82,7 +82,7 @@ impl Store {
     /// `Unavailable`. After a refusal the upload can be completed again.
     pub fn complete_upload<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         id: UploadId,
         parts: &'a [CompletedPart],
@@ -90,18 +90,18 @@ impl Store {
         conditions: &'a Conditions,
     ) -> BoxFuture<'a, Result<Completed>> {
         Box::pin(async move {
-            let live = self.inner.registry.live(bucket)?;
-            let names = self.inner.names(&live.bucket(), key, id)?;
+            let live = bucket.handle();
+            let names = self.inner.names(bucket, key, id)?;
             // Always the gate before the lock: a change of a key waits for the lock inside the gate.
             let _pass = live.gate.enter().await?;
             let turn = self.inner.upload_lock(id).lock_owned().await;
             let request = Request { parts, checksum, conditions, cause: self.cause.as_ref() };
             let (filled, version) = match self.inner.complete(&live.bucket(), &names, &request).await? {
-                Outcome::Done(v) => return Ok(completed(&v, &live)),
+                Outcome::Done(v) => return Ok(completed(&v, live)),
                 Outcome::Filled(v) => (true, v),
                 Outcome::Decided(v) => (false, v),
             };
-            let answer = completed(&version, &live);
+            let answer = completed(&version, live);
             let clear_now = version.parts.len() <= CLEAR_NOW;
             let inner = self.inner.clone();
             let finish = async move {

@@ -11,6 +11,7 @@ use crate::backend::CopyTurn;
 use crate::bucket::Bucket;
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
+use crate::registry::OpenBucket;
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::spec::{Committed, PutSpec, VersionSpec};
 use crate::store::ChangeContext;
@@ -24,8 +25,8 @@ const ATTEMPTS: usize = 4;
 /// What is copied.
 #[derive(Clone, Debug)]
 pub struct CopySource {
-    /// Bucket name.
-    pub bucket: String,
+    /// Bucket.
+    pub bucket: OpenBucket,
     /// Key.
     pub key: String,
     /// A version, or the current one.
@@ -113,7 +114,7 @@ impl Store {
     pub fn copy<'a>(
         &'a self,
         from: &'a CopySource,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         spec: CopySpec,
     ) -> BoxFuture<'a, Result<Copied>> {
@@ -137,12 +138,12 @@ impl Store {
         &'a self,
         source: &'a Object,
         content: Option<&'a ContentKey>,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         spec: &'a CopySpec,
     ) -> BoxFuture<'a, Result<Copied>> {
         Box::pin(async move {
-            let target = self.inner.object_key(&*self.bucket(bucket)?, key)?;
+            let target = self.inner.object_key(bucket, key)?;
             let same = source.key == target;
             let checksum = spec.checksum;
             if same && source.is_latest() && spec.meta.is_none() && !spec.changes {
@@ -173,12 +174,12 @@ impl Store {
     async fn copy_record(
         &self,
         source: &Object,
-        bucket: &str,
+        bucket: &OpenBucket,
         key: &str,
         spec: &CopySpec,
     ) -> Result<Committed> {
-        let live = self.inner.registry.live(bucket)?;
-        let key = self.inner.object_key(&live.bucket(), key)?;
+        let live = bucket.handle();
+        let key = self.inner.object_key(bucket, key)?;
         let now_ms = self.inner.now_ms();
         let v = source.stored();
         let _room = self.inner.usage.reserve(key.bucket(), v.size)?;
@@ -214,7 +215,7 @@ impl Store {
             Ok((Some(next), committed))
         };
         let by = ChangeContext::cause(self.cause.as_ref());
-        self.inner.change(&live, &key, None, !spec.conditions.is_empty(), by, decide).await
+        self.inner.change(live, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 
     /// To be taken before one body is read to write another ([`CopyTurn`]).
@@ -226,7 +227,7 @@ impl Store {
         &self,
         source: &Object,
         content: Option<&ContentKey>,
-        bucket: &str,
+        bucket: &OpenBucket,
         key: &str,
         spec: &CopySpec,
         checksum: Option<Algorithm>,

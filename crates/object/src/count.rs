@@ -10,6 +10,8 @@ use futures::future::BoxFuture;
 use ashlar_format::{Body, BucketId, RegisterKey, Space};
 use futures::StreamExt;
 
+use crate::bucket::Bucket;
+use crate::registry::OpenBucket;
 use crate::store::Inner;
 use crate::tally::{Share, Usage};
 use crate::usage::{Counted, Ledger, QUOTA, limit_of};
@@ -30,14 +32,6 @@ impl Drop for Scanning<'_> {
 }
 
 impl Inner {
-    /// Takes up the limits that buckets have: at the start.
-    pub(crate) fn take_limits(&self) {
-        for live in self.registry.all() {
-            let bucket = live.bucket();
-            self.usage.limit(bucket.id, limit_of(&bucket));
-        }
-    }
-
     /// Counts the parts of a bucket, if they matter.
     pub(crate) async fn count_parts(&self, bucket: BucketId) -> Result<()> {
         let Some(count) = self.usage.parts.of(bucket) else { return Ok(()) };
@@ -161,11 +155,9 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub fn set_quota<'a>(&'a self, name: &'a str, limit: Option<u64>) -> BoxFuture<'a, Result<()>> {
+    pub fn set_quota<'a>(&'a self, bucket: &'a OpenBucket, limit: Option<u64>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            self.set_bucket_document(name, QUOTA, limit.map(|l| l.to_string()).as_deref()).await?;
-            let bucket = self.bucket(name)?;
-            self.inner.usage.limit(bucket.id, limit_of(&bucket));
+            self.set_bucket_document(bucket, QUOTA, limit.map(|l| l.to_string()).as_deref()).await?;
             if limit.is_some() {
                 self.inner.count_parts(bucket.id).await?;
             }
@@ -177,19 +169,15 @@ impl Store {
     }
 
     /// The limit of a bucket in bytes.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
-    pub fn quota(&self, name: &str) -> Result<Option<u64>> {
-        Ok(limit_of(&*self.bucket(name)?))
+    #[must_use]
+    pub fn quota(&self, bucket: &Bucket) -> Option<u64> {
+        limit_of(bucket)
     }
 
     /// What a bucket holds, from memory: no I/O. Every change is in it when it is answered.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
-    pub fn usage(&self, name: &str) -> Result<Counted> {
-        Ok(self.inner.counted(self.bucket(name)?.id))
+    #[must_use]
+    pub fn usage(&self, bucket: &Bucket) -> Counted {
+        self.inner.counted(bucket.id)
     }
 
     /// [`Store::usage`] of all buckets by name, from memory.
@@ -202,9 +190,9 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub fn count_usage<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Usage>> {
+    pub fn count_usage<'a>(&'a self, bucket: &'a OpenBucket) -> BoxFuture<'a, Result<Usage>> {
         Box::pin(async move {
-            let id = self.bucket(name)?.id;
+            let id = bucket.id;
             self.inner.scan(id, false).await?;
             self.inner.settle_counts(id).await;
             Ok(self.inner.counted(id).usage)

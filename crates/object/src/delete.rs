@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
 use crate::lock::Permit;
+use crate::registry::OpenBucket;
 use crate::store::ChangeContext;
 use crate::versions::{self, Deleted};
 use crate::{Result, Store};
@@ -35,7 +36,7 @@ impl Store {
     /// `NoSuchBucket`, `PreconditionFailed`, `Conflict`, `KeyTooLong`, `Locked`, `Unavailable`.
     pub fn delete<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         conditions: &'a Conditions,
@@ -49,15 +50,14 @@ impl Store {
     /// As [`Store::delete`].
     pub fn delete_bypassing<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         conditions: &'a Conditions,
         bypass: bool,
     ) -> BoxFuture<'a, Result<Deleted>> {
         Box::pin(async move {
-            let live = self.inner.registry.live(bucket)?;
-            let key = self.inner.object_key(&live.bucket(), key)?;
+            let key = self.inner.object_key(bucket, key)?;
             let now_ms = self.inner.now_ms();
             let decide = |list: &[Version], bucket: &crate::Bucket| {
                 versions::check(conditions, list, true)?;
@@ -72,25 +72,21 @@ impl Store {
             };
             let by =
                 ChangeContext { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
-            self.inner.change(&live, &key, None, !conditions.is_empty(), by, decide).await
+            self.inner.change(bucket.handle(), &key, None, !conditions.is_empty(), by, decide).await
         })
     }
 
     /// Deletes several, a bounded number at a time; answers in the order of `what`.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`; everything else is per key.
     pub fn delete_many<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         what: Vec<ToDelete>,
-    ) -> BoxFuture<'a, Result<Vec<Result<Deleted>>>> {
+    ) -> BoxFuture<'a, Vec<Result<Deleted>>> {
         Box::pin(async move {
-            self.bucket(bucket)?;
             let one = |d: ToDelete| async move {
                 self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await
             };
-            Ok(futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await)
+            futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await
         })
     }
 }

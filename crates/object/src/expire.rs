@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use crate::bucket::Versioning;
 use crate::held;
 use crate::lock::{Permit, keeps};
-use crate::registry::BucketHandle;
+use crate::registry::{BucketHandle, OpenBucket};
 use crate::store::ChangeContext;
 use crate::summary;
 use crate::versions;
@@ -76,13 +76,12 @@ impl Store {
     /// `NoSuchBucket`, `Unavailable`.
     pub fn glance<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         prefix: &'a str,
         after: &'a str,
         limit: usize,
     ) -> BoxFuture<'a, Result<(Vec<Glanced>, Option<String>)>> {
         Box::pin(async move {
-            let bucket = self.bucket(bucket)?;
             let mut from = after.as_bytes().to_vec();
             if !after.is_empty() {
                 from.push(0);
@@ -107,12 +106,16 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn look<R>(&self, bucket: &str, key: &str, f: impl FnOnce(&Found<'_>) -> R) -> Result<R> {
-        let bucket = self.bucket(bucket)?;
-        let register = self.inner.object_key(&bucket, key)?;
+    pub async fn look<R>(
+        &self,
+        bucket: &OpenBucket,
+        key: &str,
+        f: impl FnOnce(&Found<'_>) -> R,
+    ) -> Result<R> {
+        let register = self.inner.object_key(bucket, key)?;
         let record = held::read(&self.inner.backend, &register).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
-        Ok(self.show(list, &bucket, f))
+        Ok(self.show(list, bucket, f))
     }
 
     fn show<R>(&self, list: &[Version], bucket: &Bucket, f: impl FnOnce(&Found<'_>) -> R) -> R {
@@ -135,12 +138,12 @@ impl Store {
     /// `NoSuchBucket`, `Conflict`, `Busy`, `Unavailable`.
     pub async fn expire(
         &self,
-        bucket: &str,
+        bucket: &OpenBucket,
         key: &str,
         mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,
     ) -> Result<Expired> {
-        let live = self.inner.registry.live(bucket)?;
-        let register = self.inner.object_key(&live.bucket(), key)?;
+        let live = bucket.handle();
+        let register = self.inner.object_key(bucket, key)?;
         let mut total = Expired::default();
         // Bounded: each turn but the last removes a version or covers the current one.
         loop {
@@ -159,7 +162,7 @@ impl Store {
             let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
             let only = followed.then_some(oldest);
             drop(record);
-            let expired = self.expire_now(&live, &register, only, &mut decide).await?;
+            let expired = self.expire_now(live, &register, only, &mut decide).await?;
             total.current += expired.current;
             total.versions += expired.versions;
             total.markers += expired.markers;

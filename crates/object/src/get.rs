@@ -11,6 +11,7 @@ use crate::backend::Reader;
 use crate::bucket::Versioning;
 use crate::held;
 use crate::marks;
+use crate::registry::OpenBucket;
 use crate::seal::{self, ContentKey, Sealed};
 use crate::sealing::{Unsealing, stored_range};
 use crate::store::Inner;
@@ -29,7 +30,7 @@ pub struct Object {
     /// How it is encrypted.
     sealed: Option<Box<Sealed>>,
     versioning: Versioning,
-    bucket: Arc<crate::Bucket>,
+    bucket: OpenBucket,
 }
 
 /// The bytes of a range of an object, in pieces.
@@ -62,13 +63,12 @@ impl Store {
     /// `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`, `DeleteMarker`, `Unavailable`, `KeyTooLong`.
     pub fn get<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
     ) -> BoxFuture<'a, Result<Object>> {
         Box::pin(async move {
-            let bucket = self.bucket(bucket)?;
-            let key = self.inner.object_key(&bucket, key)?;
+            let key = self.inner.object_key(bucket, key)?;
             let record = held::read(&self.inner.backend, &key).await?;
             let list = versions::of(record.as_ref().map(|r| &r.body));
             let index = find(list, version)?;
@@ -82,7 +82,8 @@ impl Store {
             // `find` succeeded, so there is a record.
             let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
             let versioning = bucket.versioning;
-            Ok(Object { inner: self.inner.clone(), key, record, index, cleaned, sealed, versioning, bucket })
+            let (inner, bucket) = (self.inner.clone(), bucket.clone());
+            Ok(Object { inner, key, record, index, cleaned, sealed, versioning, bucket })
         })
     }
 }
@@ -121,7 +122,7 @@ impl Object {
 
     /// The bucket that it was found in.
     #[must_use]
-    pub fn bucket(&self) -> &Arc<crate::Bucket> {
+    pub fn bucket(&self) -> &OpenBucket {
         &self.bucket
     }
 

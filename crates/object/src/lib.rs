@@ -107,6 +107,7 @@ pub use list::{
 };
 pub use parts::{PartEntry, PartListing, PartPut, PartSpec};
 pub use put::Put;
+pub use registry::OpenBucket;
 pub use rename::RenameSpec;
 pub use seal::{Cipher, ContentKey, MAX_ENVELOPE, Seal, Sealed};
 pub use spec::{Committed, PutSpec, Sums, VersionSpec};

@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use crate::held;
 use crate::listing::{Item, Walk, group, start, walk};
 use crate::names::split;
+use crate::registry::OpenBucket;
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, number_algorithm, storage_class};
 use crate::{MAX_PAGE, Result, Store, summary, versions};
@@ -159,9 +160,12 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub fn list<'a>(&'a self, bucket: &'a str, spec: &'a ListSpec<'a>) -> BoxFuture<'a, Result<Listing>> {
+    pub fn list<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        spec: &'a ListSpec<'a>,
+    ) -> BoxFuture<'a, Result<Listing>> {
         Box::pin(async move {
-            let bucket = self.bucket(bucket)?;
             let max = spec.max_keys.min(MAX_PAGE);
             if max == 0 {
                 return Ok(Listing::default());
@@ -208,11 +212,11 @@ impl Store {
     /// `NoSuchBucket`, `Unavailable`.
     pub fn list_versions<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         spec: &'a VersionListSpec<'a>,
     ) -> BoxFuture<'a, Result<VersionListing>> {
         Box::pin(async move {
-            let id = self.bucket(bucket)?.id;
+            let id = bucket.id;
             let mut page = VersionPage::new(spec.max_keys.min(MAX_PAGE));
             if page.max == 0 {
                 return Ok(page.listing);
@@ -293,11 +297,10 @@ impl Store {
     /// `NoSuchBucket`, `Unavailable`.
     pub fn list_uploads<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         spec: &'a UploadListSpec<'a>,
     ) -> BoxFuture<'a, Result<UploadListing>> {
         Box::pin(async move {
-            let bucket = self.bucket(bucket)?;
             let max = spec.max_uploads.min(MAX_PAGE);
             if max == 0 {
                 return Ok(UploadListing::default());

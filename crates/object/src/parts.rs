@@ -18,7 +18,7 @@ use crate::body::BodyWriter;
 use crate::held;
 use crate::kept::{Kept, kept, kept_size, named, part_body};
 use crate::names::{Names, upload_of};
-use crate::registry::BucketHandle;
+use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::spec::{PutSpec, Sums};
 use crate::store::Inner;
@@ -88,7 +88,7 @@ impl Store {
     /// (another checksum algorithm than the upload's).
     pub fn upload_part<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         id: UploadId,
         spec: PartSpec,
@@ -139,15 +139,14 @@ impl Store {
     /// `NoSuchBucket`, `NoSuchUpload`, `Unavailable`.
     pub fn list_parts<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         id: UploadId,
         marker: u16,
         max_parts: usize,
     ) -> BoxFuture<'a, Result<PartListing>> {
         Box::pin(async move {
-            let bucket = self.bucket(bucket)?;
-            let names = self.inner.names(&bucket, key, id)?;
+            let names = self.inner.names(bucket, key, id)?;
             let record = self.inner.read_upload(&names).await?;
             let open = |u: &&ashlar_format::Upload| {
                 matches!(u.state, UploadState::Open(_) | UploadState::Completing(_))

@@ -13,7 +13,7 @@ use crate::backend::{DecoderRoom, Staged};
 use crate::body::BodyWriter;
 use crate::conditions::Conditions;
 use crate::feed::Cause;
-use crate::registry::BucketHandle;
+use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Hiding, Seal, Sealed};
 use crate::spec::{Committed, PutSpec, Sums, VersionSpec};
 use crate::store::{ChangeContext, Inner};
@@ -39,7 +39,12 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `EntityTooLarge`, `Full`, `Unavailable`, `Busy`.
-    pub fn put<'a>(&'a self, bucket: &'a str, key: &'a str, spec: PutSpec) -> BoxFuture<'a, Result<Put>> {
+    pub fn put<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        key: &'a str,
+        spec: PutSpec,
+    ) -> BoxFuture<'a, Result<Put>> {
         Box::pin(async move { self.put_sealed(bucket, key, spec, None).await })
     }
 
@@ -49,7 +54,7 @@ impl Store {
     /// As [`Store::put`], and `InvalidArgument` (the envelope is too long).
     pub fn put_sealed<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         spec: PutSpec,
         seal: Option<Seal>,
@@ -68,20 +73,20 @@ impl Store {
     /// `behind`: as which part of a version that is there.
     pub(crate) async fn begin_put(
         &self,
-        bucket: &str,
+        bucket: &OpenBucket,
         key: &str,
         spec: PutSpec,
         seal: Option<Seal>,
         behind: Option<u16>,
     ) -> Result<Put> {
-        let live = self.inner.registry.live(bucket)?;
-        let key = self.inner.object_key(&live.bucket(), key)?;
+        let key = self.inner.object_key(bucket, key)?;
         if let Some(seal) = &seal {
             seal::check_envelope(&seal.envelope)?;
         }
         let body_writer =
             BodyWriter::begin(&self.inner, &key, &spec, behind.unwrap_or(1), seal.as_ref()).await?;
         let (inner, cause) = (self.inner.clone(), self.cause.clone());
+        let live = bucket.handle().clone();
         Ok(Put { inner, cause, live, key, body_writer, seal: seal.map(Box::new), behind })
     }
 }

@@ -1,19 +1,26 @@
-//! The registry of buckets in the control store, and its cache in memory.
+//! The registry of buckets in the control store, and its projection in memory.
 //!
-//! The registry is read once and kept in memory; every change goes through this process, is made
-//! from what the control store holds, and writes the control store first and the memory second. So the hot path does no I/O for the bucket.
+//! What the control store holds counts: every change compares with it, and what is in memory is replaced by
+//! it, by [`Registry::refresh`] alone: after a change by this process, when another process made one
+//! ([`Registry::follow`]), and when a name is asked for that is not in memory. So the hot path does no I/O
+//! for the bucket, and what another process did shows here as soon as the control store's memory has it.
+//!
+//! Invariants: a bucket has one handle, and so one gate, for as long as it is there; a bucket that was
+//! deleted and made again under its name has another, and the gate of the old one stays shut.
 //!
 //! Must not depend on: the store; what operations do with buckets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
-use ashlar_cluster::{Control, Entry, Update};
+use ashlar_cluster::{Control, Entry, News, Projection, Update};
 use ashlar_format::BucketId;
 use parking_lot::RwLock;
 
 use crate::bucket::Bucket;
 use crate::gate::{DEAD, Gate};
+use crate::usage::{Usages, limit_of};
 use crate::{Error, Result};
 
 /// Keys of buckets in the control store: this and the name.
@@ -23,61 +30,188 @@ pub(crate) const GONE: &str = "gone/";
 
 /// A bucket in memory.
 pub(crate) struct BucketHandle {
-    bucket: RwLock<Arc<Bucket>>,
+    present: RwLock<Present>,
     pub gate: Gate,
 }
 
+/// A bucket, and the revision of the control store at which it became what it is.
+struct Present {
+    bucket: Arc<Bucket>,
+    revision: u64,
+}
+
+/// A bucket as of one revision, found by its name once: what operations take. Cheap to clone.
+///
+/// It stays what it is when the bucket is changed. It is the bucket that was found: when that is deleted
+/// and another made under its name, changes through this one are refused with `NoSuchBucket`.
+///
+/// How a bucket keeps versions is the one thing that a change of a key does not take from here: it is judged
+/// inside the gate, as the list of versions is replaced. Otherwise a body that was long on its way could
+/// replace what versioning, enabled meanwhile, protects.
+#[derive(Clone)]
+pub struct OpenBucket {
+    bucket: Arc<Bucket>,
+    handle: Arc<BucketHandle>,
+}
+
+impl Deref for OpenBucket {
+    type Target = Bucket;
+
+    fn deref(&self) -> &Bucket {
+        &self.bucket
+    }
+}
+
+impl std::fmt::Debug for OpenBucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.bucket.fmt(f)
+    }
+}
+
+impl OpenBucket {
+    /// What is known of the bucket.
+    #[must_use]
+    pub fn snapshot(&self) -> &Arc<Bucket> {
+        &self.bucket
+    }
+
+    /// Where its gate is.
+    pub(crate) fn handle(&self) -> &Arc<BucketHandle> {
+        &self.handle
+    }
+}
+
 impl BucketHandle {
+    fn new(bucket: Bucket, revision: u64) -> BucketHandle {
+        let present = Present { bucket: Arc::new(bucket), revision };
+        BucketHandle { present: RwLock::new(present), gate: Gate::default() }
+    }
+
     pub(crate) fn bucket(&self) -> Arc<Bucket> {
-        self.bucket.read().clone()
+        self.present.read().bucket.clone()
+    }
+
+    /// The bucket as it is now.
+    pub(crate) fn open(self: &Arc<BucketHandle>) -> OpenBucket {
+        OpenBucket { bucket: self.bucket(), handle: self.clone() }
     }
 }
 
 /// All buckets in memory over the control store.
 pub(crate) struct Registry {
     pub control: Control,
-    pub live: RwLock<BTreeMap<String, Arc<BucketHandle>>>,
-    /// Changes of the registry go one after another.
+    live: RwLock<BTreeMap<String, Arc<BucketHandle>>>,
+    /// Changes of the registry by this process go one after another.
     pub turn: tokio::sync::Mutex<()>,
+    /// Limits of buckets are taken up from here.
+    usage: Arc<Usages>,
+    /// The revision of the control store that all buckets were read after.
+    since: u64,
+}
+
+fn key(name: &str) -> String {
+    format!("{PREFIX}{name}")
 }
 
 impl Registry {
-    pub(crate) fn load(control: Control) -> Result<Registry> {
-        let mut live = BTreeMap::new();
-        for (key, value) in control.list(PREFIX) {
-            let bucket = Bucket::decode(&key[PREFIX.len()..], &value.bytes)?;
-            live.insert(bucket.name.clone(), Arc::new(BucketHandle::new(bucket)));
-        }
-        Ok(Registry { control, live: RwLock::new(live), turn: tokio::sync::Mutex::new(()) })
+    pub(crate) fn load(control: Control, usage: Arc<Usages>) -> Result<Registry> {
+        let (since, live) = (control.revision(), RwLock::default());
+        let registry = Registry { control, live, turn: tokio::sync::Mutex::new(()), usage, since };
+        registry.refresh_all()?;
+        Ok(registry)
     }
 
+    /// The bucket of this name. One that is not in memory is looked for in the control store, which answers
+    /// from memory too: asking for names that are not there costs nobody any I/O.
     pub(crate) fn live(&self, name: &str) -> Result<Arc<BucketHandle>> {
-        self.live.read().get(name).cloned().ok_or(Error::NoSuchBucket)
+        if let Some(live) = self.live.read().get(name) {
+            return Ok(live.clone());
+        }
+        // Without the lock for writing: who asks for what is not there delays nobody.
+        self.control.get(&key(name)).ok_or(Error::NoSuchBucket)?;
+        self.refresh(name)?.ok_or(Error::NoSuchBucket)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<BucketHandle>> {
         self.live.read().values().cloned().collect()
     }
 
-    /// Changes one bucket, control store first; `change` is asked anew when others were faster.
+    /// Makes of a name in memory what the control store says; answers the bucket that has it.
+    pub(crate) fn refresh(&self, name: &str) -> Result<Option<Arc<BucketHandle>>> {
+        let mut live = self.live.write();
+        // Read inside the lock: of several that refresh a name, the last one shows the latest.
+        let stored = self.control.get(&key(name));
+        let known = live.get(name).cloned();
+        if let (Some(known), Some(stored)) = (&known, &stored)
+            && known.present.read().revision == stored.revision
+        {
+            return Ok(Some(known.clone()));
+        }
+        let decoded = stored.map(|s| Bucket::decode(name, &s.bytes).map(|bucket| (bucket, s.revision)));
+        let stored = decoded.transpose()?;
+        if let Some((bucket, _)) = &stored {
+            self.usage.limit(bucket.id, limit_of(bucket));
+        }
+        match (known, stored) {
+            (Some(known), Some((bucket, revision))) if known.bucket().id == bucket.id => {
+                *known.present.write() = Present { bucket: Arc::new(bucket), revision };
+                Ok(Some(known))
+            }
+            (known, stored) => {
+                if let Some(known) = known {
+                    live.remove(name);
+                    known.gate.mark(DEAD);
+                    self.usage.forget(known.bucket().id);
+                }
+                let made = stored.map(|(bucket, revision)| Arc::new(BucketHandle::new(bucket, revision)));
+                if let Some(made) = &made {
+                    live.insert(name.to_owned(), made.clone());
+                }
+                Ok(made)
+            }
+        }
+    }
+
+    fn refresh_all(&self) -> Result<()> {
+        let mut names: BTreeSet<String> = self.live.read().keys().cloned().collect();
+        names.extend(self.control.list(PREFIX).into_iter().map(|(key, _)| key[PREFIX.len()..].to_owned()));
+        names.iter().try_for_each(|name| self.refresh(name).map(drop))
+    }
+
+    /// What [`Registry::take`] wants to be told.
+    pub(crate) fn follow(&self) -> Projection {
+        Projection::new(&self.control, PREFIX, self.since)
+    }
+
+    /// Takes up what others changed.
+    pub(crate) fn take(&self, news: &News) -> Result<()> {
+        match news {
+            News::Changes(changes) => {
+                changes.iter().try_for_each(|c| self.refresh(&c.key[PREFIX.len()..]).map(drop))
+            }
+            News::Everything => self.refresh_all(),
+        }
+    }
+
+    /// Changes one bucket, if it is still the one that was found, from what the control store holds;
+    /// `change` is asked anew when others were faster.
     pub(crate) async fn modify(
         &self,
-        name: &str,
+        open: &OpenBucket,
         mut change: impl FnMut(&mut Bucket) -> Result<()> + Send,
     ) -> Result<()> {
         let _turn = self.turn.lock().await;
-        let live = self.live(name)?;
-        let was = live.bucket();
         let write = |update: &mut Update| {
-            let entry = self.control.read(&format!("{PREFIX}{name}"));
-            let mut bucket = same(&was, &entry)?.ok_or(Error::NoSuchBucket)?;
+            let entry = self.control.read(&key(&open.name));
+            let mut bucket = same(open, &entry)?.ok_or(Error::NoSuchBucket)?;
             change(&mut bucket)?;
             update.set(&entry, bucket.encode()?);
-            Ok::<_, Error>(bucket)
+            Ok::<_, Error>(())
         };
-        let bucket = self.control.change(write).await?;
-        *live.bucket.write() = Arc::new(bucket);
-        Ok(())
+        let done = self.control.change(write).await;
+        // Also when it was refused: perhaps because of what is not in memory yet.
+        self.refresh(&open.name)?;
+        done
     }
 
     /// Decides removals without a known outcome, so that gates that are shut for them open. Answers the
@@ -118,7 +252,11 @@ impl Registry {
     /// A bucket that is gone from the control store.
     pub(crate) fn forget(&self, live: &BucketHandle) -> BucketId {
         let bucket = live.bucket();
-        self.live.write().remove(&bucket.name);
+        let mut all = self.live.write();
+        // Another may have been made under the name.
+        if all.get(&bucket.name).is_some_and(|now| std::ptr::eq(&raw const **now, live)) {
+            all.remove(&bucket.name);
+        }
         live.gate.mark(DEAD);
         bucket.id
     }
@@ -128,10 +266,4 @@ impl Registry {
 pub(crate) fn same(was: &Bucket, entry: &Entry) -> Result<Option<Bucket>> {
     let stored = entry.bytes().map(|b| Bucket::decode(&was.name, b)).transpose()?;
     Ok(stored.filter(|b| b.id == was.id))
-}
-
-impl BucketHandle {
-    pub(crate) fn new(bucket: Bucket) -> BucketHandle {
-        BucketHandle { bucket: RwLock::new(Arc::new(bucket)), gate: Gate::default() }
-    }
 }

@@ -29,7 +29,7 @@ use crate::kept::{Kept, part_body};
 use crate::lock::{self, Permit};
 use crate::marks;
 use crate::names::{Names, upload_of};
-use crate::registry::BucketHandle;
+use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Sealed};
 use crate::store::Inner;
 use crate::types::{UploadId, fresh_id};
@@ -79,13 +79,13 @@ impl Store {
     /// `NoSuchBucket`, `KeyTooLong`, `TokenReused` (from another key), `Unavailable`.
     pub fn renamed<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         from: &'a str,
         key: &'a str,
         token: [u8; 16],
     ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
-            let names = self.inner.names(&*self.bucket(bucket)?, key, UploadId(token))?;
+            let names = self.inner.names(bucket, key, UploadId(token))?;
             let record = self.inner.read_upload(&names).await?;
             let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
             match (marks::rename(&upload.template), &upload.state) {
@@ -110,14 +110,13 @@ impl Store {
         spec: &'a RenameSpec,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let name = &source.bucket().name;
-            let live = self.inner.registry.live(name)?;
-            whether_off(&live.bucket())?;
+            let bucket = source.bucket();
+            whether_off(bucket)?;
             let id = match spec.token {
                 Some(token) => token,
                 None => fresh_id(self.inner.now_ms())?,
             };
-            let names = self.inner.names(&live.bucket(), key, UploadId(id))?;
+            let names = self.inner.names(bucket, key, UploadId(id))?;
             if names.object == source.key {
                 return Err(Error::InvalidRequest("the object has this key"));
             }
@@ -128,7 +127,7 @@ impl Store {
             let _turn = lock.lock().await;
             if spec.token.is_some() {
                 let from = String::from_utf8_lossy(source.key.key());
-                if self.renamed(name, &from, key, id).await? {
+                if self.renamed(bucket, &from, key, id).await? {
                     return Ok(());
                 }
                 // What an attempt left that did not come to its end.
@@ -142,7 +141,7 @@ impl Store {
                 version: named_anew(source, spec)?,
                 spec,
             };
-            let done = self.attempt(&live, attempt).await;
+            let done = self.attempt(bucket.handle(), attempt).await;
             if done.is_err()
                 && let Err(error) = self.inner.discard(&names).await
             {

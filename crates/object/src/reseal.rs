@@ -4,6 +4,7 @@ use ashlar_format::{Version, VersionId};
 use futures::future::BoxFuture;
 
 use crate::get::find;
+use crate::registry::OpenBucket;
 use crate::seal::{self, Sealed};
 use crate::store::ChangeContext;
 use crate::{Error, Result, Store};
@@ -17,7 +18,7 @@ impl Store {
     /// As [`Store::get`], and `InvalidArgument` (the envelope is too long), `Conflict`.
     pub fn replace_envelope<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         from: &'a str,
@@ -25,8 +26,7 @@ impl Store {
     ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
             seal::check_envelope(to)?;
-            let live = self.inner.registry.live(bucket)?;
-            let key = self.inner.object_key(&live.bucket(), key)?;
+            let key = self.inner.object_key(bucket, key)?;
             let decide = |list: &[Version], _: &crate::Bucket| {
                 let index = find(list, version)?;
                 let same = |v: &Version| Sealed::of(&v.meta).map(|s| s.filter(|s| s.envelope == from));
@@ -45,7 +45,7 @@ impl Store {
             match self
                 .inner
                 .change(
-                    &live,
+                    bucket.handle(),
                     &key,
                     None,
                     false,

@@ -9,6 +9,7 @@ use ashlar_format::{Retention, VersionId};
 
 use crate::bucket::{Bucket, Versioning};
 use crate::lock::Permit;
+use crate::registry::OpenBucket;
 use crate::{Error, Result, Store};
 
 impl Store {
@@ -31,7 +32,7 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `InvalidBucketState` without versioning, `Unavailable`.
-    pub fn enable_object_lock<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<()>> {
+    pub fn enable_object_lock<'a>(&'a self, bucket: &'a OpenBucket) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let change = |b: &mut Bucket| {
                 if b.versioning != Versioning::Enabled {
@@ -52,14 +53,14 @@ impl Store {
     /// without object lock, and for a delete marker.
     pub fn set_retention<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         retention: Option<Retention>,
         bypass: bool,
     ) -> BoxFuture<'a, Result<Option<VersionId>>> {
         Box::pin(async move {
-            self.needs_lock(bucket)?;
+            needs_lock(bucket)?;
             let permit = Permit { bypass, hold: false };
             self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
         })
@@ -71,21 +72,21 @@ impl Store {
     /// As [`Store::set_tags`]; `InvalidRequest` in a bucket without object lock.
     pub fn set_legal_hold<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         on: bool,
     ) -> BoxFuture<'a, Result<Option<VersionId>>> {
         Box::pin(async move {
-            self.needs_lock(bucket)?;
+            needs_lock(bucket)?;
             self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
         })
     }
+}
 
-    fn needs_lock(&self, bucket: &str) -> Result<()> {
-        if self.bucket(bucket)?.object_lock {
-            return Ok(());
-        }
-        Err(Error::InvalidRequest("Bucket is missing Object Lock Configuration"))
+fn needs_lock(bucket: &Bucket) -> Result<()> {
+    if bucket.object_lock {
+        return Ok(());
     }
+    Err(Error::InvalidRequest("Bucket is missing Object Lock Configuration"))
 }

@@ -72,7 +72,7 @@ pub(crate) struct Inner {
     pub md5: Md5Lanes,
     pub min_part: u64,
     pub duties: Duties,
-    pub usage: Usages,
+    pub usage: Arc<Usages>,
     pub lock_time: LockTime,
     pub feed: Feed,
     locks: Mutex<UploadLocks>,
@@ -105,19 +105,19 @@ impl Store {
         let md5 = options.md5.unwrap_or_default();
         let lock_time = LockTime::open(&control, options.clock.clone())?;
         let feed = Feed::new(backend.clone(), control.clone(), options.clock.clone(), options.feed);
+        let usage = Arc::<Usages>::default();
         let inner = Inner {
             feed,
             lock_time,
             backend,
-            registry: Registry::load(control)?,
+            registry: Registry::load(control, usage.clone())?,
             clock: options.clock,
             md5,
             min_part: options.min_part,
             duties: options.duties,
-            usage: Usages::default(),
+            usage,
             locks: Mutex::new(UploadLocks { locks: HashMap::default(), limit: 64 }),
         };
-        inner.take_limits();
         Ok(Store { inner: Arc::new(inner), cause: None })
     }
 

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 
 use crate::get::find;
 use crate::lock::Permit;
+use crate::registry::OpenBucket;
 use crate::store::ChangeContext;
 use crate::types::Pairs;
 use crate::versions;
@@ -18,7 +19,7 @@ impl Store {
     /// As [`Store::get`].
     pub fn get_tags<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
     ) -> BoxFuture<'a, Result<(Pairs, Option<VersionId>)>> {
@@ -34,7 +35,7 @@ impl Store {
     /// As [`Store::get`], and `Conflict`.
     pub fn set_tags<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         tags: Pairs,
@@ -50,7 +51,7 @@ impl Store {
     /// As [`Store::set_tags`].
     pub fn set_acl<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         version: Option<VersionId>,
         acl: String,
@@ -63,14 +64,13 @@ impl Store {
     /// Changes a version's record.
     pub(crate) async fn edit(
         &self,
-        bucket: &str,
+        bucket: &OpenBucket,
         key: &str,
         version: Option<VersionId>,
         permit: Permit,
         edit: impl Fn(&mut Version) + Sync,
     ) -> Result<Option<VersionId>> {
-        let live = self.inner.registry.live(bucket)?;
-        let key = self.inner.object_key(&live.bucket(), key)?;
+        let key = self.inner.object_key(bucket, key)?;
         let decide = |list: &[Version], bucket: &crate::Bucket| {
             let index = find(list, version)?;
             let mut next = list.to_vec();
@@ -79,6 +79,6 @@ impl Store {
             Ok((Some(next), shown))
         };
         let by = ChangeContext { permit, cause: self.cause.as_ref(), version };
-        self.inner.change(&live, &key, None, false, by, decide).await
+        self.inner.change(bucket.handle(), &key, None, false, by, decide).await
     }
 }

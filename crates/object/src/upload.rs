@@ -15,7 +15,7 @@ use crate::bucket::Bucket;
 use crate::held;
 use crate::kept::{AT_ONCE, kept_size};
 use crate::names::{Names, upload_of};
-use crate::registry::BucketHandle;
+use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Cipher, Hiding, Sealed};
 use crate::spec::VersionSpec;
 use crate::store::Inner;
@@ -188,13 +188,12 @@ impl Store {
     /// have), `InvalidArgument` (a key with a zero byte), `Unavailable`.
     pub fn create_upload<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         spec: UploadSpec,
     ) -> BoxFuture<'a, Result<UploadId>> {
         Box::pin(async move {
-            let live = self.inner.registry.live(bucket)?;
-            let _pass = live.gate.enter().await?;
+            let _pass = bucket.handle().gate.enter().await?;
             // Registers of uploads are told apart by the zero byte.
             if key.len() <= MAX_KEY && key.contains('\0') {
                 return Err(Error::InvalidArgument("keys of multipart uploads may not contain a zero byte"));
@@ -210,7 +209,7 @@ impl Store {
             }
             let now_ms = self.inner.now_ms();
             let id = UploadId(fresh_id(now_ms)?);
-            let names = self.inner.names(&live.bucket(), key, id)?;
+            let names = self.inner.names(bucket, key, id)?;
             let mut meta = VersionSpec::stored_meta(spec.version.meta);
             if let Some((cipher, envelope)) = spec.seal {
                 seal::check_envelope(&envelope)?;
@@ -254,13 +253,12 @@ impl Store {
     /// `NoSuchBucket`, `NoSuchUpload`, `Unavailable`.
     pub fn find_upload<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         id: UploadId,
     ) -> BoxFuture<'a, Result<OpenUpload>> {
         Box::pin(async move {
-            let live = self.inner.registry.live(bucket)?;
-            let names = self.inner.names(&live.bucket(), key, id)?;
+            let names = self.inner.names(bucket, key, id)?;
             let record = self.inner.read_upload(&names).await?;
             let upload = held::clients(upload_of(record.as_deref()));
             let Some(upload) = upload.filter(|u| matches!(u.state, UploadState::Open(_))) else {
@@ -268,7 +266,7 @@ impl Store {
             };
             let sealed = Sealed::of(&upload.template.meta)?;
             let algorithm = number_algorithm(upload.checksum_algorithm);
-            let inner = self.inner.clone();
+            let (inner, live) = (self.inner.clone(), bucket.handle().clone());
             Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
         })
     }
@@ -279,14 +277,13 @@ impl Store {
     /// `NoSuchUpload` (also when it was completed), `Unavailable`.
     pub fn abort_upload<'a>(
         &'a self,
-        bucket: &'a str,
+        bucket: &'a OpenBucket,
         key: &'a str,
         id: UploadId,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let live = self.inner.registry.live(bucket)?;
-            let names = self.inner.names(&live.bucket(), key, id)?;
-            let _pass = live.gate.enter().await?;
+            let names = self.inner.names(bucket, key, id)?;
+            let _pass = bucket.handle().gate.enter().await?;
             let lock = self.inner.upload_lock(id);
             let _turn = lock.lock().await;
             let record = self.inner.read_upload(&names).await?;

@@ -18,6 +18,7 @@ use ashlar_object::Store;
 use http::Method;
 use parking_lot::Mutex;
 
+use crate::buckets::Buckets;
 use crate::context::Context;
 use crate::date;
 use crate::documents::logging::{DOCUMENT, Logging, decode};
@@ -114,8 +115,8 @@ impl Logs {
     }
 
     /// Notes a request, if its bucket has a log.
-    pub fn note(&self, cx: &Context, entry: &Entry<'_>) {
-        let Ok(bucket) = cx.store.bucket(entry.bucket) else { return };
+    pub fn note(&self, cx: &Context, buckets: &Buckets, entry: &Entry<'_>) {
+        let Ok(bucket) = buckets.find(entry.bucket) else { return };
         let Some(text) = bucket.documents.get(DOCUMENT) else { return };
         let line = line(&cx.owner_id, entry);
         if self.held.load(Relaxed) + line.len() > HELD {

@@ -105,7 +105,7 @@ impl Service {
         seen.op = op;
         // What is wrong with nobody's body is told only where a policy may let them in.
         let bucket = target.bucket.as_deref().unwrap_or_default();
-        let hidden = verified.scheme() == Scheme::Anonymous && !bucket_policy::exists(&self.context, bucket);
+        let hidden = verified.scheme() == Scheme::Anonymous && !bucket_policy::exists(&seen.buckets, bucket);
         let tell = |fault: Fault| match (hidden, fault.closes()) {
             (false, _) => fault,
             (true, false) => Fault::new(Code::ACCESS_DENIED),
@@ -127,6 +127,7 @@ impl Service {
         let call = Call {
             method: parts.method.clone(),
             bucket: target.bucket.unwrap_or_default(),
+            buckets: seen.buckets.clone(),
             key: target.key.unwrap_or_default(),
             query: target.query,
             headers,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use ashlar_checksum::Algorithm;
 use ashlar_object::feed::{Cause, Kind};
-use ashlar_object::{Error, Store, VersionId, parse_version};
+use ashlar_object::{Bucket, Error, OpenBucket, Store, VersionId, parse_version};
 use bytes::Bytes;
 use http::Method;
 use http::header::{self, HeaderMap};
 
 use crate::auth::Verified;
 use crate::authz_decision::Slot;
+use crate::buckets::{Buckets, Named};
 use crate::context::Context;
 use crate::fault::{Code, Fault, Outcome};
 use crate::gate::Origin;
@@ -27,6 +28,8 @@ pub struct Call {
     pub method: Method,
     /// The bucket; empty when the operation has none.
     pub bucket: String,
+    /// The buckets that it is about.
+    pub buckets: Arc<Buckets>,
     /// The key; empty when the operation has none.
     pub key: String,
     /// Decoded query.
@@ -78,10 +81,10 @@ pub struct RequestOrigin<'a> {
 impl RequestOrigin<'_> {
     /// The store, through which changes of `bucket` tell the change feed of this request, if anybody
     /// follows.
-    pub fn store(&self, cx: &Context, bucket: &str, kind: Kind) -> Store {
-        match cx.store.bucket(bucket) {
-            Ok(b) if cx.store.feed().wants(&b) => cx.store.by(Arc::new(self.cause(kind))),
-            _ => cx.store.clone(),
+    pub fn store(&self, cx: &Context, bucket: &Bucket, kind: Kind) -> Store {
+        match cx.store.feed().wants(bucket) {
+            true => cx.store.by(Arc::new(self.cause(kind))),
+            false => cx.store.clone(),
         }
     }
 
@@ -114,7 +117,20 @@ impl Call {
 
     /// The store, for a change of this kind to the call's key.
     pub fn store(&self, cx: &Context, kind: Kind) -> Store {
-        self.request_origin().store(cx, &self.bucket, kind)
+        match self.buckets.find(&self.bucket) {
+            Ok(bucket) => self.request_origin().store(cx, &bucket, kind),
+            Err(_) => cx.store.clone(),
+        }
+    }
+
+    /// The call's bucket by its name, to be looked up where it is needed.
+    pub fn named(&self) -> Named<'_> {
+        self.buckets.named(&self.bucket)
+    }
+
+    /// The call's bucket, or that there is none.
+    pub fn open(&self) -> Outcome<OpenBucket> {
+        self.named().open()
     }
 
     /// `scheme://host` as the client sees it, for `Location`.
@@ -135,8 +151,8 @@ impl Call {
     }
 
     /// `uploadId`. A bucket that is not there is said first.
-    pub fn upload(&self, cx: &Context) -> Outcome<ashlar_object::UploadId> {
-        cx.store.bucket(&self.bucket).map_err(|e| self.fault(e))?;
+    pub fn upload(&self) -> Outcome<ashlar_object::UploadId> {
+        self.open()?;
         let text = self.query.get("uploadId").unwrap_or_default();
         ashlar_object::UploadId::parse(text).ok_or_else(|| self.no_such_upload(text))
     }

@@ -77,7 +77,7 @@ impl Service {
         }
         let target = Target::parse(parts.uri.path(), None, Some(bucket))?;
         let path = target.path[1..].to_owned();
-        let found = self.context.store.bucket(bucket).map_err(|e| ops::fault(e, bucket, ""))?;
+        let found = seen.buckets.named(bucket).open()?;
         let site = self
             .gate
             .features

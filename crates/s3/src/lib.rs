@@ -14,7 +14,7 @@
 //! | | `body`, `note`, `trace`, `metrics` | bodies out; what is written down of them; counters |
 //! | | `headers`, `answer`, `store_fault` | headers in; answers; errors of the store as errors of S3 |
 //! | settings | `cors_rules`, `documents`, `parsed` | what documents of buckets say, by kind; each read once |
-//! | context | `context`, `notifications`, `access_log` | what operations share; listeners; lines for access logs |
+//! | context | `context`, `buckets`, `notifications`, `access_log` | what operations share; the buckets of a request, each looked up once; listeners; lines for access logs |
 //! | | `acl`, `gate`, `ruling`, `call`, `permit` | access control lists; policies, compiled; decisions; a verified request; whether who asks may do it |
 //! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; what each needs to be permitted |
 //! | | `notifications::listen`, `access_log::delivery`, `audit_context` | what listeners are sent; log objects; what is noted about a request for the audit log |
@@ -49,6 +49,7 @@ pub mod audit_context;
 pub mod auth;
 mod authz_decision;
 pub mod body;
+pub mod buckets;
 mod call;
 pub mod chunked;
 mod context;

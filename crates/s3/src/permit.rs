@@ -9,7 +9,7 @@
 //! Must never know: what operations do, who stores users.
 
 use ashlar_iam::Kind;
-use ashlar_object::{Bucket, Pairs, VersionId, parse_version};
+use ashlar_object::{OpenBucket, Pairs, VersionId, parse_version};
 use ashlar_policy::{
     Action, BucketRules, By, Check, Context as Facts, Decision, Level, Lookup, Of, Ownership, Policy,
     PublicAccessBlock, Request, Requester, Source, Values, decide,
@@ -20,6 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::acl;
 use crate::auth::{Scheme, Verified};
 use crate::authz_decision::{AuthzDecision, Slot};
+use crate::buckets::Buckets;
 use crate::call::Call;
 use crate::context::Context;
 use crate::date;
@@ -56,6 +57,8 @@ pub struct Asker<'a> {
     pub verified: &'a Verified,
     /// The headers; of a form: the fields that stand for headers.
     pub headers: &'a HeaderMap,
+    /// The buckets that the request is about.
+    pub buckets: &'a Buckets,
     /// The query.
     pub query: &'a Query,
     /// The request came over TLS.
@@ -72,7 +75,13 @@ impl Asker<'_> {
     /// Whether the one who asks may do this. The last ruling is kept, but for a refusal about an object: of
     /// several keys, the refused one is what somebody will ask about.
     pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
-        let authz_decision = self.rule(cx, need).await;
+        let bucket = if need.bucket.is_empty() { None } else { self.buckets.find(need.bucket).ok() };
+        self.may_in(cx, need, bucket.as_ref()).await
+    }
+
+    /// As [`Asker::may`], of the bucket that has the name in `need`.
+    async fn may_in(&self, cx: &Context, need: &Need<'_>, bucket: Option<&OpenBucket>) -> bool {
+        let authz_decision = self.rule(cx, need, bucket).await;
         let allowed = !authz_decision.denies();
         let mut last = self.authz_decision.lock();
         let keeps = |r: &AuthzDecision| r.denies() && r.action.level() == Level::Object;
@@ -82,14 +91,13 @@ impl Asker<'_> {
         allowed
     }
 
-    async fn rule(&self, cx: &Context, need: &Need<'_>) -> AuthzDecision {
+    async fn rule(&self, cx: &Context, need: &Need<'_>, bucket: Option<&OpenBucket>) -> AuthzDecision {
         let who = self.verified.identity();
         // What the server keeps in buckets of its own is not forged by anybody.
         if need.bucket.starts_with(RESERVED_PREFIX) && !reads(need.action) && !who.is_unbounded_root() {
             return AuthzDecision::plain(need.action, false, By::Nothing);
         }
-        let bucket = if need.bucket.is_empty() { None } else { cx.store.bucket(need.bucket).ok() };
-        let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
+        let rules = bucket.and_then(|b| self.origin.gate.rules(b));
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
             let root = who.kind != Kind::Anonymous;
             return AuthzDecision::plain(need.action, root, if root { By::Root } else { By::Nothing });
@@ -108,7 +116,7 @@ impl Asker<'_> {
         let on_tags = |p: &Policy| p.uses_object_tags(need.action);
         let mut all = who.policies.iter().chain(&who.bounds).map(|p| &**p).chain(policy);
         let tags = match need.action.level() == Level::Object && all.any(on_tags) {
-            true => self.tags_of(cx, need).await,
+            true => self.tags_of(cx, need, bucket).await,
             false => None,
         };
         let mut rules = BucketRules { policy, block, acl: false };
@@ -117,7 +125,7 @@ impl Asker<'_> {
         if let Some(bucket) =
             bucket.filter(|_| !decision.allowed && ownership != Ownership::BucketOwnerEnforced)
         {
-            rules.acl = self.listed(cx, need, &bucket, ownership, block).await;
+            rules.acl = self.listed(cx, need, bucket, ownership, block).await;
             if rules.acl {
                 decision = self.decide(cx, need, rules, tags.as_ref());
             }
@@ -132,7 +140,7 @@ impl Asker<'_> {
         &self,
         cx: &Context,
         need: &Need<'_>,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         ownership: Ownership,
         block: PublicAccessBlock,
     ) -> bool {
@@ -155,7 +163,7 @@ impl Asker<'_> {
                     Some(None) => return false,
                     version => version.flatten(),
                 };
-                let Ok(object) = cx.store.get(need.bucket, need.key, version).await else { return false };
+                let Ok(object) = cx.store.get(bucket, need.key, version).await else { return false };
                 list = acl::stored(cx, &object.version().acl);
                 check.object = Some(&list);
             }
@@ -252,20 +260,20 @@ impl Asker<'_> {
     /// Whether a policy could allow this, depending on what the body says.
     fn could(&self, cx: &Context, need: &Need<'_>) -> bool {
         let who = self.verified.identity();
-        let bucket = cx.store.bucket(need.bucket).ok();
-        let rules = bucket.as_deref().and_then(|b| self.origin.gate.rules(b));
+        let bucket = self.buckets.find(need.bucket).ok();
+        let rules = bucket.and_then(|b| self.origin.gate.rules(&b));
         let of_bucket = rules.as_deref().and_then(|r| r.policy.as_ref().ok()?.as_ref());
         let mut all = who.policies.iter().map(|p| &**p).chain(of_bucket);
         who.root || self.question(cx, need, None, |q| all.any(|p| p.could_allow(q)))
     }
 
     /// Tags of the object that is meant, for policies that ask for them.
-    async fn tags_of(&self, cx: &Context, need: &Need<'_>) -> Option<Pairs> {
+    async fn tags_of(&self, cx: &Context, need: &Need<'_>, bucket: Option<&OpenBucket>) -> Option<Pairs> {
         let version: Option<VersionId> = match need.version {
             Some(text) => Some(parse_version(text)?),
             None => None,
         };
-        cx.store.get_tags(need.bucket, need.key, version).await.ok().map(|(tags, _)| tags)
+        cx.store.get_tags(bucket?, need.key, version).await.ok().map(|(tags, _)| tags)
     }
 }
 
@@ -275,10 +283,16 @@ impl Call {
         self.asker(None).may(cx, need).await
     }
 
+    /// As [`Call::may`], of the bucket that has the name in `need`.
+    pub(crate) async fn may_in(&self, cx: &Context, need: &Need<'_>, bucket: &OpenBucket) -> bool {
+        self.asker(None).may_in(cx, need, Some(bucket)).await
+    }
+
     fn asker<'a>(&'a self, tags: Option<&'a Pairs>) -> Asker<'a> {
         Asker {
             verified: &self.verified,
             headers: &self.headers,
+            buckets: &self.buckets,
             query: &self.query,
             tls: self.tls,
             origin: &self.origin,

@@ -23,6 +23,7 @@ use crate::admit::{Head, posted_form};
 use crate::audit_context::{self, AuditContext, Ended, Note};
 use crate::auth::{Scheme, Verifier};
 use crate::body::Body;
+use crate::buckets::Buckets;
 use crate::cors::Origins;
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::Form;
@@ -129,6 +130,8 @@ pub(crate) struct Seen {
     pub waited: Duration,
     /// The request in its bucket's counters.
     pub in_bucket: Option<InBucket>,
+    /// The buckets that it is about.
+    pub buckets: Arc<Buckets>,
 }
 
 impl Seen {
@@ -244,9 +247,10 @@ impl Service {
                 traced: self.tracer.is_on(),
                 waited: Duration::ZERO,
                 in_bucket: None,
+                buckets: Buckets::new(&self.context.store),
             };
             seen.audit_context.head(&parts.headers, self.audit.is_on());
-            let rules = origin.as_ref().and_then(|_| self.cors_of(&parts));
+            let rules = origin.as_ref().and_then(|_| self.cors_of(&parts, &seen.buckets));
             let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
             let mut drives = Duration::ZERO;
             let logged = self.gate.logs.any().then(|| {
@@ -420,6 +424,7 @@ impl Service {
         };
         self.gate.logs.note(
             &self.context,
+            &seen.buckets,
             &Entry {
                 bucket: &bucket,
                 at_ms: (self.context.clock)(),
@@ -454,11 +459,11 @@ impl Service {
     }
 
     /// The rules for browsers of the bucket that a request is for, if it has its own.
-    fn cors_of(&self, parts: &Parts) -> Option<Arc<crate::cors_rules::Rules>> {
+    fn cors_of(&self, parts: &Parts, buckets: &Buckets) -> Option<Arc<crate::cors_rules::Rules>> {
         let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
         let of_host = host.and_then(|h| self.bucket_of(h).or_else(|| crate::admit::below(&self.websites, h)));
         let target = Target::parse(parts.uri.path(), None, of_host).ok()?;
-        let bucket = self.context.store.bucket(&target.bucket?).ok()?;
+        let bucket = buckets.find(&target.bucket?).ok()?;
         self.gate.features.cors.of(&bucket)
     }
 
@@ -527,7 +532,7 @@ impl Service {
         if parts.method == Method::OPTIONS {
             seen.op = Operation::Preflight;
             seen.left = Some(source);
-            return match self.cors_of(parts) {
+            return match self.cors_of(parts, &seen.buckets) {
                 Some(rules) => rules.preflight(&parts.headers),
                 None => self.origins.preflight(&parts.headers),
             };
@@ -552,7 +557,7 @@ impl Service {
         }
         call.verified.identity().used((self.context.clock)());
         seen.verified = true;
-        let exists = || self.context.store.bucket(&call.bucket).is_ok();
+        let exists = || seen.buckets.find(&call.bucket).is_ok();
         seen.in_bucket = self.metrics.begin_in(&call.bucket, op, exists);
         if let Some(watch) = arrival.watch {
             watch.know();
@@ -681,7 +686,7 @@ impl Service {
         };
         drop(turn);
         let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
-        let from = post::From { origin: &origin, tls: arrival.tls, host: &host, id };
+        let from = post::From { origin: &origin, buckets: &seen.buckets, tls: arrival.tls, host: &host, id };
         let audit_context = &mut seen.audit_context;
         let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);
         // Whoever signed it is known only inside; clients that post forms share by address.

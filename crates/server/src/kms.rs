@@ -25,7 +25,7 @@ use std::time::Duration;
 use ashlar_cluster::Control;
 use ashlar_format::DeploymentId;
 use ashlar_kms::{Builtin, Error, Kms, Root, Secret, root_from};
-use ashlar_object::{Cipher, Store, VersionListSpec};
+use ashlar_object::{Cipher, OpenBucket, Store, VersionListSpec};
 use ashlar_s3::sse::{self, Encryption};
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -425,6 +425,7 @@ async fn run(
     order: &Order,
     pass: &Mutex<Option<shape::Rewrap>>,
 ) -> Result<(), String> {
+    let bucket = store.bucket(&order.bucket).map_err(|e| e.to_string())?;
     let (mut key_marker, mut version_marker) = (String::new(), None);
     loop {
         let began = Instant::now();
@@ -435,9 +436,9 @@ async fn run(
             version_marker,
             max_keys: PAGE,
         };
-        let page = store.list_versions(&order.bucket, &spec).await.map_err(|e| e.to_string())?;
+        let page = store.list_versions(&bucket, &spec).await.map_err(|e| e.to_string())?;
         for entry in page.entries.iter().filter(|e| !e.delete_marker) {
-            let done = one(kms, store, order, &entry.entry.key, entry.version_id).await;
+            let done = one(kms, (store, &bucket), order, &entry.entry.key, entry.version_id).await;
             let mut pass = pass.lock();
             let Some(p) = pass.as_mut() else { return Ok(()) };
             p.looked += 1;
@@ -460,14 +461,14 @@ async fn run(
 /// One version; whether it was sealed anew.
 async fn one(
     kms: &Kms,
-    store: &Store,
+    (store, bucket): (&Store, &OpenBucket),
     order: &Order,
     key: &str,
     version: ashlar_object::VersionId,
 ) -> Result<bool, String> {
     // Somebody may change it meanwhile: then it is looked at again.
     for _ in 0..3 {
-        let object = match store.get(&order.bucket, key, Some(version)).await {
+        let object = match store.get(bucket, key, Some(version)).await {
             Ok(object) => object,
             // It was removed.
             Err(ashlar_object::Error::NoSuchVersion | ashlar_object::Error::NoSuchKey { .. }) => {
@@ -476,11 +477,11 @@ async fn one(
             Err(e) => return Err(e.to_string()),
         };
         let Some(sealed) = object.sealed() else { return Ok(false) };
-        let id = store.bucket(&order.bucket).map_err(|e| e.to_string())?.id;
         let to = order.key.as_deref();
-        let new = sse::rewrap(kms, (id, key), &sealed.envelope, to).await.map_err(|e| e.to_string())?;
+        let new =
+            sse::rewrap(kms, (bucket.id, key), &sealed.envelope, to).await.map_err(|e| e.to_string())?;
         let Some(new) = new else { return Ok(false) };
-        let replaced = store.replace_envelope(&order.bucket, key, Some(version), &sealed.envelope, &new);
+        let replaced = store.replace_envelope(bucket, key, Some(version), &sealed.envelope, &new);
         if replaced.await.map_err(|e| e.to_string())? {
             return Ok(true);
         }

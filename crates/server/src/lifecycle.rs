@@ -27,7 +27,9 @@ use ashlar_duties::{Duties, Duty, Unit};
 use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
 use ashlar_metrics::{self as metrics, Group, Page};
 use ashlar_object::feed::{Cause, Kind};
-use ashlar_object::{Bucket, BucketId, Chosen, Error, Expired, Found, MAX_LOOK, Store, UploadListSpec};
+use ashlar_object::{
+    Bucket, BucketId, Chosen, Error, Expired, Found, MAX_LOOK, OpenBucket, Store, UploadListSpec,
+};
 use ashlar_pacer::{Limits, Pacer};
 use ashlar_s3::ops::lifecycle::DOCUMENT;
 use bytes::Bytes;
@@ -202,7 +204,7 @@ impl Lifecycle {
     }
 
     /// Goes through a bucket if that is due.
-    async fn visit(&self, bucket: &Bucket) {
+    async fn visit(&self, bucket: &OpenBucket) {
         let Some(config) = bucket.documents.get(DOCUMENT).and_then(|d| Config::decode(d)) else { return };
         let now = now_ms();
         let mut pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default();
@@ -304,7 +306,7 @@ impl Lifecycle {
     }
 
     /// One pass, from where it stands.
-    async fn pass(&self, bucket: &Bucket, config: &Config, kept: &mut Kept) -> Result<(), Halt> {
+    async fn pass(&self, bucket: &OpenBucket, config: &Config, kept: &mut Kept) -> Result<(), Halt> {
         let mut stored = Instant::now();
         for uploads in [false, true] {
             if kept.place.uploads && !uploads {
@@ -354,19 +356,19 @@ impl Lifecycle {
     /// One page of keys; answers where the next begins.
     async fn page(
         &self,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         config: &Config,
         place: &Place,
         did: &mut Did,
     ) -> Result<Option<String>, Error> {
         let now = now_ms();
-        let (keys, next) = self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.glance(bucket, &place.prefix, &place.after, MAX_LOOK).await?;
         did.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), now, calendar));
         let work = due.map(|k| async move {
             let decide = |found: &Found<'_>| chosen(config, &k.key, found, now, calendar);
-            self.store.expire(&bucket.name, &k.key, decide).await
+            self.store.expire(bucket, &k.key, decide).await
         });
         let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
         let (mut tried, mut failed) = (0u64, 0u64);
@@ -407,12 +409,12 @@ impl Lifecycle {
     /// One page of uploads. `after` is the key and the id of the last one, with a zero byte between.
     async fn upload_page(
         &self,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         config: &Config,
         place: &Place,
         did: &mut Did,
     ) -> Result<Option<String>, Error> {
-        let (uploads, next) = upload_list(&self.store, &bucket.name, place).await?;
+        let (uploads, next) = upload_list(&self.store, bucket, place).await?;
         let now = now_ms();
         for upload in uploads {
             did.keys += 1;
@@ -420,7 +422,7 @@ impl Lifecycle {
             if at.is_none_or(|(at, _)| at > now) {
                 continue;
             }
-            match self.store.abort_upload(&bucket.name, &upload.key, upload.id).await {
+            match self.store.abort_upload(bucket, &upload.key, upload.id).await {
                 Ok(()) => {
                     did.uploads += 1;
                     self.totals.uploads.fetch_add(1, Relaxed);
@@ -530,7 +532,7 @@ impl Lifecycle {
         let now = now_ms();
         let midnight = self.calendar.midnight(now);
         let passes = self.passes.lock();
-        let late = |bucket: &Arc<Bucket>| {
+        let late = |bucket: &OpenBucket| {
             let text = bucket.documents.get(DOCUMENT)?;
             let done = passes
                 .get(&bucket.id)
@@ -578,7 +580,7 @@ impl Lifecycle {
     /// Counts what rules would do.
     async fn test(
         &self,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         config: &Config,
         order: Order,
     ) -> Result<shape::LifecycleTest, Error> {
@@ -625,19 +627,19 @@ impl Lifecycle {
 
     async fn test_page(
         &self,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         config: &Config,
         place: &Place,
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (keys, next) = self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.glance(bucket, &place.prefix, &place.after, MAX_LOOK).await?;
         counted.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), at, calendar));
         let work = due.map(|k| async move {
             self.store
-                .look(&bucket.name, &k.key, |found| {
+                .look(bucket, &k.key, |found| {
                     let (seen, mut hits) = (seen(found), Counted::default());
                     let all = config.dues(&k.key, &seen, calendar);
                     let plan = config.plan(&k.key, &seen, found.keeps, at, calendar);
@@ -658,13 +660,13 @@ impl Lifecycle {
 
     async fn test_uploads(
         &self,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         config: &Config,
         place: &Place,
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (uploads, next) = upload_list(&self.store, &bucket.name, place).await?;
+        let (uploads, next) = upload_list(&self.store, bucket, place).await?;
         for upload in uploads {
             counted.keys += 1;
             let due = config.abort_at(&upload.key, upload.created_ms, self.calendar);
@@ -712,7 +714,7 @@ fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Cal
 /// A page of uploads, and the place of the next.
 async fn upload_list(
     store: &Store,
-    bucket: &str,
+    bucket: &OpenBucket,
     place: &Place,
 ) -> Result<(Vec<ashlar_object::UploadEntry>, Option<String>), Error> {
     let (key, id) = match place.after.rsplit_once('\0') {
@@ -786,7 +788,7 @@ impl Counted {
 
     fn shape(
         &self,
-        bucket: &Bucket,
+        bucket: &OpenBucket,
         config: &Config,
         at: i64,
         after: Option<String>,

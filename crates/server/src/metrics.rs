@@ -238,7 +238,7 @@ fn usage(node: &Node, page: &mut Page) {
     for (bucket, counted) in node.store.usages() {
         let (u, bucket) = (&counted.usage, bucket.as_str());
         let labels = [("bucket", bucket)];
-        let quota = node.store.quota(bucket).ok().flatten().unwrap_or(0);
+        let quota = node.store.bucket(bucket).ok().and_then(|b| node.store.quota(&b)).unwrap_or(0);
         let v3 = Group::V3("cluster/usage/buckets");
         for (name, v3_name, help, value) in [
             ("usage_total_bytes", "total_bytes", "Total bucket size in bytes.", u.bytes),

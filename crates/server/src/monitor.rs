@@ -370,8 +370,8 @@ pub fn usage_total(store: &Store) -> shape::UsageTotal {
 /// Answers about what buckets hold. What is asked for was permitted.
 pub fn usage(store: &Store, ask: &Ask) -> Reply {
     if ask.route == Route::UsageGet {
-        let counted = store.usage(&ask.name).map_err(|e| ashlar_s3::ops::fault(e, &ask.name, ""))?;
-        return Ok((StatusCode::OK, api::value(bucket_usage(&ask.name, &counted))));
+        let bucket = store.bucket(&ask.name).map_err(|e| ashlar_s3::ops::fault(e, &ask.name, ""))?;
+        return Ok((StatusCode::OK, api::value(bucket_usage(&ask.name, &store.usage(&bucket)))));
     }
     let buckets = store.usages().iter().map(|(name, c)| bucket_usage(name, c)).collect();
     Ok((StatusCode::OK, api::value(shape::UsageList { total: usage_total(store), buckets })))

@@ -34,23 +34,25 @@ fn refusal(e: Error, bucket: &str) -> Refusal {
 
 /// Answers a request about limits. What is asked for was permitted.
 pub async fn answer(store: &Store, ask: &Ask) -> Reply {
-    let bucket = &ask.name;
+    let name = &ask.name;
+    let bucket = store.bucket(name).map_err(|e| refusal(e, name))?;
     match ask.route {
         Route::QuotaPut => {
             let order: Order = ask.document()?;
             if order.quota == 0 {
                 return Err(wrong("a quota of 0 bytes lets nothing in; remove the quota, or give more"));
             }
-            store.set_quota(bucket, Some(order.quota)).await.map_err(|e| refusal(e, bucket))?;
+            store.set_quota(&bucket, Some(order.quota)).await.map_err(|e| refusal(e, name))?;
         }
-        Route::QuotaRemove => store.set_quota(bucket, None).await.map_err(|e| refusal(e, bucket))?,
+        Route::QuotaRemove => store.set_quota(&bucket, None).await.map_err(|e| refusal(e, name))?,
         _ => {}
     }
-    let quota = store.quota(bucket).map_err(|e| refusal(e, bucket))?;
-    let usage = store.usage(bucket).map_err(|e| refusal(e, bucket))?;
+    // As it is now.
+    let bucket = store.bucket(name).map_err(|e| refusal(e, name))?;
+    let (quota, usage) = (store.quota(&bucket), store.usage(&bucket));
     let known = usage.complete.then_some(usage.usage).filter(|_| quota.is_some());
     let answer = BucketQuota {
-        bucket: bucket.clone(),
+        bucket: name.clone(),
         quota,
         bytes: known.map(|u| u.bytes),
         versions: known.map(|u| u.versions),

@@ -187,6 +187,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let check = checks(idp.clone(), target_manager.clone());
     spawn("idp-follow", idp.follow());
     spawn("iam-follow", iam.clone().follow());
+    spawn("buckets-follow", node.store.follow_buckets());
     spawn("remember-uses", background::remember_uses(iam.clone()));
     spawn("clock", clock::tick());
     spawn("drive-monitor", drive_monitor::run(node.clone(), drives));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Pool, Rng, get, memory, put};
+use super::{Pool, Rng, Store, get, memory, put};
 use crate::seal::{Hiding, PACKAGE};
 use crate::*;
 

@@ -4,7 +4,7 @@ use ashlar_checksum::{Hasher, md5_once};
 use ashlar_format::VersionId;
 use bytes::Bytes;
 
-use super::{Rng, get, memory, put, put_if, read};
+use super::{CopySource, Rng, Store, get, memory, put, put_if, read};
 use crate::*;
 
 fn bytes(s: &str) -> Bytes {

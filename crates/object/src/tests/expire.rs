@@ -3,7 +3,7 @@
 use ashlar_environment::time::Clock;
 use ashlar_format::Retention;
 
-use super::{Pool, Rng, memory, put};
+use super::{Pool, Rng, Store, memory, put};
 use crate::feed::{Cause, Kind, NOTIFICATION};
 use crate::*;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Pool, Rng, again, memory, part, put};
+use super::{CopySource, Pool, Rng, Store, again, memory, part, put};
 use crate::feed::{Cause, Change, Kind, Limits, NOTIFICATION, Reader, Watched};
 use crate::*;
 

@@ -9,7 +9,7 @@ use ashlar_environment::time::Clock;
 use ashlar_format::VersionId;
 use bytes::Bytes;
 
-use super::{Pool, Rng, get, options, put, put_if};
+use super::{Pool, Rng, Store, get, options, put, put_if};
 use crate::*;
 
 /// A clock that is wrong by as much as one likes.

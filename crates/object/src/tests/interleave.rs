@@ -13,7 +13,7 @@ use ashlar_checksum::md5_once;
 use ashlar_format::VersionId;
 use bytes::Bytes;
 
-use super::{Rng, again, get, memory, part, put};
+use super::{Rng, Store, again, get, memory, part, put};
 use crate::*;
 
 type Call = Pin<Box<dyn Future<Output = Told>>>;

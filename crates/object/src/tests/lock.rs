@@ -3,7 +3,7 @@
 use ashlar_environment::time::Clock;
 use ashlar_format::Retention;
 
-use super::{Rng, memory, put};
+use super::{CopySource, Rng, Store, memory, put};
 use crate::*;
 
 async fn locked_bucket() -> Store {

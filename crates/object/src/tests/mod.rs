@@ -16,9 +16,12 @@
 //! | `rename` | a key has another name, at once for everybody |
 //! | `append` | what is appended is there once |
 //! | `basic` | what S3 promises of single operations |
+//! | `by_name` | the store with the names of buckets, as tests call it |
+//! | `registry` | several processes over one registry of buckets |
 
 mod append;
 mod basic;
+mod by_name;
 mod expire;
 mod feed;
 mod flaws;
@@ -26,6 +29,7 @@ mod interleave;
 mod lock;
 mod race;
 mod random;
+mod registry;
 mod rename;
 mod s3model;
 mod seal;
@@ -42,11 +46,11 @@ use ashlar_format::{DeploymentId, DriveId, VersionId};
 use ashlar_machine::{BufferPool, Folder};
 use bytes::Bytes;
 
+pub(crate) use self::by_name::{CopySource, Store};
 use crate::backend::Backend;
 use crate::memory::{Memory, control};
 use crate::{
-    Committed, Conditions, Object, Options, PartEntry, PartSpec, PutSpec, Result, Store, UploadId,
-    VersionSpec,
+    Committed, Conditions, Object, Options, PartEntry, PartSpec, PutSpec, Result, UploadId, VersionSpec,
 };
 
 /// xorshift64*, seeded: every failure prints the seed.

@@ -8,7 +8,7 @@ use ashlar_format::VersionId;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use super::{Pool, get, put, put_if};
+use super::{Pool, Store, get, put, put_if};
 use crate::*;
 
 fn none() -> Conditions {

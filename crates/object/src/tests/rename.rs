@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 
 use super::interleave::block;
-use super::{Pool, Rng, again, get, memory, part, put, put_if, read};
+use super::{Pool, Rng, Store, again, get, memory, part, put, put_if, read};
 use crate::feed::{Cause, Kind, NOTIFICATION};
 use crate::memory::Memory;
 use crate::*;

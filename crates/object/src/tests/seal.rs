@@ -9,7 +9,7 @@ use ashlar_drive::Check;
 use ashlar_erasure_set::Sets;
 use bytes::Bytes;
 
-use super::{Pool, Rng, memory};
+use super::{Pool, Rng, Store, memory};
 use crate::marks::SEAL;
 use crate::seal::{PACKAGE, WHOLE};
 use crate::sealing::Unsealing;

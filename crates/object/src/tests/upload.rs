@@ -4,7 +4,7 @@
 use ashlar_checksum::{Hasher, composite};
 use bytes::Bytes;
 
-use super::{Rng, get, memory, part, put};
+use super::{Rng, Store, get, memory, part, put};
 use crate::complete::Request;
 use crate::memory::Memory;
 use crate::names::{Names, upload_of};

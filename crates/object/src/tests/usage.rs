@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Rng, again, memory, part, put, times};
+use super::{CopySource, Rng, Store, again, memory, part, put, times};
 use crate::*;
 
 async fn limited(limit: u64) -> (Store, std::sync::Arc<crate::memory::Memory>, ashlar_cluster::Control) {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::{Logs, Waiting};
+use crate::buckets::Buckets;
 use crate::context::Context;
 use crate::date;
 use crate::documents::logging::Logging;
@@ -45,19 +46,20 @@ async fn put(cx: &Context, bucket: &str, of: Waiting) -> Result<(), String> {
     ashlar_environment::random::fill(&mut unique).map_err(|e| e.to_string())?;
     let now_ms = (cx.clock)();
     let key = key(&of.logging, cx, bucket, now_ms, of.since_ms, &hex::encode_upper(unique));
-    let target = cx.store.bucket(&of.logging.target).map_err(|e| e.to_string())?;
+    let buckets = Buckets::new(&cx.store);
+    let target = buckets.find(&of.logging.target).map_err(|e| e.to_string())?;
     let (retention, legal_hold) =
         lock::for_new_object(cx, &target, &HeaderMap::new()).map_err(|fault| fault.message().to_owned())?;
     let spec =
         PutSpec { size: of.lines.len() as u64, checksum: None, want_md5: true, class: Class::Standard };
     let words = |e: ashlar_object::Error| e.to_string();
     // As any object there: by the bucket's default, and told to who follows its changes.
-    let made = sse::for_new(cx, &of.logging.target, &key, &HeaderMap::new(), true).await;
+    let made = sse::for_new(cx, buckets.named(&of.logging.target), &key, &HeaderMap::new(), true).await;
     let made = made.map_err(|fault| fault.message().to_owned())?;
     let cause = Cause { kind: Kind::Put, who: "logging".to_owned(), ..Cause::default() };
     let store = cx.store.by(Arc::new(cause));
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let mut put = store.put_sealed(&of.logging.target, &key, spec, seal).await.map_err(words)?;
+    let mut put = store.put_sealed(&target, &key, spec, seal).await.map_err(words)?;
     put.write(Bytes::from(of.lines)).await.map_err(words)?;
     put.end().await.map_err(words)?;
     let meta = vec![("content-type".to_owned(), "text/plain".to_owned())];

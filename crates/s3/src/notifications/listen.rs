@@ -117,9 +117,9 @@ impl Pieces for Stream {
 
 /// Tells of a read, if somebody wants to hear of it.
 pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
-    let Ok(bucket) = cx.store.bucket(&call.bucket) else { return };
+    let bucket = object.bucket();
     let feed = cx.store.feed();
-    if !feed.wants(&bucket) {
+    if !feed.wants(bucket) {
         return;
     }
     let ruled = || {
@@ -143,5 +143,5 @@ pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
         meta,
         cause: Arc::new(call.request_origin().cause(kind)),
     };
-    feed.tell(&bucket, change);
+    feed.tell(bucket, change);
 }

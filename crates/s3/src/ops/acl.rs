@@ -3,10 +3,8 @@
 //! Invariants: a list is changed only where the bucket's ownership has lists; ownership is not switched
 //! to `BucketOwnerEnforced` while the bucket's own list gives anything to others, as in AWS.
 
-use std::sync::Arc;
-
-use ashlar_object::Bucket;
 use ashlar_object::feed::Kind;
+use ashlar_object::{Bucket, OpenBucket};
 use ashlar_policy::{Acl, Canned, Ownership};
 
 use super::{Answer, Call, Context, limit};
@@ -15,9 +13,9 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
 use crate::xml::{Doc, Xml};
 
-fn bucket_of(cx: &Context, call: &Call) -> Outcome<Arc<Bucket>> {
+fn bucket_of(cx: &Context, call: &Call) -> Outcome<OpenBucket> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))
+    call.open()
 }
 
 /// The list of a bucket that counts: with lists switched off, that of the owner alone.
@@ -38,7 +36,7 @@ pub fn get_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let bucket = bucket_of(cx, call)?;
     let version = call.version()?;
-    let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let object = cx.store.get(&bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
     let enforced = acl::ownership(&bucket) == Ownership::BucketOwnerEnforced;
     let list = acl::stored(cx, if enforced { "" } else { &object.version().acl });
     let mut answer = Answer::document(acl::print(cx, &list));
@@ -53,7 +51,7 @@ pub async fn put_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let text = acl::encode(cx, &list);
     let text = Some(text.as_str()).filter(|t| !t.is_empty());
     if text.is_some() || bucket.documents.contains_key(ACL) {
-        cx.store.set_bucket_document(&call.bucket, ACL, text).await.map_err(|e| call.fault(e))?;
+        cx.store.set_bucket_document(&bucket, ACL, text).await.map_err(|e| call.fault(e))?;
     }
     Ok(Answer::ok())
 }
@@ -62,7 +60,7 @@ pub async fn put_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let bucket = bucket_of(cx, call)?;
     let version = call.version()?;
-    let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let object = cx.store.get(&bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
     let enforced = acl::ownership(&bucket) == Ownership::BucketOwnerEnforced;
     let before = acl::stored(cx, if enforced { "" } else { &object.version().acl });
     let list = wanted(cx, call, &bucket, &before, true).await?;
@@ -75,7 +73,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let text = acl::encode(cx, &list);
     let shown = call
         .store(cx, Kind::AclPut)
-        .set_acl(&call.bucket, &call.key, version, text)
+        .set_acl(&bucket, &call.key, version, text)
         .await
         .map_err(|e| call.fault(e))?;
     answer.version(shown);
@@ -144,11 +142,11 @@ pub async fn delete_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> 
     Ok(Answer::no_content())
 }
 
-async fn set_ownership(cx: &Context, call: &Call, bucket: &Bucket, to: Option<Ownership>) -> Outcome<()> {
+async fn set_ownership(cx: &Context, call: &Call, bucket: &OpenBucket, to: Option<Ownership>) -> Outcome<()> {
     let enforced = to.unwrap_or_default() == Ownership::BucketOwnerEnforced;
     if enforced && of_bucket(cx, bucket) != Canned::Private.expand(&cx.owner_id, None) {
         return Err(Fault::new(Code::INVALID_BUCKET_ACL));
     }
     let text = to.map_or(acl::DELETED, Ownership::name);
-    cx.store.set_bucket_document(&call.bucket, OWNERSHIP, Some(text)).await.map_err(|e| call.fault(e))
+    cx.store.set_bucket_document(bucket, OWNERSHIP, Some(text)).await.map_err(|e| call.fault(e))
 }

@@ -39,7 +39,7 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     }
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::conditions(&call.headers, "")?;
-    let tail = cx.store.tail(&call.bucket, &call.key).await.map_err(|e| call.fault(e))?;
+    let tail = cx.store.tail(&call.open()?, &call.key).await.map_err(|e| call.fault(e))?;
     if tail.exists && (spec.meta.iter().any(|(n, _)| n.starts_with("x-amz-meta-")) || !spec.tags.is_empty()) {
         let why =
             "Cannot specify both a write offset value and user-defined object metadata for existing objects.";
@@ -50,7 +50,7 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     let want_md5 = made.as_ref().is_none_or(|m| m.seal.md5) || promise.md5.is_some();
     let put = PutSpec { size: promise.size, checksum, want_md5, class };
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let put = call.store(cx, Kind::Append).put_behind(&call.bucket, &call.key, put, seal, &tail).await;
+    let put = call.store(cx, Kind::Append).put_behind(&call.open()?, &call.key, put, seal, &tail).await;
     let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.request_body.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;

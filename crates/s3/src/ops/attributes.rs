@@ -19,7 +19,7 @@ pub async fn get_attributes(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let wanted = wanted(call)?;
     let most = header_number(call, "x-amz-max-parts", 1000)?.min(1000);
     let marker = header_number(call, "x-amz-part-number-marker", 0)?;
-    let mut object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let mut object = cx.store.get(&call.open()?, &call.key, version).await.map_err(|e| call.fault(e))?;
     let found = Found::of(cx, call, &mut object, wanted.contains(&"Checksum")).await?;
     crate::notifications::accessed(cx, call, ashlar_object::feed::Kind::Attributes, &object);
     let mut xml = Xml::new();

@@ -1,10 +1,8 @@
 //! Buckets themselves.
 
-use std::sync::Arc;
-
 use ashlar_object::feed::Kind;
 use ashlar_object::{
-    Bucket, Conditions, CreateBucket, Error, Pairs, VersionEntry, VersionListSpec, Versioning,
+    Conditions, CreateBucket, Error, OpenBucket, Pairs, VersionEntry, VersionListSpec, Versioning,
 };
 use ashlar_policy::{Action, Ownership};
 use futures::StreamExt;
@@ -83,12 +81,12 @@ pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 }
 
 /// The buckets of somebody who may not list all: those that they may list or locate, as MinIO does.
-async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<Arc<Bucket>>> {
+async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<OpenBucket>> {
     let mut out = Vec::new();
     for bucket in cx.store.buckets() {
         for action in [Action::ListBucket, Action::GetBucketLocation] {
             let need = Need { action, bucket: &bucket.name, key: "", version: None };
-            if call.may(cx, &need).await {
+            if call.may_in(cx, &need, &bucket).await {
                 out.push(bucket.clone());
                 break;
             }
@@ -177,7 +175,7 @@ fn parse_creation(body: &[u8]) -> Outcome<(String, Pairs)> {
 /// `HeadBucket`.
 pub fn head_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    call.open()?;
     let mut answer = Answer::ok();
     answer.set(BUCKET_REGION, &cx.region);
     Ok(answer)
@@ -190,7 +188,7 @@ pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         cx.store.delete_bucket(&call.bucket).await.map_err(|e| call.fault(e))?;
         return Ok(Answer::no_content());
     }
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let bucket = call.open()?;
     if bucket.object_lock {
         return Err(Fault::with(
             Code::METHOD_NOT_ALLOWED,
@@ -215,18 +213,18 @@ pub(crate) fn forced(request: &HeaderMap) -> bool {
 
 /// Deletes all versions of all keys.
 async fn empty(cx: &Context, call: &Call) -> Outcome<()> {
-    let store = call.store(cx, Kind::Delete);
+    let (store, bucket) = (call.store(cx, Kind::Delete), call.open()?);
     loop {
         let first = VersionListSpec { max_keys: ashlar_object::MAX_PAGE, ..VersionListSpec::default() };
-        let page = cx.store.list_versions(&call.bucket, &first).await.map_err(|e| call.fault(e))?;
+        let page = cx.store.list_versions(&bucket, &first).await.map_err(|e| call.fault(e))?;
         if page.entries.is_empty() {
             return Ok(());
         }
         let delete = |v: VersionEntry| {
-            let store = &store;
+            let (store, bucket) = (&store, &bucket);
             async move {
                 let (key, id) = (v.entry.key, Some(v.version_id));
-                match store.delete_bypassing(&call.bucket, &key, id, &Conditions::NONE, false).await {
+                match store.delete_bypassing(bucket, &key, id, &Conditions::NONE, false).await {
                     Ok(_) | Err(Error::NoSuchVersion) => Ok(()),
                     Err(error) => Err(fault(error, &call.bucket, &key)),
                 }
@@ -241,7 +239,7 @@ async fn empty(cx: &Context, call: &Call) -> Outcome<()> {
 
 /// `GetBucketLocation`.
 pub fn get_location(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    call.open()?;
     let location = if cx.region == "us-east-1" { "" } else { cx.region.as_str() };
     let mut xml = Xml::new();
     // The one document whose root is a leaf.
@@ -252,8 +250,8 @@ pub fn get_location(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 }
 
 /// `GetBucketVersioning`.
-pub fn get_versioning(cx: &Context, call: &mut Call) -> Outcome<Answer> {
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+pub fn get_versioning(call: &mut Call) -> Outcome<Answer> {
+    let bucket = call.open()?;
     let mut xml = Xml::new();
     xml.root("VersioningConfiguration");
     match bucket.versioning {
@@ -274,7 +272,7 @@ pub async fn put_versioning(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let body = call.document(limit::CONFIGURATION).await?;
     let versioning = parse_versioning(&body)?;
-    cx.store.set_versioning(&call.bucket, versioning).await.map_err(|e| call.fault(e))?;
+    cx.store.set_versioning(&call.open()?, versioning).await.map_err(|e| call.fault(e))?;
     Ok(Answer::ok())
 }
 

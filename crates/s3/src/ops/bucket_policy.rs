@@ -10,6 +10,7 @@ use super::document::{set, stored};
 use super::{Answer, Call, Context, limit};
 use crate::acl;
 use crate::body::Body;
+use crate::buckets::Buckets;
 pub use crate::documents::POLICY;
 use crate::documents::public_access_block::fields;
 pub use crate::documents::public_access_block::{BLOCK, block_from};
@@ -18,10 +19,10 @@ use crate::xml::{Doc, Xml};
 
 /// Whether a bucket exists and has a policy, or lets access control lists count: only then may a request
 /// without identity be told anything about it.
-pub fn exists(cx: &Context, bucket: &str) -> bool {
+pub fn exists(buckets: &Buckets, bucket: &str) -> bool {
     let lists = |b: &Bucket| acl::ownership(b) != Ownership::BucketOwnerEnforced;
     let may_open = |b: &Bucket| b.documents.contains_key(POLICY) || lists(b);
-    cx.store.bucket(bucket).is_ok_and(|b| may_open(&b))
+    buckets.find(bucket).is_ok_and(|b| may_open(&b))
 }
 
 fn no_policy(call: &Call) -> Fault {

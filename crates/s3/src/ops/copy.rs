@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{
-    Copied, CopySeal, CopySource, CopySpec, MAX_PUT, Pairs, PartSpec, Verdict, conditions, parse_version,
-    version_text,
+    Conditions, Copied, CopySeal, CopySource, CopySpec, MAX_PUT, Pairs, PartSpec, Verdict, VersionId,
+    conditions, parse_version, version_text,
 };
 use ashlar_policy::Action;
 use http::header::HeaderName;
@@ -23,8 +23,16 @@ use crate::xml::Xml;
 
 const SOURCE_VERSION: HeaderName = HeaderName::from_static("x-amz-copy-source-version-id");
 
+/// What a request names as the source of a copy.
+pub(crate) struct Source {
+    pub bucket: String,
+    pub key: String,
+    pub version: Option<VersionId>,
+    pub conditions: Conditions,
+}
+
 /// Reads `x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, URL-encoded.
-pub(crate) fn source(call: &Call) -> Outcome<CopySource> {
+pub(crate) fn source(call: &Call) -> Outcome<Source> {
     let bad = || {
         Fault::argument(
             "x-amz-copy-source",
@@ -53,7 +61,7 @@ pub(crate) fn source(call: &Call) -> Outcome<CopySource> {
         ),
     };
     let conditions = headers::conditions(&call.headers, "x-amz-copy-source-")?;
-    Ok(CopySource { bucket: bucket.to_owned(), key: key.to_owned(), version, conditions })
+    Ok(Source { bucket: bucket.to_owned(), key: key.to_owned(), version, conditions })
 }
 
 /// COPY or REPLACE.
@@ -83,7 +91,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         None
     };
     let checksum = call.checksum_algorithm()?;
-    let of_bucket = super::new_object::of_bucket(cx, &call.bucket, call.verified.identity(), &call.headers)?;
+    let of_bucket = super::new_object::of_bucket(cx, call.named(), call.verified.identity(), &call.headers)?;
     let mut spec = CopySpec {
         seal: CopySeal::Plain,
         retention: of_bucket.retention,
@@ -126,18 +134,21 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 async fn copy(
     cx: &Context,
     call: &Call,
-    from: &CopySource,
+    from: &Source,
     spec: &mut CopySpec,
 ) -> Outcome<(Copied, sse::Shown)> {
     let same = from.bucket == call.bucket && from.key == call.key;
+    let bucket = call.buckets.find(&from.bucket).map_err(|e| of_source(e, call, from))?;
+    let (key, conditions) = (from.key.clone(), from.conditions.clone());
+    let named = CopySource { bucket, key, version: from.version, conditions };
     for _ in 0..CHANGES {
-        let source = cx.store.get_source(from).await;
+        let source = cx.store.get_source(&named).await;
         let mut source = source.map_err(|e| of_source(e, call, from))?;
         if spec.tags.is_none() && !source.version().tags.is_empty() {
             permit_tags(cx, call, from, &source.version().tags).await?;
         }
         let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
-        let found = Found::with(cx, (&from.bucket, &from.key), &mut source, customer, true).await?;
+        let found = Found::with(cx, &from.key, &mut source, customer, true).await?;
         let (seal, shown) = sse::for_copy(cx, call, &found, same, spec.checksum.is_some()).await?;
         // Another encryption is a change, also where no header asks for it: a bucket's default, or none.
         spec.changes |= match &seal {
@@ -147,7 +158,7 @@ async fn copy(
         };
         spec.seal = seal;
         let store = call.store(cx, Kind::Copy);
-        match store.copy_from(&source, found.key.as_ref(), &call.bucket, &call.key, spec).await {
+        match store.copy_from(&source, found.key.as_ref(), &call.open()?, &call.key, spec).await {
             Ok(copied) => return Ok((copied, shown)),
             Err(ashlar_object::Error::Changed) => {}
             Err(error) => return Err(of_source(error, call, from)),
@@ -158,7 +169,7 @@ async fn copy(
 
 /// Refuses to carry tags to the copy unless the caller may read them there, and store them and the copy here.
 /// The object was permitted before, without what is known of its tags only now.
-async fn permit_tags(cx: &Context, call: &Call, from: &CopySource, tags: &Pairs) -> Outcome<()> {
+async fn permit_tags(cx: &Context, call: &Call, from: &Source, tags: &Pairs) -> Outcome<()> {
     let version = from.version.map(version_text);
     let version = version.as_deref();
     let action = match version {
@@ -174,7 +185,7 @@ async fn permit_tags(cx: &Context, call: &Call, from: &CopySource, tags: &Pairs)
 }
 
 /// Errors about the source name the source; a delete marker there is a request that makes no sense.
-fn of_source(error: ashlar_object::Error, call: &Call, from: &CopySource) -> Fault {
+fn of_source(error: ashlar_object::Error, call: &Call, from: &Source) -> Fault {
     match error {
         ashlar_object::Error::DeleteMarker { .. } => Fault::with(
             Code::INVALID_REQUEST,
@@ -191,7 +202,7 @@ fn of_source(error: ashlar_object::Error, call: &Call, from: &CopySource) -> Fau
 }
 
 /// Which of two buckets is missing does not show in the error; the source is read first.
-fn cx_has_destination(call: &Call, from: &CopySource) -> bool {
+fn cx_has_destination(call: &Call, from: &Source) -> bool {
     call.bucket != from.bucket
 }
 
@@ -199,12 +210,13 @@ fn cx_has_destination(call: &Call, from: &CopySource) -> bool {
 pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::PartAndSource)?;
     let number = part_number(call)?;
-    let id = call.upload(cx)?;
+    let id = call.upload()?;
     let from = source(call)?;
-    let mut object =
-        cx.store.get(&from.bucket, &from.key, from.version).await.map_err(|e| of_source(e, call, &from))?;
+    let bucket = call.buckets.find(&from.bucket).map_err(|e| of_source(e, call, &from))?;
+    let object = cx.store.get(&bucket, &from.key, from.version).await;
+    let mut object = object.map_err(|e| of_source(e, call, &from))?;
     let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
-    let found = Found::with(cx, (&from.bucket, &from.key), &mut object, customer, true).await?;
+    let found = Found::with(cx, &from.key, &mut object, customer, true).await?;
     let modified_ms = object.version().modified_ms;
     match conditions::evaluate(&from.conditions, Some((&object.etag(), modified_ms)), true) {
         Verdict::Proceed => {}

@@ -31,7 +31,8 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         Some(_) => super::lock::bypasses(cx, call, &call.key, call.query.filled("versionId")).await,
     };
     let store = call.store(cx, Kind::Delete);
-    let delete = store.delete_bypassing(&call.bucket, &call.key, version, &conditions, bypass);
+    let bucket = call.open()?;
+    let delete = store.delete_bypassing(&bucket, &call.key, version, &conditions, bypass);
     let deleted = delete.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
     answer.version(deleted.version_id);
@@ -63,8 +64,7 @@ pub async fn delete_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let body = call.document(limit::DELETE).await?;
     let (mut entries, what, quiet) = parse(&body)?;
     let what = permitted(cx, call, &mut entries, what).await;
-    let results =
-        call.store(cx, Kind::Delete).delete_many(&call.bucket, what).await.map_err(|e| call.fault(e))?;
+    let results = call.store(cx, Kind::Delete).delete_many(&call.open()?, what).await;
     let mut results = results.into_iter();
     let mut xml = Xml::with_capacity(256 + entries.len() * 96);
     xml.root("DeleteResult");

@@ -13,13 +13,13 @@ use crate::xml::Xml;
 /// What the call's bucket has of this kind; also checks the headers, and that there is such a bucket.
 pub fn stored(cx: &Context, call: &Call, kind: &str) -> Outcome<Option<Arc<str>>> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let bucket = call.open()?;
     Ok(bucket.documents.get(kind).cloned())
 }
 
 /// Stores a document, or with `None` removes it.
 pub async fn set(cx: &Context, call: &Call, kind: &str, text: Option<&str>) -> Outcome<()> {
-    cx.store.set_bucket_document(&call.bucket, kind, text).await.map_err(|e| call.fault(e))
+    cx.store.set_bucket_document(&call.open()?, kind, text).await.map_err(|e| call.fault(e))
 }
 
 /// Removes a document, if there is one, and answers 204.

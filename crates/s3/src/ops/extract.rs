@@ -36,6 +36,7 @@ use super::{Answer, CHECKSUM_TYPE, Call, Context, RequestOrigin, fault};
 use crate::archive::{self, Entry, Item, Kind};
 use crate::auth::Verified;
 use crate::authz_decision::Slot;
+use crate::buckets::Buckets;
 use crate::fault::{Code, Fault, Outcome};
 use crate::gate::Origin;
 use crate::headers;
@@ -129,11 +130,12 @@ pub async fn put_archive(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         return Err(Fault::not_implemented("A condition on an archive that is unpacked"));
     }
     // What would be wrong with every entry is said before the body is read.
-    spec_from(cx, &call.bucket, call.verified.identity(), &options.headers)?;
+    spec_from(cx, call.named(), call.verified.identity(), &options.headers)?;
     sse::asked(&options.headers, call.tls)?;
-    let Call { request_body, verified, query, tls, origin, authz_decision, host, id, bucket, .. } =
-        &mut *call;
-    let job = Job { cx, bucket, verified, query, tls: *tls, origin, authz_decision, host, id };
+    let Call {
+        request_body, verified, query, tls, origin, authz_decision, host, id, bucket, buckets, ..
+    } = &mut *call;
+    let job = Job { cx, bucket, buckets, verified, query, tls: *tls, origin, authz_decision, host, id };
     let mut source = Source::new(cx, request_body, &promise);
     let mut tally = Tally { ignore: options.ignore_errors, ..Tally::default() };
     let unpacked = unpack(&job, &options, &mut source, &mut tally).await;
@@ -392,6 +394,7 @@ fn plan(entry: Entry, options: &Options) -> Outcome<Option<File>> {
 struct Job<'a> {
     cx: &'a Context,
     bucket: &'a str,
+    buckets: &'a Buckets,
     verified: &'a Verified,
     query: &'a Query,
     tls: bool,
@@ -418,6 +421,7 @@ impl Job<'_> {
         let asker = Asker {
             verified: self.verified,
             headers: &file.headers,
+            buckets: self.buckets,
             query: self.query,
             tls: self.tls,
             origin: self.origin,
@@ -434,7 +438,7 @@ impl Job<'_> {
     }
 
     async fn open(&self, Permitted(file): &Permitted) -> Outcome<Open> {
-        let (cx, bucket, key) = (self.cx, self.bucket, file.key.as_str());
+        let (cx, bucket, key) = (self.cx, self.buckets.named(self.bucket), file.key.as_str());
         let (spec, class) = spec_from(cx, bucket, self.verified.identity(), &file.headers)
             .map_err(|fault| fault.element("Key", key))?;
         let made = sse::for_new(cx, bucket, key, &file.headers, self.tls).await?;
@@ -447,8 +451,9 @@ impl Job<'_> {
         let (verified, origin, host, id) = (self.verified, self.origin, self.host, self.id);
         let request_origin =
             RequestOrigin { verified, headers: &file.headers, origin, tls: self.tls, host, id };
-        let store = request_origin.store(cx, bucket, Change::Put);
-        let put = store.put_sealed(bucket, key, put, made.map(|m| m.seal)).await;
+        let bucket = bucket.open()?;
+        let store = request_origin.store(cx, &bucket, Change::Put);
+        let put = store.put_sealed(&bucket, key, put, made.map(|m| m.seal)).await;
         Ok(Open { put: put.map_err(|e| self.fault(e, key))?, spec })
     }
 

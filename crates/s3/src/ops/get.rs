@@ -50,7 +50,7 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let wanted = headers::conditions(&call.headers, "")?;
     let version = call.version()?;
     for _ in 0..CHANGES {
-        let mut object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+        let mut object = cx.store.get(&call.open()?, &call.key, version).await.map_err(|e| call.fault(e))?;
         let needed = call.method == Method::GET || wants_checksum(call);
         let found = Found::of(cx, call, &mut object, needed).await?;
         if let Some(mut answer) = read(call, &wanted, &object, &found).await? {

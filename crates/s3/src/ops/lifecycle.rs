@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use ashlar_lifecycle::{Calendar, Config, Minimum, Seen};
-use ashlar_object::{Committed, Object};
+use ashlar_object::{Bucket, Committed, Object};
 use http::header::HeaderName;
 
 use super::{Answer, Call, Context, document};
@@ -84,10 +84,11 @@ pub fn show(call: &Call, object: &Object, answer: &mut Answer) {
 /// As [`show`], of a version that was just made with tags that the request need not name: it is looked at
 /// again, in a bucket that has rules.
 pub async fn look(cx: &Context, call: &Call, made: &Committed, answer: &mut Answer) {
-    if rules(cx, &call.bucket, &call.origin).is_none() {
+    let Ok(bucket) = call.open() else { return };
+    if rules(&bucket, &call.origin).is_none() {
         return;
     }
-    let Ok(object) = cx.store.get(&call.bucket, &call.key, None).await else { return };
+    let Ok(object) = cx.store.get(&bucket, &call.key, None).await else { return };
     // What replaced it meanwhile is not what is answered.
     if object.etag() == made.etag && object.version().modified_ms == made.modified_ms {
         show(call, &object, answer);
@@ -110,7 +111,6 @@ pub fn tell(
 }
 
 /// The lifecycle rules of the bucket, if it has any.
-pub fn rules(cx: &Context, bucket: &str, origin: &Origin) -> Option<Arc<Config>> {
-    let bucket = cx.store.bucket(bucket).ok()?;
-    origin.gate.features.lifecycle.of(&bucket)
+pub fn rules(bucket: &Bucket, origin: &Origin) -> Option<Arc<Config>> {
+    origin.gate.features.lifecycle.of(bucket)
 }

@@ -103,6 +103,7 @@ impl Carried {
         if !call.query.get("metadata").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
             return Vec::new();
         }
+        let Ok(bucket) = &call.open() else { return Vec::new() };
         let read = |(key, id): (&str, Option<VersionId>)| {
             let key = key.to_owned();
             async move {
@@ -115,7 +116,7 @@ impl Carried {
                 if !call.may(cx, &need).await {
                     return Carried::default();
                 }
-                let Ok(object) = cx.store.get(&call.bucket, &key, id).await else {
+                let Ok(object) = cx.store.get(bucket, &key, id).await else {
                     return Carried::default();
                 };
                 let version = object.version();
@@ -188,7 +189,7 @@ pub async fn list_objects(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         (query.get("prefix").unwrap_or_default(), query.get("delimiter").unwrap_or_default());
     let marker = query.get("marker").unwrap_or_default();
     let spec = ListSpec { prefix, delimiter, start_after: marker, max_keys: most.min(PAGE) };
-    let page = cx.store.list(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
+    let page = cx.store.list(&call.open()?, &spec).await.map_err(|e| call.fault(e))?;
     let mut xml = page_xml(page.entries.len());
     xml.root("ListBucketResult").leaf("Name", &call.bucket);
     names.leaf(&mut xml, "Prefix", prefix);
@@ -228,7 +229,7 @@ pub async fn list_objects_v2(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let with_owner = query.get("fetch-owner").is_some_and(|v| v.eq_ignore_ascii_case("true"));
     let start_after = token.as_ref().map_or(after, |(_, key)| key.as_str());
     let spec = ListSpec { prefix, delimiter, start_after, max_keys: most.min(PAGE) };
-    let page = cx.store.list(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
+    let page = cx.store.list(&call.open()?, &spec).await.map_err(|e| call.fault(e))?;
     let mut xml = page_xml(page.entries.len());
     xml.root("ListBucketResult").leaf("Name", &call.bucket);
     names.leaf(&mut xml, "Prefix", prefix);
@@ -293,7 +294,7 @@ pub async fn list_versions(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         })
         .transpose()?;
     let spec = VersionListSpec { prefix, delimiter, key_marker, version_marker, max_keys: most.min(PAGE) };
-    let page = cx.store.list_versions(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
+    let page = cx.store.list_versions(&call.open()?, &spec).await.map_err(|e| call.fault(e))?;
     let mut xml = page_xml(page.entries.len());
     xml.root("ListVersionsResult").leaf("Name", &call.bucket);
     names.leaf(&mut xml, "Prefix", prefix);
@@ -360,7 +361,7 @@ pub async fn list_uploads(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         })
         .transpose()?;
     let spec = UploadListSpec { prefix, delimiter, key_marker, upload_marker, max_uploads: most.min(PAGE) };
-    let page = cx.store.list_uploads(&call.bucket, &spec).await.map_err(|e| call.fault(e))?;
+    let page = cx.store.list_uploads(&call.open()?, &spec).await.map_err(|e| call.fault(e))?;
     let mut xml = page_xml(page.uploads.len());
     xml.root("ListMultipartUploadsResult").leaf("Bucket", &call.bucket);
     names.leaf(&mut xml, "KeyMarker", key_marker);

@@ -177,7 +177,7 @@ fn default(bucket: &Bucket) -> Outcome<Option<Rule>> {
 /// `GetObjectLockConfiguration`.
 pub fn get_configuration(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let bucket = call.open()?;
     if !bucket.object_lock {
         return Err(Fault::new(Code::NO_LOCK_CONFIGURATION).element("BucketName", call.bucket.as_str()));
     }
@@ -194,15 +194,15 @@ pub fn get_configuration(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `PutObjectLockConfiguration`. Switches object lock on in a bucket that keeps versions; never off.
 pub async fn put_configuration(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let bucket = call.open()?;
     let body = call.document(limit::CONFIGURATION).await?;
     let rule = parse_configuration(&body)?;
     if !bucket.object_lock {
-        cx.store.enable_object_lock(&call.bucket).await.map_err(|e| call.fault(e))?;
+        cx.store.enable_object_lock(&bucket).await.map_err(|e| call.fault(e))?;
     }
     let text = rule.map(Rule::text);
     if text.is_some() || bucket.documents.contains_key(DEFAULT) {
-        let set = cx.store.set_bucket_document(&call.bucket, DEFAULT, text.as_deref());
+        let set = cx.store.set_bucket_document(&bucket, DEFAULT, text.as_deref());
         set.await.map_err(|e| call.fault(e))?;
     }
     Ok(Answer::ok())
@@ -299,7 +299,8 @@ pub async fn put_retention(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let version = call.version()?;
     let bypass = bypasses(cx, call, &call.key, call.query.filled("versionId")).await;
     let store = call.store(cx, Kind::RetentionPut);
-    let set = store.set_retention(&call.bucket, &call.key, version, wanted, bypass);
+    let bucket = call.open()?;
+    let set = store.set_retention(&bucket, &call.key, version, wanted, bypass);
     let shown = set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(shown);
@@ -326,9 +327,9 @@ fn parse_retention(body: &[u8]) -> Outcome<(String, String)> {
 
 async fn version_of(cx: &Context, call: &Call) -> Outcome<Object> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let bucket = call.open()?;
     let version = call.version()?;
-    let object = cx.store.get(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let object = cx.store.get(&bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
     if bucket.object_lock { Ok(object) } else { Err(missing_lock()) }
 }
 
@@ -363,7 +364,8 @@ pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
     let store = call.store(cx, Kind::LegalHoldPut);
-    let set = store.set_legal_hold(&call.bucket, &call.key, version, on);
+    let bucket = call.open()?;
+    let set = store.set_legal_hold(&bucket, &call.key, version, on);
     let shown = set.await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(shown);

@@ -52,5 +52,5 @@ async fn permits(cx: &Context, call: &Call, logging: &Logging) -> bool {
     let key = format!("{}2006-01-02-15-04-05-0123456789ABCDEF", logging.prefix);
     let need = Need { action: Action::PutObject, bucket: &logging.target, key: &key, version: None };
     let permitted = call.may(cx, &need).await;
-    permitted && cx.store.bucket(&logging.target).is_ok()
+    permitted && call.buckets.find(&logging.target).is_ok()
 }

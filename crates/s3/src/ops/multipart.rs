@@ -20,10 +20,10 @@ pub async fn create(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     super::extract::refuse(&call.headers, "in parts")?;
     let (version, class) = version_spec(cx, call)?;
     let checksum = declared_checksum(call)?;
-    let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
+    let made = sse::for_new(cx, call.named(), &call.key, &call.headers, call.tls).await?;
     let seal = made.as_ref().map(|m| (m.seal.cipher, m.seal.envelope.clone()));
     let spec = UploadSpec { version, checksum, class, seal };
-    let id = cx.store.create_upload(&call.bucket, &call.key, spec).await.map_err(|e| call.fault(e))?;
+    let id = cx.store.create_upload(&call.open()?, &call.key, spec).await.map_err(|e| call.fault(e))?;
     let mut xml = Xml::new();
     xml.root("InitiateMultipartUploadResult")
         .leaf("Bucket", &call.bucket)
@@ -88,7 +88,7 @@ pub fn part_number(call: &Call) -> Outcome<u16> {
 pub async fn upload_part(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::Part)?;
     let number = part_number(call)?;
-    let id = call.upload(cx)?;
+    let id = call.upload()?;
     let promise = DeclaredBody::read(call)?;
     let spec = PartSpec { number, size: promise.size, checksum: promise.stated.algorithm(), want_md5: true };
     let (mut put, shown) = begin_part(cx, call, id, spec, promise.md5.is_some()).await?;
@@ -120,7 +120,7 @@ pub async fn begin_part(
     mut spec: PartSpec,
     stated: bool,
 ) -> Outcome<(PartPut, Shown)> {
-    let upload = cx.store.find_upload(&call.bucket, &call.key, id).await.map_err(|e| call.fault(e))?;
+    let upload = cx.store.find_upload(&call.open()?, &call.key, id).await.map_err(|e| call.fault(e))?;
     let Some((envelope, key, md5)) = sse::of_upload(cx, call, upload.sealed()).await? else {
         return Ok((upload.part(spec, None).await.map_err(|e| call.fault(e))?, None));
     };
@@ -136,10 +136,10 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     // A customer's key may be given, and is not needed: no byte is read.
     sse::refuse(&call.headers, &cx.owner_id, Allowed::Part)?;
     let customer = sse::customer(&call.headers, sse::Side::Here, call.tls)?;
-    let id = call.upload(cx)?;
+    let id = call.upload()?;
     if sse::gives_any(&call.headers) {
         // An upload that is done already was checked then.
-        let upload = cx.store.find_upload(&call.bucket, &call.key, id).await.ok();
+        let upload = cx.store.find_upload(&call.open()?, &call.key, id).await.ok();
         let envelope = upload.as_ref().and_then(|u| u.sealed()).map(sse::envelope).transpose()?;
         if upload.is_some() {
             sse::same_as_upload(&call.headers, call.tls, envelope.as_ref())?;
@@ -155,7 +155,7 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     let done = call
         .store(cx, Kind::Complete)
-        .complete_upload(&call.bucket, &call.key, id, &parts, stated, &conditions)
+        .complete_upload(&call.open()?, &call.key, id, &parts, stated, &conditions)
         .await
         .map_err(|e| call.fault(e))?;
     let committed = &done.committed;
@@ -216,8 +216,9 @@ async fn check_size(
         Fault::with(Code::INVALID_REQUEST, "Value for x-amz-mp-object-size header is invalid.")
     })?;
     let (mut sum, mut marker) = (0, 0);
+    let bucket = call.open()?;
     loop {
-        let page = match cx.store.list_parts(&call.bucket, &call.key, id, marker, 1000).await {
+        let page = match cx.store.list_parts(&bucket, &call.key, id, marker, 1000).await {
             Ok(page) => page,
             // Completed before: the store answers the retry.
             Err(ashlar_object::Error::NoSuchUpload) => return Ok(()),
@@ -304,8 +305,8 @@ fn completed_part(doc: &mut Doc<'_>) -> Outcome<CompletedPart> {
 /// `AbortMultipartUpload`.
 pub async fn abort(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let id = call.upload(cx)?;
-    cx.store.abort_upload(&call.bucket, &call.key, id).await.map_err(|e| call.fault(e))?;
+    let id = call.upload()?;
+    cx.store.abort_upload(&call.open()?, &call.key, id).await.map_err(|e| call.fault(e))?;
     Ok(Answer::no_content())
 }
 
@@ -313,11 +314,11 @@ pub async fn abort(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 pub async fn list_parts(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     // Some clients send the customer's key with every call about an upload.
     sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
-    let id = call.upload(cx)?;
+    let id = call.upload()?;
     let most = call.number("max-parts", 1000)?.min(1000);
     let marker = call.number("part-number-marker", 0)?.min(usize::from(u16::MAX)) as u16;
     let page =
-        cx.store.list_parts(&call.bucket, &call.key, id, marker, most).await.map_err(|e| call.fault(e))?;
+        cx.store.list_parts(&call.open()?, &call.key, id, marker, most).await.map_err(|e| call.fault(e))?;
     let mut xml = Xml::with_capacity(1024 + page.parts.len() * 200);
     xml.root("ListPartsResult").leaf("Bucket", &call.bucket).leaf("Key", &call.key).plain("UploadId", id);
     owner(cx, &mut xml, "Initiator");

@@ -6,9 +6,10 @@ use ashlar_checksum::Algorithm;
 use ashlar_object::{Class, MAX_PUT, Pairs, Sums, VersionSpec};
 use http::HeaderMap;
 
-use super::{Call, Context, STORAGE_CLASS, fault, lock};
+use super::{Call, Context, STORAGE_CLASS, lock};
 use crate::acl::{self, Asked};
 use crate::auth::Identity;
+use crate::buckets::Named;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::{self, DeclaredChecksums, content_md5};
 
@@ -64,13 +65,13 @@ pub fn metadata(request: &HeaderMap) -> Outcome<(Pairs, Class)> {
 
 /// What an object will carry, from the headers of PUT, COPY and CreateMultipartUpload.
 pub fn version_spec(cx: &Context, call: &Call) -> Outcome<(VersionSpec, Class)> {
-    spec_from(cx, &call.bucket, call.verified.identity(), &call.headers)
+    spec_from(cx, call.named(), call.verified.identity(), &call.headers)
 }
 
 /// As [`version_spec`], from any headers.
 pub fn spec_from(
     cx: &Context,
-    bucket: &str,
+    bucket: Named<'_>,
     who: &Identity,
     request: &HeaderMap,
 ) -> Outcome<(VersionSpec, Class)> {
@@ -82,9 +83,14 @@ pub fn spec_from(
 
 /// What a new object gets by its bucket's settings and the headers about them: owner and access control
 /// list, retention and legal hold. The rest is empty.
-pub fn of_bucket(cx: &Context, bucket: &str, who: &Identity, request: &HeaderMap) -> Outcome<VersionSpec> {
+pub fn of_bucket(
+    cx: &Context,
+    bucket: Named<'_>,
+    who: &Identity,
+    request: &HeaderMap,
+) -> Outcome<VersionSpec> {
     let asked = Asked::read(request)?;
-    let bucket = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
+    let bucket = bucket.open()?;
     let acl = acl::for_new_object(cx, &bucket, who, &asked)?;
     let (retention, legal_hold) = lock::for_new_object(cx, &bucket, request)?;
     Ok(VersionSpec { acl, retention, legal_hold, ..VersionSpec::default() })

@@ -182,7 +182,7 @@ fn filter(doc: &mut Doc<'_>, rule: &mut Rule) -> Outcome<()> {
 /// `ListenNotification`, `ListenBucketNotification`: MinIO's streams of events, one line of JSON each.
 pub fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if !call.bucket.is_empty() {
-        cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+        call.open()?;
     }
     let mut names = Names::default();
     for (_, value) in call.query.iter().filter(|(name, _)| *name == "events") {

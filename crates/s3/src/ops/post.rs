@@ -11,6 +11,7 @@ use super::new_object::DEFAULT_CHECKSUM;
 use super::{Answer, Context, RequestOrigin, STORAGE_CLASS, fault};
 use crate::audit_context::AuditContext;
 use crate::auth::{Scheme, Verifier};
+use crate::buckets::Buckets;
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::{Fields, Form};
 use crate::gate::Origin;
@@ -27,6 +28,8 @@ const HELD: usize = 64 * 1024;
 /// Where a form came from.
 pub(crate) struct From<'a> {
     pub origin: &'a Origin,
+    /// The buckets that it is about.
+    pub buckets: &'a Buckets,
     pub tls: bool,
     /// The Host header.
     pub host: &'a str,
@@ -59,7 +62,7 @@ pub(crate) async fn post_object(
     let AuditContext { verified, authz_decision, .. } = audit_context;
     let verified = &*verified.insert(verifier.verify_form(&form.fields, now)?);
     tracing::debug!(access_key = verified.access_key(), bucket, "form upload");
-    let From { origin, tls, host, id } = from;
+    let From { origin, buckets, tls, host, id } = from;
     let endpoint = &super::endpoint(tls, host);
     let unsigned = verified.scheme() == Scheme::Anonymous && form.fields.get("policy").is_none();
     let policy = match unsigned {
@@ -76,7 +79,8 @@ pub(crate) async fn post_object(
     };
     let stored = tags.as_ref().ok();
     let query = &Query::default();
-    let asker = Asker { verified, headers: &request, query, tls, origin, authz_decision, tags: stored };
+    let asker =
+        Asker { verified, headers: &request, buckets, query, tls, origin, authz_decision, tags: stored };
     permit(cx, &asker, bucket, &key, form).await?;
     // What is wrong with the tags is told only after that.
     let tags = tags?;
@@ -95,7 +99,8 @@ pub(crate) async fn post_object(
     if size > MAX_PUT {
         return Err(Fault::new(Code::ENTITY_TOO_LARGE).closing());
     }
-    let made = sse::for_new(cx, bucket, &key, &request, tls).await?;
+    let named = buckets.named(bucket);
+    let made = sse::for_new(cx, named, &key, &request, tls).await?;
     let spec = PutSpec {
         size,
         checksum: Some(stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
@@ -103,10 +108,11 @@ pub(crate) async fn post_object(
         class,
     };
     let of_store = |e| fault(e, bucket, &key);
+    let open = named.open()?;
     let store =
-        RequestOrigin { verified, headers: &request, origin, tls, host, id }.store(cx, bucket, Kind::Post);
+        RequestOrigin { verified, headers: &request, origin, tls, host, id }.store(cx, &open, Kind::Post);
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let mut put = store.put_sealed(bucket, &key, spec, seal).await.map_err(of_store)?;
+    let mut put = store.put_sealed(&open, &key, spec, seal).await.map_err(of_store)?;
     if !held.is_empty() {
         put.write(held).await.map_err(of_store)?;
     }
@@ -116,9 +122,9 @@ pub(crate) async fn post_object(
     let sums = put.end().await.map_err(of_store)?;
     form.finish().await?;
     check_sum(stated, sums.checksum.as_ref())?;
-    let of_bucket = super::new_object::of_bucket(cx, bucket, verified.identity(), &request)?;
+    let of_bucket = super::new_object::of_bucket(cx, named, verified.identity(), &request)?;
     let spec = VersionSpec { meta, tags, ..of_bucket };
-    let rules = super::lifecycle::rules(cx, bucket, origin).map(|rules| (rules, spec.tags.clone()));
+    let rules = super::lifecycle::rules(&open, origin).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &ashlar_object::Conditions::NONE).await.map_err(of_store)?;
     let mut answer = success(&form.fields, bucket, &key, endpoint, &committed.etag.to_string())?;
     answer.committed(&committed);

@@ -24,7 +24,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let promise = DeclaredBody::read(call)?;
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::write_conditions(&call.headers)?;
-    let made = sse::for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await?;
+    let made = sse::for_new(cx, call.named(), &call.key, &call.headers, call.tls).await?;
     let put = PutSpec {
         size: promise.size,
         checksum: Some(promise.stated.algorithm().unwrap_or(DEFAULT_CHECKSUM)),
@@ -32,14 +32,15 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         class,
     };
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let put = call.store(cx, Kind::Put).put_sealed(&call.bucket, &call.key, put, seal).await;
+    let bucket = call.open()?;
+    let put = call.store(cx, Kind::Put).put_sealed(&bucket, &call.key, put, seal).await;
     let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.request_body.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
     }
     let sums = put.end().await.map_err(|e| call.fault(e))?;
     promise.check(call, &sums)?;
-    let rules = lifecycle::rules(cx, &call.bucket, &call.origin).map(|rules| (rules, spec.tags.clone()));
+    let rules = lifecycle::rules(&bucket, &call.origin).map(|rules| (rules, spec.tags.clone()));
     let committed = put.commit(spec, &conditions).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.committed(&committed);

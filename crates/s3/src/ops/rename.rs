@@ -62,14 +62,15 @@ pub async fn rename_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     };
     let of_source = |e: Error| fault(e, &call.bucket, &from);
     if let Some(token) = spec.token
-        && cx.store.renamed(&call.bucket, &from, &call.key, token).await.map_err(|e| call.fault(e))?
+        && cx.store.renamed(&call.open()?, &from, &call.key, token).await.map_err(|e| call.fault(e))?
     {
         return Ok(Answer::ok());
     }
     for _ in 0..CHANGES {
-        let source = cx.store.get(&call.bucket, &from, None).await.map_err(of_source)?;
+        let bucket = call.buckets.find(&call.bucket).map_err(of_source)?;
+        let source = cx.store.get(&bucket, &from, None).await.map_err(of_source)?;
         spec.envelope = match source.sealed() {
-            Some(sealed) => Some(sse::rename(cx, (&call.bucket, &from, &call.key), sealed).await?),
+            Some(sealed) => Some(sse::rename(cx, (&bucket, &from, &call.key), sealed).await?),
             None => None,
         };
         match call.store(cx, Kind::Rename).rename(&source, &call.key, &spec).await {

@@ -32,7 +32,7 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::HeadBucket => bucket::head_bucket(cx, call),
         Op::DeleteBucket => Box::pin(bucket::delete_bucket(cx, call)).await,
         Op::GetBucketLocation => bucket::get_location(cx, call),
-        Op::GetBucketVersioning => bucket::get_versioning(cx, call),
+        Op::GetBucketVersioning => bucket::get_versioning(call),
         Op::PutBucketVersioning => Box::pin(bucket::put_versioning(cx, call)).await,
         Op::GetBucketTagging => tagging::get_bucket(cx, call),
         Op::PutBucketTagging => Box::pin(tagging::put_bucket(cx, call)).await,

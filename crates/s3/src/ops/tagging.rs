@@ -45,7 +45,7 @@ fn document(tags: &Pairs) -> Answer {
 pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
-    let (tags, id) = cx.store.get_tags(&call.bucket, &call.key, version).await.map_err(|e| call.fault(e))?;
+    let (tags, id) = cx.store.get_tags(&call.open()?, &call.key, version).await.map_err(|e| call.fault(e))?;
     let mut answer = document(&tags);
     answer.version(id);
     Ok(answer)
@@ -66,7 +66,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let version = call.version()?;
     let store = call.store(cx, Kind::TagsPut);
-    let id = store.set_tags(&call.bucket, &call.key, version, tags).await.map_err(|e| call.fault(e))?;
+    let id = store.set_tags(&call.open()?, &call.key, version, tags).await.map_err(|e| call.fault(e))?;
     let mut answer = Answer::ok();
     answer.version(id);
     Ok(answer)
@@ -78,7 +78,7 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let version = call.version()?;
     let id = call
         .store(cx, Kind::TagsDelete)
-        .set_tags(&call.bucket, &call.key, version, Pairs::new())
+        .set_tags(&call.open()?, &call.key, version, Pairs::new())
         .await
         .map_err(|e| call.fault(e))?;
     let mut answer = Answer::no_content();
@@ -89,7 +89,7 @@ pub async fn delete_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `GetBucketTagging`.
 pub fn get_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let bucket = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    let bucket = call.open()?;
     if bucket.tags.is_empty() {
         return Err(Fault::new(Code::NO_SUCH_TAG_SET).element("BucketName", call.bucket.as_str()));
     }
@@ -101,14 +101,14 @@ pub async fn put_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
     let body = call.document(limit::CONFIGURATION).await?;
     let tags = parse(&body, BUCKET_TAGS)?;
-    cx.store.set_bucket_tags(&call.bucket, Some(tags)).await.map_err(|e| call.fault(e))?;
+    cx.store.set_bucket_tags(&call.open()?, Some(tags)).await.map_err(|e| call.fault(e))?;
     Ok(Answer::no_content())
 }
 
 /// `DeleteBucketTagging`.
 pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.set_bucket_tags(&call.bucket, None).await.map_err(|e| call.fault(e))?;
+    cx.store.set_bucket_tags(&call.open()?, None).await.map_err(|e| call.fault(e))?;
     Ok(Answer::no_content())
 }
 

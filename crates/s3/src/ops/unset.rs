@@ -10,7 +10,7 @@ use crate::xml::Xml;
 /// analytics, inventory, metrics and intelligent tiering; each of which may ask for one by its id.
 pub fn get(cx: &Context, call: &mut Call, op: Operation) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    call.open()?;
     let mut xml = Xml::new();
     let list = match op {
         Operation::GetBucketAccelerateConfiguration => {

@@ -3,11 +3,13 @@
 //! Kept as text in the bucket's document [`DEFAULT`]: `s3`, or `kms KEY BUCKET-KEY` (the key as it was given,
 //! by name or ARN, `-`: the default key; `0` or `1`). Invariant: a default that cannot be read lets nothing be written.
 
+use ashlar_object::Bucket;
+
 use super::ask::{Asked, key_name};
 use super::encryption::of_kms;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers::refuse_unsupported;
-use crate::ops::{Answer, Call, Context, document, fault, limit};
+use crate::ops::{Answer, Call, Context, document, limit};
 use crate::xml::{Doc, Xml};
 
 /// The bucket's document that holds its default encryption.
@@ -42,24 +44,26 @@ impl Rule {
     }
 }
 
-fn stored(cx: &Context, bucket: &str) -> Outcome<Option<Rule>> {
-    let found = cx.store.bucket(bucket).map_err(|e| fault(e, bucket, ""))?;
-    let Some(text) = found.documents.get(DEFAULT) else { return Ok(None) };
+fn stored(bucket: &Bucket) -> Outcome<Option<Rule>> {
+    let Some(text) = bucket.documents.get(DEFAULT) else { return Ok(None) };
     match Rule::parse(text) {
         Some(rule) => Ok(Some(rule)),
         None => {
-            tracing::error!(bucket, "the default encryption cannot be read; nothing is written");
+            tracing::error!(
+                bucket = bucket.name,
+                "the default encryption cannot be read; nothing is written"
+            );
             Err(Fault::internal("the bucket's default encryption cannot be read"))
         }
     }
 }
 
 /// What was asked for, or the bucket's default.
-pub(super) fn or_default(cx: &Context, bucket: &str, asked: Asked) -> Outcome<Asked> {
+pub(super) fn or_default(bucket: &Bucket, asked: Asked) -> Outcome<Asked> {
     if !matches!(asked, Asked::Nothing) {
         return Ok(asked);
     }
-    Ok(match stored(cx, bucket)? {
+    Ok(match stored(bucket)? {
         None => Asked::Nothing,
         Some(Rule::S3) => Asked::S3,
         Some(Rule::Kms { key_id, bucket_key }) => Asked::Kms {
@@ -73,7 +77,7 @@ pub(super) fn or_default(cx: &Context, bucket: &str, asked: Asked) -> Outcome<As
 /// `GetBucketEncryption`.
 pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    let rule = stored(cx, &call.bucket)?
+    let rule = stored(&*call.open()?)?
         .ok_or_else(|| Fault::new(Code::NO_BUCKET_ENCRYPTION).element("BucketName", call.bucket.as_str()))?;
     let mut xml = Xml::new();
     xml.root("ServerSideEncryptionConfiguration").open("Rule").open("ApplyServerSideEncryptionByDefault");
@@ -97,7 +101,7 @@ pub fn get(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `PutBucketEncryption`. A key that is named must be there.
 pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    call.open()?;
     let body = call.document(limit::CONFIGURATION).await?;
     let rule = parse(&body)?;
     // Without keys nothing could be written any more.
@@ -112,7 +116,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `DeleteBucketEncryption`.
 pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     refuse_unsupported(&call.headers, &cx.owner_id)?;
-    cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?;
+    call.open()?;
     document::set(cx, call, DEFAULT, None).await?;
     Ok(Answer::no_content())
 }

@@ -23,9 +23,10 @@ mod encryption;
 mod envelope;
 
 use ashlar_kms::{DataKey, Kms, Secret};
-use ashlar_object::{BucketId, Cipher, ContentKey, Object, Seal, Sealed, Tail};
+use ashlar_object::{Bucket, BucketId, Cipher, ContentKey, Object, Seal, Sealed, Tail};
 use http::HeaderMap;
 
+use crate::buckets::Named;
 use crate::fault::{Code, Fault, Outcome};
 use crate::ops::{Answer, Call, Context};
 
@@ -60,15 +61,16 @@ fn context(bucket: BucketId, key: &str, given: &str) -> Vec<u8> {
 /// How a new version is to be encrypted: as the request asks, or by the bucket's default.
 pub async fn for_new(
     cx: &Context,
-    bucket: &str,
+    bucket: Named<'_>,
     key: &str,
     headers: &HeaderMap,
     tls: bool,
 ) -> Outcome<Option<Made>> {
-    let asked = bucket::or_default(cx, bucket, asked(headers, tls)?)?;
-    match asked {
+    let asked = asked(headers, tls)?;
+    let bucket = bucket.open()?;
+    match bucket::or_default(&bucket, asked)? {
         Asked::Nothing => Ok(None),
-        asked => make(cx, bucket, key, asked).await.map(Some),
+        asked => make(cx, bucket.id, key, asked).await.map(Some),
     }
 }
 
@@ -76,11 +78,11 @@ pub async fn for_new(
 /// again; of a key without version as [`for_new`].
 pub async fn for_append(cx: &Context, call: &Call, tail: &Tail) -> Outcome<Option<Made>> {
     if !tail.exists {
-        return for_new(cx, &call.bucket, &call.key, &call.headers, call.tls).await;
+        return for_new(cx, call.named(), &call.key, &call.headers, call.tls).await;
     }
     let asked = asked(&call.headers, call.tls)?;
     let Some(sealed) = &tail.sealed else {
-        return match bucket::or_default(cx, &call.bucket, asked)? {
+        return match bucket::or_default(&*call.open()?, asked)? {
             Asked::Nothing => Ok(None),
             _ => Err(Fault::with(
                 Code::INVALID_REQUEST,
@@ -101,15 +103,14 @@ pub async fn for_append(cx: &Context, call: &Call, tail: &Tail) -> Outcome<Optio
         }
         _ => return Err(not_applicable()),
     };
-    let key = open(cx, &call.bucket, &call.key, &envelope, customer.as_ref()).await?;
+    let key = open(cx, call.open()?.id, &call.key, &envelope, customer.as_ref()).await?;
     let md5 = envelope.kind == Kind::S3;
     let seal = Seal { key, cipher: sealed.cipher, envelope: sealed.envelope.clone(), md5 };
     Ok(Some(Made { seal, envelope, customer_md5: customer.map(|c| c.md5) }))
 }
 
 /// A fresh content key for what is asked for.
-pub async fn make(cx: &Context, bucket: &str, key: &str, asked: Asked) -> Outcome<Made> {
-    let id = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, key))?.id;
+pub async fn make(cx: &Context, id: BucketId, key: &str, asked: Asked) -> Outcome<Made> {
     let cipher = cx.encryption.cipher.unwrap_or_else(Cipher::best);
     let (plain, envelope, customer_md5, md5) = match asked {
         Asked::Nothing => return Err(Fault::internal("nothing asks for encryption")),
@@ -139,12 +140,11 @@ pub async fn make(cx: &Context, bucket: &str, key: &str, asked: Asked) -> Outcom
 /// The content key again; `customer`: what the request brings.
 pub async fn open(
     cx: &Context,
-    bucket: &str,
+    id: BucketId,
     key: &str,
     envelope: &Envelope,
     customer: Option<&CustomerKey>,
 ) -> Outcome<ContentKey> {
-    let id = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, key))?.id;
     let context = context(id, key, &envelope.context);
     let plain = match (envelope.kind, customer) {
         (Kind::Customer, None) => {
@@ -189,13 +189,13 @@ impl Found {
     /// always checked.
     pub async fn of(cx: &Context, call: &Call, object: &mut Object, needed: bool) -> Outcome<Found> {
         let customer = customer(&call.headers, Side::Here, call.tls)?;
-        Found::with(cx, (&call.bucket, &call.key), object, customer, needed).await
+        Found::with(cx, &call.key, object, customer, needed).await
     }
 
     /// As [`Found::of`], of any object.
     pub async fn with(
         cx: &Context,
-        (bucket, key): (&str, &str),
+        key: &str,
         object: &mut Object,
         customer: Option<CustomerKey>,
         needed: bool,
@@ -208,7 +208,7 @@ impl Found {
         };
         let envelope = envelope(sealed)?;
         let key = if needed || customer.is_some() || envelope.kind == Kind::Customer {
-            Some(open(cx, bucket, key, &envelope, customer.as_ref()).await?)
+            Some(open(cx, object.bucket().id, key, &envelope, customer.as_ref()).await?)
         } else {
             None
         };
@@ -272,7 +272,7 @@ pub async fn of_upload(
             "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.",
         ));
     }
-    let key = open(cx, &call.bucket, &call.key, &envelope, customer.as_ref()).await;
+    let key = open(cx, call.open()?.id, &call.key, &envelope, customer.as_ref()).await;
     let key = key.map_err(|fault| match (envelope.kind, fault.code()) {
         (Kind::Customer, Code::ACCESS_DENIED) => Fault::with(
             Code::INVALID_REQUEST,
@@ -312,7 +312,7 @@ pub async fn rewrap(
 /// key would have to come with the request, and does not.
 pub async fn rename(
     cx: &Context,
-    (bucket, from, to): (&str, &str, &str),
+    (bucket, from, to): (&Bucket, &str, &str),
     sealed: &Sealed,
 ) -> Outcome<String> {
     let mut envelope = envelope(sealed)?;
@@ -322,7 +322,7 @@ pub async fn rename(
             "Objects that are encrypted with a key of the customer (SSE-C) cannot be renamed. Copy the object and delete it.",
         ));
     }
-    let id = cx.store.bucket(bucket).map_err(|e| crate::ops::fault(e, bucket, to))?.id;
+    let id = bucket.id;
     let old = context(id, from, &envelope.context);
     let new = context(id, to, &envelope.context);
     envelope.sealed =
@@ -340,7 +340,8 @@ pub async fn for_copy(
     another_sum: bool,
 ) -> Outcome<(ashlar_object::CopySeal, Shown)> {
     use ashlar_object::CopySeal;
-    let asked = bucket::or_default(cx, &call.bucket, asked(&call.headers, call.tls)?)?;
+    let asked = asked(&call.headers, call.tls)?;
+    let asked = bucket::or_default(&*call.open()?, asked)?;
     let plain = |asked: &Asked| matches!(asked, Asked::Nothing);
     if plain(&asked) {
         return Ok((CopySeal::Plain, Shown(None)));
@@ -360,7 +361,7 @@ pub async fn for_copy(
                 }
             }
             Asked::Customer(customer) if old.kind == Kind::Customer => {
-                if let Some(text) = rewrapped(cx, call, source, customer)? {
+                if let Some(text) = rewrapped(call, source, customer)? {
                     let envelope = Envelope::customer(text);
                     let shown = Shown(Some((envelope.clone(), Some(customer.md5.clone()))));
                     return Ok((CopySeal::Envelope(envelope.text()), shown));
@@ -369,15 +370,15 @@ pub async fn for_copy(
             _ => {}
         }
     }
-    let made = make(cx, &call.bucket, &call.key, asked).await?;
+    let made = make(cx, call.open()?.id, &call.key, asked).await?;
     let shown = Shown(Some((made.envelope, made.customer_md5)));
     Ok((CopySeal::Fresh(made.seal), shown))
 }
 
 /// The same content key under another key of the customer's.
-fn rewrapped(cx: &Context, call: &Call, source: &Found, to: &CustomerKey) -> Outcome<Option<Vec<u8>>> {
+fn rewrapped(call: &Call, source: &Found, to: &CustomerKey) -> Outcome<Option<Vec<u8>>> {
     let Some(key) = &source.key else { return Ok(None) };
-    let id = cx.store.bucket(&call.bucket).map_err(|e| call.fault(e))?.id;
+    let id = call.open()?.id;
     let plain = Secret::new(*key.expose());
     Ok(Some(ashlar_kms::seal(&to.key, &plain, &context(id, &call.key, ""))))
 }

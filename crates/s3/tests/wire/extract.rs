@@ -92,7 +92,8 @@ fn entries_become_objects() {
     assert_eq!(s.get("/b-1/in/to/b/c").text(), "two");
     assert!(s.get("/b-1/in/to/big").expect(200).body == big);
     assert_eq!(s.get("/b-1/in/to/empty").expect(200).body, b"");
-    let used = s.service.context().store.usage("b-1").unwrap();
+    let store = &s.service.context().store;
+    let used = store.usage(&store.bucket("b-1").unwrap());
     assert!(used.complete);
     assert_eq!((used.usage.objects, used.usage.bytes), (5, 3_000_000 + 3 + 9));
 
@@ -320,7 +321,8 @@ fn quotas_locks_and_versions_hold_for_every_entry() {
     let w = World::new();
     let s = &w.server;
     let store = s.service.context().store.clone();
-    w.runtime.block_on(store.set_quota("b-2", Some(1000))).unwrap();
+    let bucket = store.bucket("b-2").unwrap();
+    w.runtime.block_on(store.set_quota(&bucket, Some(1000))).unwrap();
     let archive = [file("q/a", [1; 600]), file("q/b", [2; 600]), file("q/c", [3; 100])].concat();
     let r = put(w.root("PUT", "/b-2/x"), &archive).send().refused(400, "XMinioAdminBucketQuotaExceeded");
     assert_eq!(r.tag("Quota").as_deref(), Some("1000"));

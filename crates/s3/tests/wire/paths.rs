@@ -181,9 +181,10 @@ fn pages_are_bounded_whatever_is_asked_for() {
     s.make_bucket("b-1");
     let store = s.service.context().store.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bucket = store.bucket("b-1").unwrap();
     runtime.block_on(async {
         for i in 0..1_010 {
-            let put = store.put("b-1", &format!("k{i:05}"), ashlar_object::PutSpec::new(0)).await.unwrap();
+            let put = store.put(&bucket, &format!("k{i:05}"), ashlar_object::PutSpec::new(0)).await.unwrap();
             put.commit(ashlar_object::VersionSpec::default(), &ashlar_object::Conditions::NONE)
                 .await
                 .unwrap();

@@ -8,7 +8,7 @@ use ashlar_format::VersionId;
 use bytes::Bytes;
 
 use super::s3model::{Id, MBucket, MConditions, MError, MUpload, MVersion, MVersioning, id_text};
-use super::{Pool, Rng, get, memory, part};
+use super::{CopySource, Pool, Rng, Store, get, memory, part};
 use crate::*;
 
 const BUCKETS: [&str; 2] = ["first", "second"];

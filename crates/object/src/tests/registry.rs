@@ -1,0 +1,197 @@
+//! Several processes over one registry of buckets, and requests that find a bucket once.
+//!
+//! Two stores over one control store are what two processes have, but for the delay of the control store.
+
+use std::time::Duration;
+
+use super::{Store, again, get, memory, put};
+use crate::*;
+
+/// Waits until the follower has come so far.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it does not come about: {what}");
+}
+
+fn body() -> bytes::Bytes {
+    bytes::Bytes::from_static(b"body")
+}
+
+/// What one process does to a bucket shows in another that follows: made, configured, deleted, made again.
+#[tokio::test]
+async fn another_process_follows() {
+    let (one, memory, control) = memory().await;
+    let two = again(&memory, &control);
+    let follower = tokio::spawn(two.follow_buckets());
+    one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    // In the list there is only what was followed or asked for.
+    until("made", || two.buckets().len() == 1).await;
+    one.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    one.set_bucket_document("bucket", "policy", Some("{}")).await.unwrap();
+    one.set_bucket_tags("bucket", Some(vec![("a".to_owned(), "b".to_owned())])).await.unwrap();
+    until("configured", || {
+        let b = two.bucket("bucket").unwrap();
+        b.versioning == Versioning::Enabled && b.documents.contains_key("policy") && b.tags.len() == 1
+    })
+    .await;
+    // It counts for the writes of the other, too.
+    assert!(put(&two, "bucket", "k", &body()).await.unwrap().version_id.is_some());
+    one.set_quota("bucket", Some(5)).await.unwrap();
+    until("limited", || two.quota("bucket").unwrap() == Some(5)).await;
+
+    one.create_bucket("gone", &CreateBucket::default()).await.unwrap();
+    let old = two.bucket("gone").unwrap();
+    one.delete_bucket("gone").await.unwrap();
+    until("deleted", || two.bucket("gone").is_err()).await;
+    one.create_bucket("gone", &CreateBucket::default()).await.unwrap();
+    until("made again", || two.bucket("gone").is_ok_and(|b| b.id != old.id)).await;
+    follower.abort();
+}
+
+/// Changes that came before the follower began, and more of them than a watch remembers, are not missed.
+#[tokio::test]
+async fn a_follower_that_begins_late_misses_nothing() {
+    let (one, memory, control) = memory().await;
+    one.create_bucket("kept", &CreateBucket::default()).await.unwrap();
+    one.create_bucket("gone", &CreateBucket::default()).await.unwrap();
+    let two = again(&memory, &control);
+    one.set_versioning("kept", Versioning::Enabled).await.unwrap();
+    one.delete_bucket("gone").await.unwrap();
+    assert!(two.bucket("kept").unwrap().versioning == Versioning::Off && two.bucket("gone").is_ok());
+    for n in 0..2000 {
+        one.set_bucket_document("kept", "n", Some(&n.to_string())).await.unwrap();
+    }
+    let follower = tokio::spawn(two.follow_buckets());
+    until("both", || {
+        let kept = two.bucket("kept").unwrap();
+        two.bucket("gone").is_err()
+            && kept.versioning == Versioning::Enabled
+            && kept.documents.get("n").is_some_and(|n| &**n == "1999")
+    })
+    .await;
+    follower.abort();
+}
+
+/// Without following: a bucket that only the control store knows is found where it is asked for, and a
+/// change that meets another state than it knew takes that state up.
+#[tokio::test]
+async fn the_control_store_counts() {
+    let (one, memory, control) = memory().await;
+    let two = again(&memory, &control);
+    one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    put(&one, "bucket", "k", &body()).await.unwrap();
+    assert_eq!(get(&two, "bucket", "k", None).await.unwrap(), b"body", "found by a re-read");
+    let again = two.create_bucket("bucket", &CreateBucket::default()).await;
+    assert!(matches!(again, Err(Error::BucketExists)));
+
+    one.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    two.set_bucket_document("bucket", "cors", Some("<a/>")).await.unwrap();
+    assert_eq!(two.bucket("bucket").unwrap().versioning, Versioning::Enabled, "taken up with the change");
+
+    one.delete("bucket", "k", Some(VersionId::ZERO), &Conditions::NONE).await.unwrap();
+    let old = two.bucket("bucket").unwrap();
+    one.delete_bucket("bucket").await.unwrap();
+    one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    // The id decides: the bucket that was found is gone, whatever has its name now.
+    let change = two.set_bucket_document("bucket", "cors", None).await;
+    assert!(matches!(change, Err(Error::NoSuchBucket)));
+    let now = two.bucket("bucket").unwrap();
+    assert!(now.id != old.id && now.documents.is_empty(), "and the new one is known from then on");
+    two.set_bucket_document("bucket", "cors", Some("<b/>")).await.unwrap();
+    one.delete_bucket("bucket").await.unwrap();
+    let change = two.set_versioning("bucket", Versioning::Enabled).await;
+    assert!(matches!(change, Err(Error::NoSuchBucket)));
+    assert!(two.bucket("bucket").is_err());
+}
+
+/// Who found a bucket sees one revision of it whatever is changed; how versions are kept is judged where
+/// the list of versions is replaced.
+#[tokio::test]
+async fn an_open_bucket_stays_what_it_is() {
+    let (store, ..) = memory().await;
+    let store: &crate::Store = &store;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let open = store.bucket("bucket").unwrap();
+    let mut p = store.put(&open, "k", PutSpec::new(4)).await.unwrap();
+    p.write(body()).await.unwrap();
+    p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
+    let mut p = store.put(&open, "k", PutSpec::new(4)).await.unwrap();
+    p.write(body()).await.unwrap();
+    store.set_versioning(&open, Versioning::Enabled).await.unwrap();
+    store.set_bucket_document(&open, "policy", Some("{}")).await.unwrap();
+    assert!(open.versioning == Versioning::Off && open.documents.is_empty());
+    assert!(store.get(&open, "k", None).await.unwrap().version_id().is_none());
+    // What versioning protects since it was enabled is not replaced by who began before.
+    let made = p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
+    assert!(made.version_id.is_some());
+    let now = store.bucket("bucket").unwrap();
+    assert!(now.versioning == Versioning::Enabled && now.documents.contains_key("policy"));
+    let all =
+        store.list_versions(&now, &VersionListSpec { max_keys: 10, ..Default::default() }).await.unwrap();
+    assert_eq!(all.entries.len(), 2);
+}
+
+/// A PUT, a part and a deletion that began in a bucket that is deleted and made again end in neither.
+#[tokio::test]
+async fn what_began_in_a_bucket_that_is_gone_fails() {
+    let (by_name, ..) = memory().await;
+    let store: &crate::Store = &by_name;
+    let old = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let upload = store.create_upload(&old, "u", UploadSpec::default()).await.unwrap();
+    let mut p = store.put(&old, "k", PutSpec::new(4)).await.unwrap();
+    p.write(body()).await.unwrap();
+    by_name.delete_bucket("bucket").await.unwrap();
+    let new = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    assert_ne!(old.id, new.id);
+    let gone = |r: Result<()>| assert!(matches!(r, Err(Error::NoSuchBucket)), "{r:?}");
+    gone(p.commit(VersionSpec::default(), &Conditions::NONE).await.map(drop));
+    gone(store.delete(&old, "k", None, &Conditions::NONE).await.map(drop));
+    gone(store.create_upload(&old, "v", UploadSpec::default()).await.map(drop));
+    gone(store.abort_upload(&old, "u", upload).await);
+    gone(store.set_versioning(&old, Versioning::Enabled).await);
+    put(&by_name, "bucket", "k", &body()).await.unwrap();
+    let page = store.list(&new, &ListSpec { max_keys: 10, ..ListSpec::default() }).await.unwrap();
+    assert_eq!(page.entries.len(), 1);
+    assert!(
+        store.list(&old, &ListSpec { max_keys: 10, ..ListSpec::default() }).await.unwrap().entries.is_empty()
+    );
+}
+
+/// Many that ask for a bucket at once while another process makes, changes and deletes it: there is one gate
+/// for each bucket, so that no write is acknowledged into one that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_handle_for_each_bucket() {
+    let (one, memory, control) = memory().await;
+    let two = again(&memory, &control);
+    let follower = tokio::spawn(two.follow_buckets());
+    for round in 0..30 {
+        one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+        let ask = |store: Store| {
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                for _ in 0..50 {
+                    seen.extend(
+                        store.bucket("bucket").ok().map(|b| std::sync::Arc::as_ptr(b.handle()) as usize),
+                    );
+                    tokio::task::yield_now().await;
+                }
+                seen
+            })
+        };
+        let asked: Vec<_> = (0..4).map(|_| ask(two.clone())).collect();
+        one.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+        for asked in asked {
+            let mut seen = asked.await.unwrap();
+            seen.dedup();
+            assert!(seen.len() == 1, "round {round}: {seen:?}");
+        }
+        one.delete_bucket("bucket").await.unwrap();
+        until("deleted", || two.bucket("bucket").is_err()).await;
+    }
+    follower.abort();
+}
