@@ -21,12 +21,12 @@
 //!
 //! It must never know: objects, buckets (their registry is opaque values here), requests.
 
-mod announced;
 #![cfg_attr(
     test,
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod announced;
 mod control;
 mod copy;
 pub mod drive_monitor;
