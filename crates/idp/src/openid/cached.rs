@@ -124,7 +124,7 @@ mod tests {
         let cached: Arc<Cached<usize>> = Arc::new(Cached::new(60_000));
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
         let asking = cached.clone();
-        let client = ashlar_environment::spawn("openid-fetch", async move {
+        let client = tokio::spawn(async move {
             let ask = || async move { wait.await.map(|()| 5).map_err(|e| e.to_string()) };
             asking.get(0, |_| true, ask).await
         });
