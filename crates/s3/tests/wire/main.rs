@@ -22,5 +22,6 @@ mod paths;
 mod permissions;
 mod pitfalls;
 mod rename;
+mod snapshots;
 mod sts;
 mod uploads;

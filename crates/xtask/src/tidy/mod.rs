@@ -5,6 +5,7 @@
 mod layers;
 mod licences;
 mod links;
+mod lookups;
 mod loops;
 mod map;
 mod sources;
@@ -54,6 +55,7 @@ pub fn run(options: &Options) -> Outcome {
     loops::check(&tree, &mut findings);
     sources::check(&tree, &mut findings);
     links::check(&tree, &mut findings);
+    lookups::check(&tree, &mut findings);
     map::check(&tree, &mut findings);
     licences::check(&tree, &metadata, &mut findings);
     for warning in &findings.warnings {
