@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use ashlar_audit::{Record, Ticket};
+use ashlar_audit::{QueuePermit, Record};
 
 use crate::trace::{Sending, Slow};
 
@@ -15,7 +15,7 @@ pub(crate) type Ended = Arc<OnceLock<(u16, &'static str)>>;
 /// What is to be written down when an answer has been sent.
 pub(crate) struct Note {
     record: Option<Box<Record>>,
-    ticket: Ticket,
+    ticket: QueuePermit,
     began: Instant,
     ended: Option<Ended>,
     traced: Option<Box<Sending>>,
@@ -25,11 +25,11 @@ pub(crate) struct Note {
 impl Note {
     /// An answer whose body is still to be sent.
     pub fn new(began: Instant) -> Note {
-        Note { record: None, ticket: Ticket::default(), began, ended: None, traced: None, slow: None }
+        Note { record: None, ticket: QueuePermit::default(), began, ended: None, traced: None, slow: None }
     }
 
     /// A record is to be written when it is sent.
-    pub fn record(&mut self, record: Record, ticket: Ticket, ended: Option<Ended>) {
+    pub fn record(&mut self, record: Record, ticket: QueuePermit, ended: Option<Ended>) {
         (self.record, self.ticket, self.ended) = (Some(Box::new(record)), ticket, ended);
     }
 

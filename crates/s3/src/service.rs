@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ashlar_audit::{Audit, Record, Ticket};
+use ashlar_audit::{Audit, QueuePermit, Record};
 use ashlar_iam::Authenticator;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -256,7 +256,7 @@ impl Service {
             let expects = parts.headers.contains_key(header::EXPECT);
             let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
             let id = self.request_id();
-            let (ticket, outcome) = match self.audit.ticket().await {
+            let (ticket, outcome) = match self.audit.reserve().await {
                 Ok(ticket) => {
                     let work = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id);
                     let outcome = if traced.is_some() {
@@ -271,7 +271,7 @@ impl Service {
                 // What cannot be recorded is not done.
                 Err(error) => {
                     seen.left = Some(source);
-                    (Ticket::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
+                    (QueuePermit::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
                 }
             };
             let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
@@ -468,7 +468,7 @@ impl Service {
         seen: Seen,
         (status, id, began): (StatusCode, &str, Instant),
         arrival: &Arrival<'_>,
-        ticket: Ticket,
+        ticket: QueuePermit,
         note: &mut Note,
     ) {
         let mut audit_context = seen.audit_context;
