@@ -3,7 +3,7 @@
 //!
 //! Invariant: what could not be read is absent, never zero.
 //!
-//! Must never know: loads.
+//! Must not depend on: loads.
 
 use std::{
     fs,

@@ -16,7 +16,7 @@
 //! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
 //! bounded however long a run lasts; only what a run wrote is ever removed.
 //!
-//! This room must never know: the server's insides. It is a client like any other.
+//! This room must not depend on: the server's insides. It is a client like any other.
 #![forbid(unsafe_code)]
 
 pub mod agent;

@@ -4,7 +4,7 @@
 //! [`Watch`] runs a thread that wants to wake up every [`TICK`] and notes how late it was; the kernel's files tell the
 //! rest. Invariant: what could not be read is absent, never zero, and never a reason to reject a result.
 //!
-//! Must never know: what is measured meanwhile.
+//! Must not depend on: what is measured meanwhile.
 
 use std::{
     fs,

@@ -3,7 +3,7 @@
 //! Invariants: a [`Digest`] always has the length of its algorithm; CRCs are big-endian, as on the
 //! wire. Equality of digests here is not constant-time: a checksum is no secret.
 //!
-//! Must never know: headers, multipart uploads, objects.
+//! Must not depend on: headers, multipart uploads, objects.
 
 use std::fmt;
 use std::hash::Hasher as _;

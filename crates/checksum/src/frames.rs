@@ -6,7 +6,7 @@
 //!
 //! Invariant: the result is that of [`crate::frame_hash`] over place and content, on every machine.
 //!
-//! Must never know: what a frame contains.
+//! Must not depend on: what a frame contains.
 
 #[cfg(target_arch = "x86_64")]
 use highway::{HighwayHash, HighwayHasher, Key};

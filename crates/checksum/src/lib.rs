@@ -12,7 +12,7 @@
 //! Invariants: each function is a pure function of its input bytes (and key), equal on every
 //! machine and instruction set; no unbounded memory is held except what callers queue themselves.
 //!
-//! This room must never know: HTTP, objects, files, clocks other than for pausing its own threads.
+//! This room must not depend on: HTTP, objects, files, clocks other than for pausing its own threads.
 
 mod algorithm;
 mod frame;

@@ -9,7 +9,7 @@
 //! set of rows and compared, so that a CPU or memory that miscalculates is found while the data can
 //! still be refused (every stripe, in tests).
 //!
-//! Must never know: drives, files, what the bytes are.
+//! Must not depend on: drives, files, what the bytes are.
 
 mod stripe;
 

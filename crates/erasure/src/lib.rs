@@ -27,7 +27,7 @@
 //! - Kernels read and write only within the rows they are given; wrong shapes are errors, never
 //!   undefined behaviour.
 //!
-//! # Must never know
+//! # Must not depend on:
 //! Drives, stripes, objects, hashes. Rows are bytes; whether they are intact is the caller's matter:
 //! `reconstruct` believes every row it is handed.
 //!

@@ -1,6 +1,6 @@
 //! Counts the bytes that a fuzzed call allocates on its own thread.
 //!
-//! Invariant: the counter never changes what the allocator does. It must never know what is fuzzed.
+//! Invariant: the counter never changes what the allocator does. It must not depend on: what is fuzzed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -20,7 +20,7 @@
 //! place of a key that is missing; a key name is checked before it enters a path; secrets have neither
 //! `Debug` nor `Display`; what is kept is bounded.
 //!
-//! Must never know: objects, requests, users.
+//! Must not depend on: objects, requests, users.
 
 mod builtin;
 mod cache;

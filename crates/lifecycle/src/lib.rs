@@ -13,7 +13,7 @@
 //! Invariants: nothing is due before every condition of a rule holds; a version that is locked is in no
 //! plan that would remove its data; of several rules that hit a version the earliest counts.
 //!
-//! It must never know: HTTP, XML, drives, how a version is removed.
+//! It must not depend on: HTTP, XML, drives, how a version is removed.
 
 mod calendar;
 mod plan;

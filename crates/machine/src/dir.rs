@@ -8,7 +8,7 @@
 //! that names it. What is made is its owner's alone (0700, 0600), whatever the umask says, and a file found with a wider
 //! mode is narrowed when it is opened for writing.
 //!
-//! Must never know: what files hold.
+//! Must not depend on: what files hold.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::fs::File;

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a write is complete or an error (short writes are continued, never ignored); a
 //! failed sync is never retried; the non-blocking read either has all bytes from memory or says so.
-//! Must never know: what the bytes mean.
+//! Must not depend on: what the bytes mean.
 
 use crate::dir::{Purpose, RealDir};
 use crate::faults::{Faults, Operation};

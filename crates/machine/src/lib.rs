@@ -10,7 +10,7 @@
 //! * [`Clock`]: time as a parameter.
 //!
 //! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never
-//! shared while it can be written. Must never know: what the bytes mean, who asked for them.
+//! shared while it can be written. Must not depend on: what the bytes mean, who asked for them.
 
 mod buffer;
 mod clock;

@@ -12,7 +12,7 @@
 //! and metadata addresses, loopback and, where it is said so, private ones are refused unless they are
 //! allowed, and what the operator allows ([`allow`]) is the same for all who ask; every request has an end in time, every answer an end in size.
 //!
-//! Must never know: what is asked for, or why.
+//! Must not depend on: what is asked for, or why.
 
 #![forbid(unsafe_code)]
 

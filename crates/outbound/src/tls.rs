@@ -1,6 +1,6 @@
 //! Whom a client trusts: the system's authorities, named ones, or anybody.
 //!
-//! Must never know: connections, requests.
+//! Must not depend on: connections, requests.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 //! piece plus what the rate demands); with an idle foreground a job runs at full rate; the
 //! foreground pays two relaxed atomic operations per request.
 //!
-//! Must never know: what the jobs do.
+//! Must not depend on: what the jobs do.
 
 mod bucket;
 mod foreground;

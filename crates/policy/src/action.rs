@@ -3,7 +3,7 @@
 //! It also has what AWS has and this server does not do, so that AWS's policies can be read.
 //! Invariants: a name occurs once, in the spelling of AWS (`s3:`, `sts:`, `kms:`) or MinIO (`admin:`,
 //! and MinIO's own `s3:` names); an action keeps its place for the life of the process only, nothing
-//! stores its number. Must never know operations or routes: the doors map those onto actions.
+//! stores its number. Must not depend on: operations or routes: the doors map those onto actions.
 
 /// What kind of resource an action is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

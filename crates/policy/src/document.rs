@@ -2,7 +2,7 @@
 //!
 //! Invariants: an element that is not known, occurs twice, has the wrong type or is empty is refused
 //! with its place in the document; nothing is guessed. What was read can be written back
-//! ([`Document::to_json`]) and reads the same. Must never know requests.
+//! ([`Document::to_json`]) and reads the same. Must not depend on: requests.
 
 use crate::json::Node;
 use crate::{Error, Result};

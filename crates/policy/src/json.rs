@@ -2,7 +2,7 @@
 //!
 //! Invariants: a member that occurs twice is an error (which of the two would have counted is what an
 //! attacker plays with); depth and size are bounded; nothing may follow the document; numbers keep
-//! their text. Must never know policies.
+//! their text. Must not depend on: policies.
 
 use crate::{Error, Result};
 

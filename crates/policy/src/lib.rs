@@ -15,7 +15,7 @@
 //! | `public`, `acl`, `builtin` | public access block · access control lists · policies that are there from the start |
 //!
 //! Invariants: pure (no clock, no I/O, no threads); deciding never allocates for ordinary requests and
-//! never fails: what cannot be decided is refused. Must never know: users' storage, HTTP, XML, buckets.
+//! never fails: what cannot be decided is refused. Must not depend on: users' storage, HTTP, XML, buckets.
 
 #![forbid(unsafe_code)]
 

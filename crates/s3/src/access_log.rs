@@ -6,7 +6,7 @@
 //!
 //! Format: Amazon S3 User Guide, "Amazon S3 server access log format".
 //!
-//! Must never know: sockets, who may read logs.
+//! Must not depend on: sockets, who may read logs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

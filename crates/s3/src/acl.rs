@@ -10,7 +10,7 @@
 //! lists are refused and grant nothing; a list that cannot be read grants nothing; a request without identity
 //! gains what is granted to `AllUsers` and nothing else.
 //!
-//! Must never know: how decisions are made.
+//! Must not depend on: how decisions are made.
 
 use ashlar_object::Bucket;
 use ashlar_policy::{

@@ -1,7 +1,7 @@
 //! The gate of a request: what its head says, who asks, which operation it is.
 //!
 //! Invariants: nothing about buckets or keys is looked at here, only names; a request that leaves
-//! this file as a [`Call`] has a verified signature, or is nobody's. Must never know objects.
+//! this file as a [`Call`] has a verified signature, or is nobody's. Must not depend on: objects.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

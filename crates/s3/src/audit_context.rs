@@ -4,7 +4,7 @@
 //! what is written down of a request's head is what `ashlar_audit` names; who is refused is told nothing of
 //! what stands here.
 //!
-//! Must never know: where records go.
+//! Must not depend on: where records go.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! must be exactly as many as `x-amz-decoded-content-length` says; the trailer holds exactly the
 //! declared names. Data is passed on as it arrives, so memory does not grow with the chunk; the
 //! caller makes nothing visible before [`Chunked::end`] has said yes.
-//! Must never know sockets or objects.
+//! Must not depend on: sockets or objects.
 
 use ashlar_checksum::Sha256;
 use bytes::{Buf, Bytes};

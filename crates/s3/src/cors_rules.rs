@@ -4,7 +4,7 @@
 //! origins, methods and headers all fit. Invariants: credentials are allowed to origins that a rule names, never to `*`; nothing is reflected but
 //! an origin that a rule names and header names made of token characters; no value holds CR or LF.
 //!
-//! Must never know: how rules are stored.
+//! Must not depend on: how rules are stored.
 
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};

@@ -1,7 +1,7 @@
 //! What went wrong, as S3 says it: code, status, message, extra elements, extra headers.
 //!
 //! Invariants: every code and its status stand in one table here; a message tells what to do;
-//! a secret never enters a message. Must never know which operation failed.
+//! a secret never enters a message. Must not depend on: which operation failed.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! `multipart/form-data` as browsers post it: fields, then one file, read as it comes.
 //!
 //! Invariants: the fields before the file hold at most [`MAX_FIELDS_BYTES`] together; the file is
-//! passed on in pieces, never held; a field that occurs twice is refused. Must never know policies.
+//! passed on in pieces, never held; a field that occurs twice is refused. Must not depend on: policies.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;

@@ -1,6 +1,6 @@
 //! What decisions share: policies, compiled; what documents of buckets say; where a request came from.
 //!
-//! Invariant: what cannot be read denies. Must never know: who asks, for what.
+//! Invariant: what cannot be read denies. Must not depend on: who asks, for what.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

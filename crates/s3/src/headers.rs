@@ -1,7 +1,7 @@
 //! Headers of requests and answers as S3 means them: conditions, ranges, metadata, checksums.
 //!
 //! Invariants: what S3 ignores is ignored (an unreadable date, an unreadable range), what it
-//! refuses is refused; a stored header value can be sent again as it came. Must never know the
+//! refuses is refused; a stored header value can be sent again as it came. Must not depend on: the
 //! operation.
 
 use std::ops::Range;

@@ -4,7 +4,7 @@
 //! Invariants: only GET and HEAD do anything; no credential of a request is looked at; errors are HTML;
 //! nothing of a request gets into a header or a document unescaped.
 //!
-//! Must never know: how objects are read.
+//! Must not depend on: how objects are read.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@
 //! both the signature and the operation; body bytes go through without a copy and without being
 //! held; limits of every input stand beside the code that reads it.
 //!
-//! It must never know: drives, shards, placement, processes.
+//! It must not depend on: drives, shards, placement, processes.
 //!
 //! The messages are ours and not those of the crate `s3s`, whose release 0.14 was read for this: it
 //! verifies against two canonical paths, holds whole chunks and whole posted files in memory,

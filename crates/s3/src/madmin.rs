@@ -11,7 +11,7 @@
 //! making a key costs [`MEMORY`] and some 50 ms, and nothing here makes one unasked: whoever calls
 //! [`Sealed::key`] or [`Key::new`] has checked signature and permission before, and bounds how many run.
 //!
-//! Must never know: who asks, and what is sealed.
+//! Must not depend on: who asks, and what is sealed.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};

@@ -3,7 +3,7 @@
 //! Invariants: every operation has its action in the table of operations (`operation::table`), so that a new
 //! one does not compile without; nothing about buckets or keys is answered before the decision.
 //!
-//! Must never know: how decisions are made.
+//! Must not depend on: how decisions are made.
 
 use ashlar_iam::Kind;
 use ashlar_policy::{Action, Level};

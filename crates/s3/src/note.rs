@@ -1,6 +1,6 @@
 //! What is to be written down of an answer when it has been sent: for the audit log, traces, slow requests.
 //!
-//! Must never know: what a request was about.
+//! Must not depend on: what a request was about.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;

@@ -3,7 +3,7 @@
 //! Invariants: listeners are bounded, in all and for each identity, so that they cannot take all connections; a
 //! read costs nothing more than a look at a counter and a map unless somebody wants to hear of it.
 //!
-//! Must never know: targets, XML.
+//! Must not depend on: targets, XML.
 
 use std::collections::HashMap;
 use std::sync::Arc;

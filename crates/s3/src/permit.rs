@@ -6,7 +6,7 @@
 //! what cannot be read (a bucket's policy) denies; facts that a policy may ask for come from the connection
 //! and the verified request, a header never passes for one.
 //!
-//! Must never know: what operations do, who stores users.
+//! Must not depend on: what operations do, who stores users.
 
 use ashlar_iam::Kind;
 use ashlar_object::{Bucket, Pairs, VersionId, parse_version};

@@ -2,7 +2,7 @@
 //!
 //! Invariants: bytes go through without a copy; [`RequestBody::next`] says `None` only when every check
 //! that the signature asks for has passed; a client that is too slow is cut off; memory does not
-//! grow with the declared length. Must never know objects.
+//! grow with the declared length. Must not depend on: objects.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -3,7 +3,7 @@
 //! Invariants: nothing about buckets or keys is answered before it is known who asks and that they may,
 //! so who may nothing learns nothing, whatever the conditions; every answer, errors included, has
 //! the same identifying headers; a body that was not read to its end never leaves the connection in
-//! an unknown place. Must never know drives.
+//! an unknown place. Must not depend on: drives.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What errors of the store are in the words of S3.
 //!
-//! Must never know: requests, operations.
+//! Must not depend on: requests, operations.
 
 use ashlar_object::{Error, VersionId, version_text};
 use http::header::{self, HeaderValue};

@@ -2,7 +2,7 @@
 //!
 //! Invariant (docs/proof.md 2.1.1): there is one decoding. The canonical path of signatures is made
 //! from the same decoded bytes that the operation gets as its key, so that what was authorised
-//! and what is touched cannot differ. Must never know who asks.
+//! and what is touched cannot differ. Must not depend on: who asks.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 

@@ -2,7 +2,7 @@
 //!
 //! Semantics: Amazon S3 User Guide, "Hosting a static website using Amazon S3". Pure.
 //!
-//! Must never know: who asks, where objects are.
+//! Must not depend on: who asks, where objects are.
 
 /// `http` or `https`.
 pub type Protocol = Option<String>;

@@ -5,7 +5,7 @@
 //! ones; what is read was written before, so that no drive answers from a hole; nothing is left
 //! behind.
 //!
-//! Must never know: objects, servers, how results are shown.
+//! Must not depend on: objects, servers, how results are shown.
 
 mod device;
 mod facts;

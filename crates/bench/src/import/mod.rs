@@ -3,7 +3,7 @@
 //! Invariants: nothing is invented (a summary without a histogram stays one, and a caveat says
 //! so); input is bounded by [`crate::result::file::LARGEST`].
 //!
-//! Must never know: how the other tool measured; caveats name what its files leave open.
+//! Must not depend on: how the other tool measured; caveats name what its files leave open.
 
 pub mod fio;
 pub mod warp_csv;

@@ -1,6 +1,6 @@
 //! What a load is told: plain values that travel to agents as JSON.
 //!
-//! Must never know: how they were written on a command line.
+//! Must not depend on: how they were written on a command line.
 
 use std::str::FromStr;
 

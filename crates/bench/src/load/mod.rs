@@ -12,7 +12,7 @@
 //! bounded; keys are numbers); an intended request is sent or counted as not sent, never dropped;
 //! everything that is written lies under a prefix that only this run uses, and only that is removed.
 //!
-//! Must never know: terminals, command lines.
+//! Must not depend on: terminals, command lines.
 
 mod arrivals;
 mod buckets;

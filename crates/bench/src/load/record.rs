@@ -4,7 +4,7 @@
 //! them. Invariants: memory depends on the numbers of operations and hosts, not of requests; what
 //! was emptied into [`Delta`]s adds up to exactly what was recorded.
 //!
-//! Must never know: who reads it.
+//! Must not depend on: who reads it.
 
 use std::{
     collections::BTreeMap,

@@ -4,7 +4,7 @@
 //! within a skew that is measured and reported; a node that fails makes the result invalid; nothing
 //! listens beyond this machine unless told, and nothing is done without the shared token.
 //!
-//! Must never know: what the network is for.
+//! Must not depend on: what the network is for.
 
 mod listen;
 mod node;

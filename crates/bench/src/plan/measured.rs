@@ -3,7 +3,7 @@
 //! Invariants: only phases over all drives at once and nominal ones count; the best repetition stands
 //! for a ceiling's input, the mean of all for what was reached.
 //!
-//! Must never know: how a run was measured.
+//! Must not depend on: how a run was measured.
 
 use std::collections::BTreeMap;
 

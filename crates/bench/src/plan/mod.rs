@@ -4,7 +4,7 @@
 //! * [`published`]: figures of other systems that hold the model to account.
 //! * [`measured`]: results of `s3`, `drive` and `net` runs as input.
 //!
-//! Invariant: pure; nothing here does I/O. Must never know: how a number was measured.
+//! Invariant: pure; nothing here does I/O. Must not depend on: how a number was measured.
 
 pub mod ceiling;
 pub mod measured;

@@ -3,7 +3,7 @@
 //! Units: rates in bytes per second, times in seconds, unless the name says otherwise. Invariants: no
 //! formula knows a product or a published figure; what is fitted is a parameter of the caller's.
 //!
-//! Must never know: profiles, results, how anything is printed.
+//! Must not depend on: profiles, results, how anything is printed.
 
 /// M1: what a port of `bits_per_s` carries of payload, in packets of `payload` bytes with `header`
 /// bytes of overhead on the wire each.

@@ -3,7 +3,7 @@
 //! Invariants: what is not known is absent and gives no ceiling; everything that is not published or
 //! measured stands under `assumptions` in words.
 //!
-//! Must never know: formulas.
+//! Must not depend on: formulas.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! Invariants: nothing is loaded from anywhere (the page's own policy forbids it); every chart has
 //! its numbers in a table beside it; text of results is escaped; units are decimal and said.
 //!
-//! Must never know: how a number was measured. What is absent in a result has no section.
+//! Must not depend on: how a number was measured. What is absent in a result has no section.
 
 mod ceilings;
 mod chart;

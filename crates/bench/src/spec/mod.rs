@@ -9,7 +9,7 @@
 //! aside is marked and not averaged; after an error the driver is asked to restore what it took
 //! down.
 //!
-//! Must never know: what a phase does, what a drive is.
+//! Must not depend on: what a phase does, what a drive is.
 
 pub mod check;
 pub mod objects;

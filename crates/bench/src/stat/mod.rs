@@ -9,7 +9,7 @@
 //! Invariants: every function is pure; random ones take a seed; too few samples give no answer
 //! (`None`) instead of a guess.
 //!
-//! Must never know: what the numbers mean.
+//! Must not depend on: what the numbers mean.
 
 pub mod bootstrap;
 pub mod describe;

@@ -9,7 +9,7 @@
 //! from one request to the next only where all objects of a length are the same bytes
 //! ([`Slice::is_shared`], constant data); otherwise it is computed for each request, as an SDK does.
 //!
-//! Must never know: which operation this is, histograms.
+//! Must not depend on: which operation this is, histograms.
 
 use std::{
     io::{self, ErrorKind, Write as _},

@@ -9,7 +9,7 @@
 //!
 //! Invariant: nothing here allocates after the pool is made.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use crate::random::{mix, splitmix};
 

@@ -3,7 +3,7 @@
 //! Invariants: pure; a head that is not complete is `None`, one that is malformed an error; never
 //! panics, whatever the bytes.
 //!
-//! Must never know: sockets.
+//! Must not depend on: sockets.
 
 use memchr::{memchr, memmem};
 

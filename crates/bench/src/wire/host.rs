@@ -1,6 +1,6 @@
 //! Where requests go: endpoints, their ranges and addresses.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 

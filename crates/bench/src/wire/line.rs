@@ -5,7 +5,7 @@
 //! one answer is being read: it is made by the thread that starts the workers, because an allocator
 //! with a heap per thread would otherwise touch megabytes for each of them.
 //!
-//! Must never know: HTTP.
+//! Must not depend on: HTTP.
 
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},

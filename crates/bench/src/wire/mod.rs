@@ -15,7 +15,7 @@
 //! `read` per small request. The `client` room does everything that is not measured. Of it, this module uses the percent-encoding
 //! alone, which appends to a buffer.
 //!
-//! Must never know: loads, statistics.
+//! Must not depend on: loads, statistics.
 
 mod caller;
 mod content;

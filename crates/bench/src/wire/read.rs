@@ -2,7 +2,7 @@
 //!
 //! Invariant: exactly the body is taken from the buffer.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::{io::ErrorKind, time::Instant};
 

@@ -6,7 +6,7 @@
 //!
 //! Invariant: headers are signed in the order they are given, which must be that of their names.
 //!
-//! Must never know: connections.
+//! Must not depend on: connections.
 
 use std::time::{Duration, SystemTime};
 

@@ -8,7 +8,7 @@
 //! Invariants: lane `i` of `jobs` has its state in lane `i` of `states`; every lane has at least
 //! one block before a round begins.
 //!
-//! Must never know: threads, waiting, how many streams there are.
+//! Must not depend on: threads, waiting, how many streams there are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

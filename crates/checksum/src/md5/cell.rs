@@ -8,7 +8,7 @@
 //! * No wake-up is lost: a waiter leaves its waker and looks at the outcome under the same lock
 //!   under which a worker changes the outcome and takes the waker.
 //!
-//! Must never know: lanes, threads, when to hash.
+//! Must not depend on: lanes, threads, when to hash.
 
 use std::collections::VecDeque;
 use std::mem;

@@ -3,7 +3,7 @@
 //! Invariants: a kernel hashes the same blocks to the same states as every other; lanes below the
 //! number asked for are the only ones whose states mean anything afterwards.
 //!
-//! Must never know: streams, scheduling.
+//! Must not depend on: streams, scheduling.
 
 use std::sync::OnceLock;
 

@@ -11,7 +11,7 @@
 //! Wakers, and the drop code of chunks, run outside of all locks; a cell's lock may be taken under
 //! the list's, never the other way round.
 //!
-//! Must never know: what chunks contain, who queued them.
+//! Must not depend on: what chunks contain, who queued them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a stream that is dropped, at any point of any of its futures, leaves nothing behind.
 //!
-//! Must never know: what hashes the queue, or how.
+//! Must not depend on: what hashes the queue, or how.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -26,7 +26,7 @@
 //! on nor be given up. Wakers, and the drop code of chunks, run outside of all locks; a cell's lock
 //! may be taken under the list's, never the other way round.
 //!
-//! Must never know: what chunks contain, who queued them.
+//! Must not depend on: what chunks contain, who queued them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

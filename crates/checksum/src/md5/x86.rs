@@ -5,7 +5,7 @@
 //! registers leave the clock of every processor alone. One lane in a vector register was tried
 //! for a lone message: on Zen 4, where a rotation takes two cycles, plain registers are faster.
 //!
-//! Must never know: streams, scheduling.
+//! Must not depend on: streams, scheduling.
 
 use std::arch::x86_64::*;
 

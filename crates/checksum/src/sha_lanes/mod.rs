@@ -12,7 +12,7 @@
 //! the order of their arrival; whoever waits for a digest is woken when its message comes back; a
 //! stream that is dropped leaves nothing behind. No lock is held while bytes are hashed or dropped.
 //!
-//! Must never know: what is uploaded, signatures.
+//! Must not depend on: what is uploaded, signatures.
 
 mod kernel;
 mod message;

@@ -1,7 +1,7 @@
 //! Delivery of access logs, as objects.
 //!
 //! Invariant: a log object is made as any object of its bucket is: encrypted, locked and told of by the
-//! bucket's settings. Must never know: what lines say.
+//! bucket's settings. Must not depend on: what lines say.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

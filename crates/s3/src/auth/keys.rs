@@ -1,7 +1,7 @@
 //! Access keys, and the signing keys made from them.
 //!
 //! Invariants: an unknown key costs what a known one costs; a signing key is used only with the secret it
-//! was made from; the cache of signing keys holds at most [`CACHED`] entries. Must never know requests.
+//! was made from; the cache of signing keys holds at most [`CACHED`] entries. Must not depend on: requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! come from one source (two sources: 400); nothing but this module can make a [`Verified`], and
 //! operations take nothing else; every `x-amz-*` header that is present is signed; an unknown key
 //! costs the work of a known one.
-//! Must never know buckets, objects, or what the request is for.
+//! Must not depend on: buckets, objects, or what the request is for.
 
 mod keys;
 mod payload;

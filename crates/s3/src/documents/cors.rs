@@ -1,6 +1,6 @@
 //! The XML of a bucket's rules for requests from browsers.
 //!
-//! Must never know: what rules mean.
+//! Must not depend on: what rules mean.
 
 use crate::cors_rules::{Rule, Rules, is_token};
 use crate::fault::{Code, Fault, Outcome};

@@ -1,6 +1,6 @@
 //! The XML of a bucket's lifecycle rules.
 //!
-//! Must never know: what rules do, how they are kept.
+//! Must not depend on: what rules do, how they are kept.
 
 use ashlar_lifecycle::{Config, Expiration, Filter, Invalid, Noncurrent, Rule};
 

@@ -1,6 +1,6 @@
 //! Where the access log of a bucket goes, and its XML.
 //!
-//! Must never know: what is logged.
+//! Must not depend on: what is logged.
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};

@@ -1,6 +1,6 @@
 //! Documents of buckets: the kinds by name, and the language of each.
 //!
-//! Invariant: what is kept is read by the same code as what clients send. Must never know: requests, who may
+//! Invariant: what is kept is read by the same code as what clients send. Must not depend on: requests, who may
 //! read or write a document.
 
 pub(crate) mod cors;

@@ -1,6 +1,6 @@
 //! The XML of a bucket's website configuration.
 //!
-//! Must never know: what a configuration means.
+//! Must not depend on: what a configuration means.
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::website::{Elsewhere, Route, Website};

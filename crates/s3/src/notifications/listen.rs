@@ -2,7 +2,7 @@
 //!
 //! Invariants: a listener has the bounded queue that the feed's watch is; a stream ends when the server stops.
 //!
-//! Must never know: targets, XML.
+//! Must not depend on: targets, XML.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,6 @@
 //! `PutObject` with `x-amz-write-offset-bytes`: what is put goes behind what is there.
 //!
-//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must never know how parts
+//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must not depend on: how parts
 //! are kept.
 
 use ashlar_object::feed::Kind;

@@ -1,6 +1,6 @@
 //! Documents of buckets (CORS rules, a website, ...), as operations read and change them.
 //!
-//! Must never know: what documents say.
+//! Must not depend on: what documents say.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! Both forms of the document are read: rules with a `Filter`, and the older ones with a `Prefix` of their
 //! own. What would move data to another storage class is refused by name.
 //!
-//! Must never know: when and how rules are carried out.
+//! Must not depend on: when and how rules are carried out.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! retention that a request asks for lies in the future; GOVERNANCE gives way only to a request that has
 //! both the header and the permission.
 //!
-//! Must never know: how locks are kept.
+//! Must not depend on: how locks are kept.
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{Bucket, Object, Retention};

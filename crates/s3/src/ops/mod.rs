@@ -3,7 +3,7 @@
 //! Invariants: a [`Call`] holds a [`Verified`](crate::auth::Verified) and was permitted before it came here; what an operation
 //! decides itself (several keys, several buckets) it asks [`Call::permit`];
 //! conditions are judged by the store on the state they are about; a body is taken only after the
-//! store has said that there is room. Must never know sockets, drives, or how signatures work.
+//! store has said that there is room. Must not depend on: sockets, drives, or how signatures work.
 
 pub mod acl;
 pub mod append;

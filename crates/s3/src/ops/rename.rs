@@ -1,6 +1,6 @@
 //! `RenameObject`: an object under another key of its bucket.
 //!
-//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must never know how it is
+//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must not depend on: how it is
 //! made to happen at once.
 
 use ashlar_checksum::{Algorithm, Hasher};

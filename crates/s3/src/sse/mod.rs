@@ -15,7 +15,7 @@
 //! that cannot be read lets nothing be written; SSE-C goes over TLS only; which of the key's bytes were
 //! wrong is never said. Texts of errors: Amazon S3 API Reference, and MinIO where AWS has no such case.
 //!
-//! Must never know: how packages look, where named keys are.
+//! Must not depend on: how packages look, where named keys are.
 
 mod ask;
 pub mod bucket;

@@ -6,7 +6,7 @@
 //! is refused learns neither why nor which names exist, the log does; somebody who may nothing gets no
 //! credentials; parameters come from the form or from the query, never from both.
 //!
-//! Must never know: how a directory is asked.
+//! Must not depend on: how a directory is asked.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 //! directory takes; at most [`LIMIT`] bytes
 //! are held for one; the token and the secret are in the answer and nowhere else.
 //!
-//! Must never know: buckets, keys.
+//! Must not depend on: buckets, keys.
 
 mod federated;
 

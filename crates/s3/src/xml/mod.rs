@@ -3,7 +3,7 @@
 //! Invariants: what the writer prints, any XML parser reads back as the same text (control
 //! characters and carriage returns as references); the reader never expands an entity, never
 //! reads a DTD, never nests deeper than [`read::DEPTH`], and allocates no more than a small
-//! multiple of its input. Must never know what a document is for.
+//! multiple of its input. Must not depend on: what a document is for.
 
 mod read;
 mod write;

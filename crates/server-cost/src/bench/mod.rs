@@ -7,7 +7,7 @@
 //! Invariants: a request is sent once (an error is counted, never hidden by a repetition); it
 //! writes only below its own prefix of its own bucket and removes that at the end.
 //!
-//! Must never know: the server's insides.
+//! Must not depend on: the server's insides.
 
 mod listing;
 mod load;
