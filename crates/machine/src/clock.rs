@@ -1,7 +1,7 @@
 //! Time as a parameter, so that a simulation can replace it.
 //!
-//! Invariants: the monotonic clock never goes back; the wall clock may. Time decides nothing about
-//! order (docs/protocol.md I14).
+//! Invariants: the monotonic clock never goes back; the wall clock may. Time never determines an order
+//! (docs/protocol.md I14).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
-//! The gate of a request: what its head says, who asks, which operation it is.
+//! Admission of a request: parses its head, authenticates it, and determines its operation.
 //!
-//! Invariants: nothing about buckets or keys is looked at here, only names; a request that leaves
-//! this file as a [`Call`] has a verified signature, or is nobody's. Must not depend on: objects.
+//! Invariants: this file uses only the names of buckets and keys and looks none of them up; a [`Call`] that
+//! leaves this file has a verified signature or is anonymous. Must not depend on: objects.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

@@ -1,4 +1,4 @@
-//! What operations share.
+//! [`Context`]: what all operations share.
 //!
 //! Must not depend on: requests, answers, operations.
 

@@ -1,6 +1,6 @@
-//! What is to be written down of an answer when it has been sent: for the audit log, traces, slow requests.
+//! The data that is recorded when an answer has been sent: for the audit log, traces, slow requests.
 //!
-//! Must not depend on: what a request was about.
+//! Must not depend on: the operation.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;

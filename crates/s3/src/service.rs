@@ -1,9 +1,9 @@
-//! The walk of a request: gate, operation, answer.
+//! The request path: admission, authorization, operation, answer.
 //!
-//! Invariants: nothing about buckets or keys is answered before it is known who asks and that they may,
-//! so who may nothing learns nothing, whatever the conditions; every answer, errors included, has
-//! the same identifying headers; a body that was not read to its end never leaves the connection in
-//! an unknown place. Must not depend on: drives.
+//! Invariants: authentication and authorization precede every answer about buckets or keys, so a caller
+//! without permission cannot tell whether a bucket or key exists, whatever conditions the request has; every
+//! answer, including errors, has the same identifying headers; a body that was not read to its end never
+//! leaves the connection at an unknown position. Must not depend on: drives.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub struct Config {
     pub domains: Vec<String>,
     /// Base domains of websites: BUCKET.DOMAIN answers browsers.
     pub websites: Vec<String>,
-    /// Who may ask from a browser, of buckets that do not say so themselves.
+    /// Origins that browsers may send requests from, for buckets without their own CORS rules.
     pub origins: Origins,
     /// Where requests are recorded; `None`: only the last refusals are kept.
     pub audit: Option<Arc<Audit>>,
@@ -317,7 +317,7 @@ impl Service {
             let mut wanted = false;
             if let Some(mut event) = traced {
                 event.request_id.clone_from(&id);
-                (event.operation, event.kind) = (seen.op.name(), audit_context::door(seen.op).name());
+                (event.operation, event.kind) = (seen.op.name(), audit_context::api_layer(seen.op).name());
                 (event.status, event.error) = (status.as_u16(), seen.error);
                 (event.bytes_in, event.first_byte) = (seen.received, first_byte);
                 (event.waited_for_client, event.waited_for_drives) = (seen.waited, drives);
@@ -483,7 +483,8 @@ impl Service {
         }
         let took = began.elapsed();
         let request_origin = (self.context.clock)() - took.as_millis() as i64;
-        let mut record = Record::new(request_origin, id, audit_context::door(seen.op), arrival.peer.ip());
+        let mut record =
+            Record::new(request_origin, id, audit_context::api_layer(seen.op), arrival.peer.ip());
         record.operation = seen.op.name();
         record.method = parts.method.as_str().to_owned();
         (record.status, record.error) = (status.as_u16(), seen.error);

@@ -1,4 +1,4 @@
-//! What errors of the store are in the words of S3.
+//! Maps errors of the store to errors of S3.
 //!
 //! Must not depend on: requests, operations.
 
@@ -100,7 +100,7 @@ mod tests {
 
     /// Nobody is told "internal error", or that there is no such key, of data that is lost.
     #[test]
-    fn lost_data_is_unavailable_and_says_so() {
+    fn lost_data_is_reported_as_unavailable() {
         let fault =
             fault(Error::Corrupt("1 of 2 shards of stripe 0 can be read (xx-+)".to_owned()), "b", "k");
         assert_eq!(fault.status().as_u16(), 503);

@@ -1,7 +1,7 @@
 //! Delivery of access logs, as objects.
 //!
-//! Invariant: a log object is made as any object of its bucket is: encrypted, locked and told of by the
-//! bucket's settings. Must not depend on: what lines say.
+//! Invariant: a log object is made like any object of its bucket: the bucket's settings for encryption, locks
+//! and notifications apply. Must not depend on: the content of lines.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

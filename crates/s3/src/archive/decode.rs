@@ -1,11 +1,11 @@
 //! Decoders of compressed archives, fed with pieces.
 //!
-//! [`Format::detect`] looks at the first [`DETECT`] bytes. A [`Decoder`] is given pieces with [`Decoder::push`] as
-//! they come and asked with [`Decoder::step`] until it says `None`; after [`Decoder::end`] it says what is left, or
-//! that the input breaks off.
+//! [`Format::detect`] examines the first [`DETECT`] bytes. The caller gives pieces to a [`Decoder`] with
+//! [`Decoder::push`] as they arrive and calls [`Decoder::step`] until it returns `None`; after
+//! [`Decoder::end`] it returns the rest, or an error if the input is incomplete.
 //!
-//! Invariants: a step makes at most [`MAX_STEP`] bytes and a decoder keeps at most [`Format::memory`] beside what was
-//! pushed, whatever the input declares; the checksums of the formats are checked.
+//! Invariants: a step produces at most [`MAX_STEP`] bytes and a decoder keeps at most [`Format::memory`]
+//! besides the pushed bytes, whatever the input declares; the checksums of the formats are verified.
 
 use std::io::{BufRead, ErrorKind, Read};
 

@@ -1,6 +1,7 @@
-//! Listeners: what they want to hear of, what they are sent; and reads, which are told for them.
+//! Streams for listeners: their filters, the events they are sent, and events of reads.
 //!
-//! Invariants: a listener has the bounded queue that the feed's watch is; a stream ends when the server stops.
+//! Invariants: the queue of a listener is the bounded queue of the feed's watcher; a stream ends when the
+//! server stops.
 //!
 //! Must not depend on: targets, XML.
 

@@ -1,4 +1,4 @@
-//! Buckets themselves.
+//! Operations on buckets: create, delete, list, locate.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(Answer::document(xml))
 }
 
-/// The buckets of somebody who may not list all: those that they may list or locate, as MinIO does.
+/// The buckets for a caller without permission to list all: those that they may list or locate, as in MinIO.
 async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<Arc<Bucket>>> {
     let mut out = Vec::new();
     for bucket in cx.store.buckets() {
