@@ -2,7 +2,7 @@
 //!
 //! Depends on no other file of this crate.
 
-/// Why settings cannot be used, in words for whoever changes them.
+/// Why settings cannot be used, with a message for the administrator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value is missing, unknown or wrong: change it.

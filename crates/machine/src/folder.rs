@@ -163,7 +163,7 @@ impl Folder {
         f.sync_all()
     }
 
-    /// Removes a file; one that is not there is fine.
+    /// Removes a file; a missing file is not an error.
     ///
     /// # Errors
     /// Whatever `unlink` says.

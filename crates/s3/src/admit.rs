@@ -103,7 +103,7 @@ impl Service {
             Err(fault) => return Err((fault, Some(source))),
         };
         seen.op = op;
-        // What is wrong with nobody's body is told only where a policy may let them in.
+        // Errors in the body of an unsigned request are reported only if a policy may allow the request.
         let bucket = target.bucket.as_deref().unwrap_or_default();
         let hidden = verified.scheme() == Scheme::Anonymous && !bucket_policy::exists(&self.context, bucket);
         let tell = |fault: Fault| match (hidden, fault.closes()) {

@@ -134,7 +134,7 @@ impl Call {
         }
     }
 
-    /// `uploadId`. A bucket that is not there is said first.
+    /// `uploadId`. A missing bucket is reported first.
     pub fn upload(&self, cx: &Context) -> Outcome<ashlar_object::UploadId> {
         cx.store.bucket(&self.bucket).map_err(|e| self.fault(e))?;
         let text = self.query.get("uploadId").unwrap_or_default();

@@ -63,7 +63,7 @@ impl Watch {
         self.0.framing.store(ARMED, Ordering::Release);
     }
 
-    /// A request of this connection was permitted: its client is somebody.
+    /// A request of this connection was authorized: its client is authenticated.
     pub fn know(&self) {
         if !self.is_known() {
             self.0.known.store(true, Ordering::Relaxed);

@@ -23,7 +23,7 @@ impl Call {
     pub(crate) async fn permit_all(&self, cx: &Context, op: Operation) -> Outcome<()> {
         let anonymous = self.verified.identity().kind == Kind::Anonymous;
         if anonymous && op == Operation::DeleteObjects {
-            // Decided key by key; but nobody is told which buckets there are.
+            // Decided key by key, without revealing which buckets exist.
             if !bucket_policy::exists(cx, &self.bucket) {
                 return Err(Fault::new(Code::ACCESS_DENIED));
             }

@@ -33,7 +33,7 @@ impl Note {
         (self.record, self.ticket, self.ended) = (Some(Box::new(record)), ticket, ended);
     }
 
-    /// Somebody listens.
+    /// Whether a trace has listeners.
     pub fn trace(&mut self, sending: Sending) {
         self.traced = Some(Box::new(sending));
     }

@@ -183,7 +183,7 @@ pub struct RequestBody {
     size: Option<u64>,
     seen: u64,
     ended: bool,
-    /// How long the client was waited for, if somebody wants to know.
+    /// How long the server waited for the client, if a trace needs it.
     waited: Option<Duration>,
 }
 

@@ -55,7 +55,7 @@ const BEAT: Duration = Duration::from_secs(5);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const SERVER: HeaderValue = HeaderValue::from_static("Ashlar");
-/// What somebody stored is not taken by a browser for another type than it has.
+/// Keeps browsers from treating a stored object as another type than it has.
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
@@ -65,7 +65,7 @@ pub struct Config {
     pub context: Context,
     /// The keys, and the region.
     pub verifier: Verifier,
-    /// Other directories that may vouch for somebody.
+    /// The identity providers.
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Base domains of virtual-host style requests.
     pub domains: Vec<String>,
@@ -122,9 +122,9 @@ pub(crate) struct Seen {
     pub audit_context: AuditContext,
     /// The body, if any of it may be unread.
     pub left: Option<Source>,
-    /// Somebody listens.
+    /// Whether a trace has listeners.
     pub traced: bool,
-    /// How long the client was waited for, if somebody listens.
+    /// How long the server waited for the client, if a trace has listeners.
     pub waited: Duration,
     /// The request in its bucket's counters.
     pub in_bucket: Option<InBucket>,
@@ -355,7 +355,7 @@ impl Service {
         })
     }
 
-    /// What is told of a request's head to who listens.
+    /// The event about a request's head for listeners of the trace.
     fn heard(&self, parts: &Parts, arrival: &Arrival<'_>) -> Event {
         let header = |name: HeaderName| {
             let value = parts.headers.get(name).map(|v| ashlar_audit::printable(v.as_bytes()));
@@ -684,7 +684,7 @@ impl Service {
         let from = post::From { origin: &origin, tls: arrival.tls, host: &host, id };
         let audit_context = &mut seen.audit_context;
         let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);
-        // Whoever signed it is known only inside; clients that post forms share by address.
+        // Only this process knows who signed the form, so clients that post forms share memory by address.
         let outcome = ashlar_object::as_tenant(of_address(arrival), post).await;
         seen.verified = true;
         if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {

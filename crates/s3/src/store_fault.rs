@@ -98,7 +98,7 @@ fn version_value(id: VersionId) -> HeaderValue {
 mod tests {
     use super::*;
 
-    /// Nobody is told "internal error", or that there is no such key, of data that is lost.
+    /// For lost data, the answer is neither "internal error" nor that there is no such key.
     #[test]
     fn lost_data_is_reported_as_unavailable() {
         let fault =

@@ -61,7 +61,7 @@ impl Turns {
         })
     }
 
-    /// Waits for a place. `lost` is told when the place must be given up. `None`: none came free in time.
+    /// Waits for a turn. `lost` is notified when the turn must be given up. `None`: none became free in time.
     pub async fn take(self: &Arc<Turns>, lost: Arc<Notify>) -> Option<Turn> {
         let place = match self.places.clone().try_acquire_owned() {
             Ok(place) => place,

@@ -122,7 +122,7 @@ fn early_answer_reaches_a_client_that_is_still_sending() {
     let r = read_response(&mut stream, false);
     assert_eq!((r.status, r.header("connection")), (404, Some("close")));
     assert!(began.elapsed() < Duration::from_secs(1));
-    // One that may go on is told so.
+    // A client that may continue gets `100 Continue`.
     let (head, body) = s.req("PUT", "/b-1/k").body(&data).header("expect", "100-continue").wire();
     let mut stream = TcpStream::connect(s.addr).unwrap();
     stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();

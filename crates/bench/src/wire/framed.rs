@@ -1,4 +1,4 @@
-//! What a request is made of: headers in order, numbers, hashes, and the length of framed bodies.
+//! Parts of a request: headers in order, numbers, hashes, and the length of framed bodies.
 //!
 //! Must not depend on: connections.
 

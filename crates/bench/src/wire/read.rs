@@ -1,6 +1,6 @@
 //! Reading a body: by length, in chunks, or to the end of the connection.
 //!
-//! Invariant: exactly the body is taken from the buffer.
+//! Invariant: exactly the body is consumed from the buffer.
 //!
 //! Must not depend on: requests.
 

@@ -1,4 +1,4 @@
-//! TLS settings: the rules of the `client` room (system roots, own authorities, or no check).
+//! TLS settings: the rules of the `client` crate (system roots, own authorities, or no check).
 //!
 //! Must not depend on: connections.
 

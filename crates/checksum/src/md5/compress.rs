@@ -5,8 +5,8 @@
 //! of messages fills the vector's lanes, and [`Pair`] interleaves two vectors, so that one works
 //! while the other waits for its chain.
 //!
-//! Invariant: every `Lane` computes the same function; `u32`, with one lane and no instruction
-//! set, is the plain twin that the tests compare with the `md-5` crate.
+//! Invariant: every `Lane` computes the same function; `u32`, with one lane and no instruction set, is the
+//! reference that the tests compare with the `md-5` crate.
 //!
 //! Must not depend on: streams, scheduling.
 

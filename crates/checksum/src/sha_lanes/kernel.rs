@@ -1,4 +1,4 @@
-//! Which SHA-256 block functions this processor has.
+//! The SHA-256 block functions of this processor.
 //!
 //! Only processors that hash two messages in hardly more time than one are of interest here; all
 //! others use [`crate::Sha256`].

@@ -18,7 +18,7 @@
 //! anonymous bind, which succeeds); a name that does not exist and a wrong password get the same answer, no
 //! sooner than [`FLOOR`]; the number of logins and their time are limited; passwords are in no log.
 //!
-//! Must not depend on: what somebody may do.
+//! Must not depend on: permissions.
 
 mod backoff;
 mod ber;

@@ -197,7 +197,7 @@ impl Verifier {
             Some(value) => Payload::parse(value.to_str().map_err(|_| payload::missing())?)?,
         };
         match payload {
-            // Chunks that are signed need somebody who signed them.
+            // Signed chunks need a signed request.
             Payload::Signed | Payload::SignedTrailer => return Err(Fault::new(Code::ACCESS_DENIED)),
             Payload::Single(_) | Payload::Unsigned | Payload::UnsignedTrailer | Payload::Reserved(_) => {}
         }

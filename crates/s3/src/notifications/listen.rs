@@ -105,7 +105,7 @@ impl Pieces for Stream {
                     let Some(event) = store::event(&change).filter(|e| self.filter.fits(e)) else { continue };
                     return Some(Ok([&event.records("", &self.site)[..], b"\n"].concat().into()));
                 }
-                // A program that reads lines of events passes over it; somebody who looks sees it.
+                // Programs that read lines of events skip it; a person who watches sees it.
                 Watched::Missed(missed) => {
                     return Some(Ok(format!("{{\"Records\":null,\"Missed\":{missed}}}\n").into()));
                 }
@@ -115,7 +115,7 @@ impl Pieces for Stream {
     }
 }
 
-/// Tells of a read, if somebody wants to hear of it.
+/// Sends an event about a read, if somebody subscribed to it.
 pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
     let Ok(bucket) = cx.store.bucket(&call.bucket) else { return };
     let feed = cx.store.feed();

@@ -23,7 +23,7 @@ pub enum Resource {
     Bucket,
     /// `/bucket/key`.
     Object,
-    /// No route of its own: decided before operations are told apart (`service`), or by the program.
+    /// Has no route: `service`, or the program, handles it before operations are distinguished.
     Elsewhere,
 }
 

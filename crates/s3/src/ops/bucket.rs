@@ -200,7 +200,7 @@ pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     for _ in 0..FORCED_TURNS {
         empty(cx, call).await?;
         match cx.store.delete_bucket(&call.bucket).await {
-            // Somebody wrote meanwhile.
+            // Another request has written meanwhile.
             Err(Error::BucketNotEmpty) => {}
             done => return done.map(|()| Answer::no_content()).map_err(|e| call.fault(e)),
         }

@@ -20,7 +20,7 @@ use crate::service::{Arrival, Service};
 use crate::target::{Query, Target};
 use crate::xml::Xml;
 
-/// By what somebody is vouched for.
+/// The proof of a federated user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     WebIdentity,

@@ -174,7 +174,7 @@ fn bucket_owner_preferred_requires_full_control() {
     assert_eq!(w.by("alice", "GET", "/b-1/hers").send().status, 200);
     assert_eq!(w.by("alice", "GET", "/b-1/given").send().status, 403);
     assert!(!acl(&w, "/b-1/given").contains("alice"));
-    // An upload and a copy belong to whoever made them.
+    // An upload and a copy belong to their creators.
     let made = w.by("alice", "POST", "/b-1/up").q("uploads", "").send().expect(200);
     let id = made.tag("UploadId").unwrap();
     let part =
@@ -235,7 +235,7 @@ fn grants_are_not_given_by_user_name() {
     let make =
         |name: &str| w.runtime.block_on(w.iam.put_user(name, &ashlar_iam::Secret::new(USERS_SECRET), true));
     let read = |user: &str| w.by(user, "GET", "/b-1/k").send().status;
-    // Nothing is granted to who is not there.
+    // A grant to a missing grantee is refused.
     for nobody in ["later", &"ab".repeat(32)] {
         put(nobody).send().refused(400, "InvalidArgument");
     }

@@ -117,7 +117,7 @@ fn signature_v2_covers_subresources_and_can_be_disabled() {
     let body =
         "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
     for sub in ["ownershipControls", "policyStatus", "events", "renameObject", "abac", "encryption"] {
-        // Signed for the bucket alone: the sub-resource was added by somebody else.
+        // Signed for the bucket alone: another party added the sub-resource.
         presigned_v2(&s, "PUT", &format!("/b-1?{sub}"), "/b-1", body).refused(403, "SignatureDoesNotMatch");
     }
     presigned_v2(&s, "PUT", "/b-1?ownershipControls", "/b-1?ownershipControls", body).expect(200);
@@ -422,7 +422,7 @@ fn extensions_of_minio_are_supported() {
     assert_eq!(shown.tag("UserTags").as_deref(), Some("a=1&amp;b=2"));
     let versions = w.root("GET", "/b-2").q("versions", "").q("metadata", "true").send().expect(200);
     assert_eq!(versions.tag("X-Amz-Meta-Team").as_deref(), Some("red"));
-    // Not for whoever may list and not read.
+    // Not for callers who may list but not read.
     w.user("alice", &allow("\"s3:ListBucket\"", "arn:aws:s3:::b-2"));
     assert!(!list(w.by("alice", "GET", "/b-2")).text().contains("Team"));
     // A bucket with everything in it: versions and delete markers.

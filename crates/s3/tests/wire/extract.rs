@@ -393,7 +393,7 @@ fn entries_are_encrypted_like_objects() {
         }
     }
     s.get("/b-1/c/a").refused(400, "InvalidRequest");
-    // A key that is not there: nothing is stored in clear.
+    // A missing key: nothing is stored in clear.
     let gone = put(s.req("PUT", "/b-1/x"), &archive)
         .header("x-amz-server-side-encryption", "aws:kms")
         .header(PREFIX, "gone");

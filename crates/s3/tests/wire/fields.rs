@@ -313,7 +313,7 @@ fn tags_are_checked_where_they_are_stored() {
     replaced().header("x-amz-tagging", "team=red").send().refused(403, "AccessDenied");
 }
 
-/// Who cannot be allowed whatever the document says is not told what is wrong with it.
+/// A caller who is denied whatever the document says gets no error about its content.
 #[test]
 fn documents_of_unauthorized_callers_are_not_parsed() {
     let (w, _kept) = world();
@@ -426,7 +426,7 @@ fn users_cannot_create_or_write_reserved_buckets() {
     w.root("DELETE", path).send().expect(204);
 }
 
-/// Which named keys somebody encrypts under is bounded by a condition, as in MinIO; there is no action per key.
+/// A condition restricts the named keys for encryption, as in MinIO; there is no action per key.
 #[test]
 fn policy_can_restrict_kms_keys_of_new_objects() {
     let (w, _kept) = world();
