@@ -1,7 +1,7 @@
 //! All hash functions of the project.
 //!
 //! * [`frame_hash`], [`key_hash`]: HighwayHash for data on drives and for placement. Both are part of the
-//! on-drive format: their golden values are in `tests/known_answers.rs` and may never change.
+//!   on-drive format: their golden values are in `tests/known_answers.rs` and may never change.
 //! * [`Md5Lanes`]: MD5 of many concurrent uploads in SIMD lanes. MD5 is the largest single cost of
 //!   a PUT, and it cannot be made faster within one message; eight or sixteen messages side by side
 //!   cost hardly more than one.

@@ -33,7 +33,7 @@ impl Note {
         (self.record, self.ticket, self.ended) = (Some(Box::new(record)), ticket, ended);
     }
 
-    /// Whether a trace has listeners.
+    /// Sends an event to the listeners of the trace when the answer has been sent.
     pub fn trace(&mut self, sending: Sending) {
         self.traced = Some(Box::new(sending));
     }

@@ -5,9 +5,9 @@
 //! should begin with many streams, and stop when few are left:
 //!
 //! * A worker that finds few streams ready waits for those that had their last block hashed up to 20 ms ago
-//! and will probably return: up to 8 ms while no caller waits for a ready stream, up to 1 ms if one does, and
-//! of that no more than it has earned: a quarter of the time for which it hashes. A lone stream is hashed
-//! immediately.
+//!   and will probably return: up to 8 ms while no caller waits for a ready stream, up to 1 ms if one does,
+//!   and of that no more than it has earned: a quarter of the time for which it hashes. A lone stream is
+//!   hashed immediately.
 //! * A worker with a quarter of its lanes empty waits in the same way before it continues.
 //!
 //! Processor time matters more than latency here: a waiting worker sleeps, with a timer, and is woken early
