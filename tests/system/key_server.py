@@ -10,8 +10,8 @@ import pytest
 
 @pytest.fixture
 def home():
-    """A folder with room for a key server (`kms`) and for ours (`store`), and a list of what was started there:
-    whatever has a `process` in that list is ended."""
+    """A folder for a key server (`kms`) and for Ashlar (`store`), and a list of what was started there. Everything
+    with a `process` in that list is ended."""
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     path = Path(tempfile.mkdtemp(prefix="ashlar-kms-", dir=base))
     (path / "kms").mkdir()

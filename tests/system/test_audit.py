@@ -1,7 +1,7 @@
-"""The audit log of a real server: who asked what, which statement decided, and nothing that is secret.
+"""The audit log of a real server: the identity and operation of each request, the deciding statement, no secrets.
 
-A server of this file's own, with an audit file and a webhook in both our and MinIO's spelling. Everything
-that can be logged is, so that planted secrets would be found.
+This file starts its own server, with an audit file and a webhook under both Ashlar's and MinIO's names. All logging
+is enabled, so that planted secrets would be found.
 """
 
 import base64
@@ -188,7 +188,7 @@ def recorded(server, request_id, seconds=5):
         time.sleep(0.05)
 
 
-def test_who_asked_and_which_statement_decided(world):
+def test_records_name_identity_and_deciding_statement(world):
     server, _ = world
     s3 = client(server)
     s3.create_bucket(Bucket="team")
@@ -243,19 +243,19 @@ def test_who_asked_and_which_statement_decided(world):
         urllib.request.urlopen(f"{server.endpoint}/team/a")
     record = why(server, caught.value.headers["x-amz-request-id"])
     assert record["kind"] == "anonymous" and record["decided_by"] == "denied: no statement allows it"
-    # A signature that does not fit: nobody is believed to have asked.
+    # A wrong signature: the record names no user.
     record = why(server, refused(client(server, "carol", "wrong-secret-wrong").get_object, Bucket="team", Key="a"))
     assert record["error"] == "SignatureDoesNotMatch" and "user" not in record
-    # The session token service, and its own refusals.
+    # The security token service, and its refusals.
     assert recorded(server, session["ResponseMetadata"]["RequestId"])["door"] == "sts"
-    # Administration, by somebody who may not; in words for people.
+    # Administration without permission; the command line explains the decision.
     status, answer = call(server, ("carol", PLANTED["secret of a user"]), "GET", "users")
     assert status == 403, answer
     record = [line for line in lines(server) if line.get("door") == "admin" and line["user"] == "carol"][-1]
     assert record["decided_by"] == "denied: no statement allows it" and record["operation"] == "UserList"
     shown = cli(server, "admin", "why", "it", record["request_id"]).stdout
     assert "Because  admin:ListUsers was denied: no statement allows it" in shown, shown
-    # Only who may read the log is told.
+    # Only callers with permission to read the audit log get the explanation.
     status, _ = call(server, ("carol", PLANTED["secret of a user"]), "GET", f"why/{record['request_id']}")
     assert status == 403
     assert cli(server, "admin", "why", "it", "0000000000000000", check=False).returncode == 3
@@ -296,7 +296,7 @@ def test_records_of_other_requests(world):
     assert recorded(server, deleted["ResponseMetadata"]["RequestId"])["operation"] == "DeleteObjects"
 
 
-def test_an_administration_call_is_recorded_before_its_answer(world):
+def test_administration_call_is_recorded_before_its_answer(world):
     server, _ = world
     for i in range(5):
         root(server, "PUT", f"users/quick{i}", {})
@@ -304,7 +304,7 @@ def test_an_administration_call_is_recorded_before_its_answer(world):
         assert [line for line in lines(server) if line.get("key") == f"quick{i}" and line["operation"] == "UserPut"]
 
 
-def test_receivers_get_minios_form(world):
+def test_webhooks_get_records_in_the_form_of_minio(world):
     server, receiver = world
     s3 = client(server)
     request_id = s3.put_object(Bucket="team", Key="for the receiver", Body=b"12345")["ResponseMetadata"]["RequestId"]
@@ -320,7 +320,7 @@ def test_receivers_get_minios_form(world):
     assert receiver.tokens == {TOKEN}
 
 
-def test_a_receiver_that_is_away_gets_everything(world):
+def test_unreachable_receiver_gets_all_records_later(world):
     server, receiver = world
     s3 = client(server)
     receiver.away()
@@ -346,7 +346,7 @@ def verify(server, *which, check=True):
     return cli(server, "admin", "audit", "verify", *which, env={"ASHLAR_ROOT_PASSWORD": SECRET}, check=check)
 
 
-def test_the_chain_notices_every_change(world, tmp_path):
+def test_every_change_of_the_audit_file_is_detected(world, tmp_path):
     server, _ = world
     s3 = client(server)
     for i in range(150):
@@ -396,7 +396,7 @@ def test_the_chain_notices_every_change(world, tmp_path):
     assert verify(server, copy, check=False).returncode == 1
 
 
-def test_nothing_secret_is_written(world):
+def test_no_secret_is_recorded(world):
     server, receiver = world
     s3 = client(server)
     url = s3.generate_presigned_url("get_object", Params={"Bucket": "team", "Key": "a"})

@@ -118,7 +118,7 @@ def test_sweep(bench):
     assert document["phases"][-1]["values"]["knee_rate_per_s"] == 200
 
 
-def test_existing_data_stays(bench, s3, bucket):
+def test_existing_objects_are_kept(bench, s3, bucket):
     for i in range(20):
         s3.put_object(Bucket=bucket, Key=f"mine/{i} ü", Body=b"x" * i)
     assert operations(bench("get", "--existing", target=f"{bucket}/mine/"))["GET"]["count"] > 0
@@ -130,7 +130,7 @@ def test_existing_data_stays(bench, s3, bucket):
     assert len([k for k in keys if k.startswith(kept["setup"]["prefix"])]) == 7
 
 
-def test_mistakes(server, run, bench, tmp_path):
+def test_invalid_options_are_refused(server, run, bench, tmp_path):
     ashlar = os.environ["ASHLAR_BIN"]
     wrong = {**KEYS, "ASHLAR_SECRET_KEY": "wrong-secret-key"}
     end = ["--endpoint", server.endpoint]
@@ -191,7 +191,7 @@ def test_agents(server, run, tmp_path, bucket, s3):
             agent.wait(timeout=20)
 
 
-def test_interrupted(server, run, environment, tmp_path, bucket, s3):
+def test_interrupted_run_keeps_its_results(server, run, environment, tmp_path, bucket, s3):
     out = tmp_path / "x.json"
     process = subprocess.Popen(
         [os.environ["ASHLAR_BIN"], "bench", "s3", "put", bucket, "--endpoint", server.endpoint, "--size", "4KiB",
@@ -211,7 +211,7 @@ def test_interrupted(server, run, environment, tmp_path, bucket, s3):
     assert compared.returncode == 1 and "interrupted" in compared.stderr
 
 
-def test_a_machine_that_stood_still_makes_the_result_invalid(server, run, environment, tmp_path, bucket):
+def test_stalled_machine_makes_the_result_invalid(server, run, environment, tmp_path, bucket):
     out = tmp_path / "x.json"
     process = subprocess.Popen(
         [os.environ["ASHLAR_BIN"], "bench", "s3", "put", bucket, "--endpoint", server.endpoint, "--size", "4KiB",
@@ -235,7 +235,7 @@ def test_a_machine_that_stood_still_makes_the_result_invalid(server, run, enviro
     assert "Must not be used" in report.read_text() and "stood still" in report.read_text()
 
 
-def test_results_say_what_was_measured_and_hold_no_key(server, bench, run, tmp_path, bucket):
+def test_results_describe_the_run_and_contain_no_key(server, bench, run, tmp_path, bucket):
     document = bench("put", "--count", "30", "--server-metrics-token", "a-secret-token")
     [host] = [h["facts"] for h in document["environment"] if h["role"] == "server"]
     assert host["product"] == "Ashlar" and host["code"] and int(host["drives"]) >= 1, host
@@ -254,7 +254,7 @@ def test_results_say_what_was_measured_and_hold_no_key(server, bench, run, tmp_p
     assert "iB/s" not in shown and "iB/s" not in html
 
 
-def test_a_server_that_says_nothing_of_itself_is_unknown(server, run, s3, tmp_path, bucket):
+def test_server_without_information_is_unknown(server, run, s3, tmp_path, bucket):
     ashlar = os.environ["ASHLAR_BIN"]
     env = {"ASHLAR_HOST_it": f"http://{ACCESS}:{SECRET}@127.0.0.1:{server.port}", "ASHLAR_USER_SECRET": "secret-of-bencher"}
     run(ashlar, "admin", "user", "add", "it", "bencher", env=env, cwd=tmp_path)

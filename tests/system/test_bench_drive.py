@@ -87,7 +87,7 @@ def ours(folder, test, block, jobs):
     ("rand-mixed", "randrw", 4096, 16),
     ("rand-write", "randwrite", 4096, 16),
 ])
-def test_as_fast_as_fio(folder, test, rw, block, jobs):
+def test_throughput_matches_fio(folder, test, rw, block, jobs):
     path = folder / "fio"
     write_in_full(path)
     theirs, mine = [], []
@@ -106,7 +106,7 @@ def test_as_fast_as_fio(folder, test, rw, block, jobs):
         assert ratio <= 1 + TOLERANCE + noise
 
 
-def test_no_more_is_claimed_than_the_kernel_counted(folder):
+def test_reported_bytes_do_not_exceed_the_kernels_count(folder):
     """The kernel counts blocks per process; with direct I/O these are the drive's."""
     size = 32 << 20
     out = folder / "run.json"
@@ -154,7 +154,7 @@ def test_nothing_is_left_behind(folder):
             assert run["mode"] == "drive" and run["phases"][-1]["stopped_by"] == "interrupted"
 
 
-def test_memory_is_no_drive():
+def test_memory_file_systems_are_marked():
     if not Path("/dev/shm").is_dir():
         pytest.skip("no file system in memory")
     refused = bench("drive", "/dev/shm", "--size", "16MiB", "-t", "100ms", check=False)
@@ -179,7 +179,7 @@ def loop_device(folder):
     return made.stdout.strip()
 
 
-def test_raw_devices_are_guarded(folder):
+def test_raw_devices_with_data_are_refused(folder):
     device = loop_device(folder)
     quick = ["-t", "100ms", "--warmup", "0", "-b", "128KiB", "-q"]
     try:

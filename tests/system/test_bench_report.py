@@ -130,7 +130,7 @@ def test_show_and_import(tmp_path):
     ashlar("show", tmp_path / "none", code=3)
 
 
-def test_compare_ends_with_its_verdict(tmp_path):
+def test_compare_exits_with_its_verdict(tmp_path):
     def plain(name, rate, seed, times=6):
         runs = [result(name, rate, 100 * seed + i) for i in range(times)]
         phases = [run["phases"][0] for run in runs]
@@ -297,7 +297,7 @@ def rows_of(png):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_picture_is_not_blank(site, dark, tmp_path):
+def test_charts_are_rendered(site, dark, tmp_path):
     folder, url = site
     picture = tmp_path / "report.png"
     chromium(folder, f"{url}/report.html", dark, "1280,4000", f"--screenshot={picture}")

@@ -1,4 +1,4 @@
-"""`ashlar bench spec`: a server of four drives through its life, in the shortest phases that make sense."""
+"""`ashlar bench spec`: the life cycle of a server with four drives, in the shortest useful phases."""
 
 import json
 import time
@@ -25,7 +25,7 @@ def spec(server, *args, code=0):
     return done.stdout.decode(errors="replace")
 
 
-def test_a_life(own, tmp_path):
+def test_all_states_are_measured(own, tmp_path):
     kept = tmp_path / "kept"
     kept.write_bytes(noise(3 << 20, 7))
     spec(own, "mb", "it/kept")
@@ -62,7 +62,7 @@ def test_a_life(own, tmp_path):
     assert '<section id="lifecycle">' in html.read_text()
 
 
-def test_without_blank_drives_they_come_back(own, tmp_path):
+def test_drives_return_to_service_without_blank_folders(own, tmp_path):
     out = tmp_path / "spec.json"
     said = spec(
         own, "--json", "bench", "spec", "it", "--large", "256KiB", "--large-objects", "8", "--small-objects", "20", "-c", "2",
@@ -86,7 +86,7 @@ def test_without_blank_drives_they_come_back(own, tmp_path):
         pytest.fail(str(info["drives"]))
 
 
-def test_an_interrupted_life_keeps_what_was_measured(own, tmp_path):
+def test_interrupted_run_keeps_its_measurements(own, tmp_path):
     out = tmp_path / "spec.json"
     env = dict(os.environ, MC_HOST_it=own.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
     process = subprocess.Popen(

@@ -59,7 +59,7 @@ def fetch(server, path, method="GET", **headers):
         return e.code, dict(e.headers), e.read().decode()
 
 
-def test_what_was_never_set(client):
+def test_unset_features_are_answered_as_aws(client):
     client.create_bucket(Bucket="unset")
     assert "Status" not in client.get_bucket_accelerate_configuration(Bucket="unset")
     assert client.get_bucket_request_payment(Bucket="unset")["Payer"] == "BucketOwner"

@@ -42,7 +42,7 @@ def own():
     shutil.rmtree(home, ignore_errors=True)
 
 
-def test_killed_under_load(own):
+def test_kills_under_load_lose_nothing(own):
     server = own()
     client(server).create_bucket(Bucket="crash")
     state, slowest, acknowledged = {}, 0.0, 0
@@ -171,7 +171,7 @@ def healed(server):
     )
 
 
-def test_damage_is_never_served_and_is_repaired(own):
+def test_damage_is_never_served_and_is_healed(own):
     """Random bytes of two of four drives are flipped while the server is down, under objects in clear and
     under encrypted ones, whose rows are read before they are checked."""
     server = own(env={"ASHLAR_KMS_ROOT_KEY": base64.b64encode(bytes(range(1, 33))).decode()})
@@ -197,7 +197,7 @@ def test_damage_is_never_served_and_is_repaired(own):
     wait_until(lambda: healed(server))
 
 
-def test_second_start_finds_the_drives_in_any_order(own):
+def test_second_start_accepts_drives_in_any_order(own):
     server = own()
     s3 = client(server)
     s3.create_bucket(Bucket="bkt")

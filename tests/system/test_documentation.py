@@ -1,4 +1,4 @@
-"""Every shell and Python block of README.md and docs/ is run, in order, per page.
+"""Runs every shell and Python block of README.md and docs/, in order, per page.
 
 A block that cannot be run here says why in the line above it: `<!-- not run: REASON -->`. Names that stand for something
 (ROOT-USER, HOST:9000, /mnt) are replaced by what is here; `ashlar server` starts, answers and stops again.
@@ -113,7 +113,7 @@ def place(tmp_path, documented, environment):
     }
 
 
-def test_reasons_are_given_for_what_is_not_run():
+def test_skipped_blocks_have_a_reason():
     found = [(page.name, why) for page in PAGES for _, _, why in blocks(page)]
     assert len(found) > 20, "the pages are not read as they should be"
     assert all(why is None or len(why.split()) >= 2 for _, why in found)
@@ -121,7 +121,7 @@ def test_reasons_are_given_for_what_is_not_run():
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
-def test_blocks_of_a_page_run(page, place, documented, documented_s3, tmp_path):
+def test_code_blocks_of_a_page_run(page, place, documented, documented_s3, tmp_path):
     server, s3 = documented, documented_s3
     for bucket in BUCKETS.get(page.name, []):
         try:

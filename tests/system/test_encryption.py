@@ -1,4 +1,4 @@
-"""Encryption at rest with real clients over TLS: boto3, mc, `ashlar`; and what the drives hold."""
+"""Encryption at rest with real clients over TLS: boto3, mc, `ashlar`; and the content of the drives."""
 
 import base64
 import hashlib
@@ -133,7 +133,7 @@ def test_no_plaintext_on_any_drive(own):
             SSECustomerKey=b"x" * 32)
 
 
-def test_restart_blank_drive_and_rotation(own, tmp_path):
+def test_encrypted_objects_survive_restart_blank_drive_and_key_rotation(own, tmp_path):
     s3 = client(own)
     s3.create_bucket(Bucket="bkt")
     s3.put_bucket_versioning(Bucket="bkt", VersioningConfiguration={"Status": "Enabled"})
@@ -287,7 +287,7 @@ def test_client_side_encryption_round_trip(own):
                 assert opened == noise(70_000, 4)
 
 
-def test_without_keys_nothing_is_stored(tmp_path):
+def test_encrypted_writes_are_refused_without_keys(tmp_path):
     """A server that has no place for a root key of its own, and none from its operator."""
     (tmp_path / "file").write_text("")
     server = Server(tmp_path, env={"ASHLAR_STATE_DIR": str(tmp_path / "file/state")})

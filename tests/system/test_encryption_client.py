@@ -1,4 +1,4 @@
-"""AWS's own encryption clients: what they encrypt before it is sent comes back, with its metadata.
+"""AWS's own encryption clients: objects encrypted by the client round trip, with their metadata.
 
 AES-CBC and AES-GCM by the client of SDK 1, with the key in the metadata and in an instruction file; AES-GCM by the
 client of SDK 2, which also reads what the other wrote in AES-CBC, as it is and as a copy.
@@ -12,7 +12,7 @@ from conftest import ACCESS, SECRET
 PROGRAM = Path(__file__).parent / "encryption_client" / "RoundTrip.java"
 
 
-def test_objects_of_encryption_clients_come_back(server, s3, bucket, run):
+def test_objects_of_encryption_clients_round_trip(server, s3, bucket, run):
     jars = os.environ["CLIENT_ENCRYPTION"]
     done = run(
         "java", "-Daws.java.v1.disableDeprecationAnnouncement=true", "-cp", f"{jars}/*", PROGRAM,

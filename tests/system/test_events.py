@@ -1,5 +1,5 @@
-"""Bucket notifications: mc's and boto3's way to set them, every kind of target behind one contract, listening,
-order through a target that is away and a server that is killed, dead letters.
+"""Bucket notifications: configuration with mc and boto3, one contract for every kind of target, listening,
+order across an unreachable target and a killed server, dead letters.
 
 Real: Redis, PostgreSQL, MariaDB, RabbitMQ, Mosquitto, NATS (Debian's packages); Kafka is `kfake`, a cluster from
 the authors of a Kafka client. Elasticsearch and nsqd are stand-ins of this file that check what is sent to them,
@@ -322,7 +322,7 @@ def test_rules_are_put_and_read_as_in_s3(client, webhook):
     webhook.status = 200
 
 
-def test_reads_tags_and_locks_are_told_of_where_they_are_wanted(client, webhook):
+def test_events_of_reads_tags_and_locks_are_sent_if_configured(client, webhook):
     bucket = "reads"
     client.create_bucket(Bucket=bucket)
     rule(client, bucket, "webhook", ["s3:ObjectAccessed:*", "s3:ObjectTagging:*"])
@@ -355,7 +355,7 @@ def test_mc_sets_lists_and_watches(client, mc, webhook, machine, home):
     assert "webhook" not in mc("event", "ls", "e/of-mc").stdout
 
 
-def test_nothing_is_lost_when_target_and_server_go(client, machine, webhook):
+def test_no_event_is_lost_when_target_and_server_fail(client, machine, webhook):
     bucket = "crash"
     client.create_bucket(Bucket=bucket)
     rule(client, bucket, "webhook")
@@ -374,7 +374,7 @@ def test_nothing_is_lost_when_target_and_server_go(client, machine, webhook):
     until(lambda: {k: len(v) for k, v in here().items()} == want, 60)
 
 
-def test_what_is_refused_is_a_dead_letter(client, webhook, machine):
+def test_refused_events_become_dead_letters(client, webhook, machine):
     bucket = "dead"
     client.create_bucket(Bucket=bucket)
     rule(client, bucket, "webhook")
@@ -630,7 +630,7 @@ def test_nsq_keeps_the_contract(client, mc):
         nsqd.end()
 
 
-def test_our_own_commands(client, mc, webhook, machine, home):
+def test_ashlar_event_commands(client, mc, webhook, machine, home):
     env = dict(os.environ, HOME=str(home), ASHLAR_HOST_e=f"http://{ACCESS}:{SECRET}@127.0.0.1:{machine.port}")
 
     def ashlar(*args):

@@ -1,4 +1,4 @@
-"""Slow, half-sent and greedy clients do not keep others from the server, and its memory has a ceiling.
+"""Slow, incomplete and excessive requests do not block other clients, and the server's memory is bounded.
 
 `attacks.py` has the attacks. Sizes are bounded for CI; `ASHLAR_ATTACK=full` takes those of docs/operating.md (500
 readers that read nothing, 500 uploads that trickle, 3,500 half-sent heads, default memory) and the bounds that it
@@ -79,19 +79,19 @@ def attacked(server, **counts):
 PUBLIC = ("--public-metrics",)
 
 
-def test_clients_that_read_nothing(start):
+def test_clients_that_do_not_read_are_bounded(start):
     server = start(*PUBLIC)
     peak = attacked(server, readers=300 if FULL else 100, seconds=15)
     assert peak < 512 << 20
     assert metrics(server)["ashlar_reads_reclaimed_total"] > 0
 
 
-def test_uploads_that_trickle(start):
+def test_slow_uploads_are_bounded(start):
     server = start(*PUBLIC)
     assert attacked(server, writers=150, seconds=20) < 512 << 20
 
 
-def test_half_sent_heads(start):
+def test_incomplete_heads_are_bounded(start):
     server = start(*PUBLIC)
     before = resident(server.process.pid)
     peak = attacked(server, heads=3500 if FULL else 1000, seconds=15)
@@ -100,7 +100,7 @@ def test_half_sent_heads(start):
     assert refused(server, "long_head") + refused(server, "long_head_wait") > 0
 
 
-def test_half_sent_forms(start):
+def test_incomplete_forms_are_bounded(start):
     server = start(*PUBLIC)
     before = resident(server.process.pid)
     peak = attacked(server, forms=3500 if FULL else 1000, seconds=15)
@@ -108,14 +108,14 @@ def test_half_sent_forms(start):
     assert refused(server, "unsigned_body") + refused(server, "unsigned_body_wait") > 0
 
 
-def test_everything_at_once(start):
+def test_all_attacks_together_are_bounded(start):
     server = start(*PUBLIC)
     counts = (500, 500, 3500) if FULL else (100, 100, 500)
     peak = attacked(server, readers=counts[0], writers=counts[1], heads=counts[2], seconds=40 if FULL else 15)
     assert peak < 512 << 20
 
 
-def test_a_new_connection_displaces_those_that_have_shown_nothing(start):
+def test_new_connection_displaces_idle_unauthenticated_ones(start):
     server = start(*PUBLIC, "--max-connections", "32")
     client = Client(server.port)
     client.must("PUT", "/pub")
@@ -138,7 +138,7 @@ def test_a_new_connection_displaces_those_that_have_shown_nothing(start):
     assert closed >= 60, "the oldest were closed"
 
 
-def test_known_and_busy_connections_stay_and_administration_gets_in(start):
+def test_authenticated_and_busy_connections_are_kept(start):
     server = start(*PUBLIC, "--max-connections", "16", "--max-listeners-per-user", "100")
     client = Client(server.port)
     client.must("PUT", "/pub")
@@ -183,7 +183,7 @@ def test_listeners_are_bounded_for_each_user(start):
         connection.close()
 
 
-def test_a_user_cannot_keep_root_from_sealed_administration(start):
+def test_user_cannot_block_sealed_administration_of_root(start):
     server = start(*PUBLIC)
     root = Client(server.port)
     order = json.dumps({"secret": "a-secret-of-eve"}).encode()
@@ -229,7 +229,7 @@ def test_a_user_cannot_keep_root_from_sealed_administration(start):
 
 
 @pytest.mark.skipif(not FULL, reason="takes more than a minute")
-def test_an_answer_may_take_longer_than_an_idle_connection_lives(start):
+def test_answer_may_take_longer_than_the_idle_timeout(start):
     server = start(*PUBLIC)
     client, big = Client(server.port), hashlib.sha256(b"big").digest() * (BIG // 32)
     prepare(client, big)

@@ -1,6 +1,6 @@
-"""Flaws F3, F8, F11, F12 (docs/protocol.md 4) and T10's single faults, at the door: real requests to a real server.
+"""Flaws F3, F8, F11, F12 (docs/protocol.md 4) and T10's single faults, over HTTP: real requests to a real server.
 
-The lower levels have their own tests of the same names; docs/proof.md has the table.
+The lower layers have their own tests of these flaws; docs/proof.md has the table.
 """
 
 import http.client
@@ -120,7 +120,7 @@ def quick(what, limit=10.0):
 
 
 @pytest.mark.parametrize("size", [200_000, 6_000_000])
-def test_f8_a_slow_conditional_upload_blocks_nobody(own, size):
+def test_f8_slow_conditional_upload_blocks_no_other_request(own, size):
     """Half of its body is sent, then nothing: others read, write and delete the key. It gets 412 at its end."""
     server = own()
     s3 = client(server)
@@ -154,7 +154,7 @@ def test_f8_a_slow_conditional_upload_blocks_nobody(own, size):
     assert s3.get_object(Bucket="bkt", Key="k")["Body"].read() == body
 
 
-def test_f8_a_slow_reader_blocks_nobody(own):
+def test_f8_slow_reader_blocks_no_other_request(own):
     """A reader takes the head of 64 MiB and stops: the key is overwritten, deleted and listed meanwhile. What it then
     gets is the version that it asked for, or an error before the end; never other bytes."""
     server = own()
@@ -234,7 +234,7 @@ def test_f12_no_directory_tree_per_object(own):
     assert all(a < 60 for a in files(server))
 
 
-def test_f12_a_key_that_is_a_prefix_of_another_hides_nothing(own):
+def test_f12_key_that_is_a_prefix_of_another_hides_no_key(own):
     """`p`, `p/` and `p/one` are three keys: where objects are folders, one hides the other."""
     server = own()
     s3 = client(server)
@@ -260,7 +260,7 @@ def test_f12_a_key_that_is_a_prefix_of_another_hides_nothing(own):
             left.remove(gone)
 
 
-def test_f11_homes_do_not_follow_free_space_or_order(own):
+def test_f11_placement_does_not_depend_on_free_space_or_order(own):
     """24 drives in two groups: a key stays where it is whatever order the drives are found in."""
     server = own(24)
     s3 = client(server, 3)
@@ -286,7 +286,7 @@ ILLS = ["offline", "blank", "foreign", "read-only", "full", "flapping"]
 
 
 @pytest.mark.parametrize("ill", ILLS)
-def test_t10_one_ill_drive_costs_nothing(own, ill):
+def test_t10_one_faulty_drive_causes_no_errors(own, ill):
     """While one of four drives is ill no read and no write fails. EIO and 100x slow need injection and are shown in
     ashlar-erasure-set (`singles`, `faults`)."""
     server = own()

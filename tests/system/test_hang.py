@@ -120,7 +120,7 @@ def p99(times):
     return statistics.quantiles(times, n=100, method="inclusive")[98] if len(times) > 1 else times[0]
 
 
-def test_a_hung_drive_holds_up_nobody(six):
+def test_hung_drive_delays_no_request(six):
     server, folder = six
     s3 = client(server)
     for bucket in ("hang", "versions"):

@@ -1,6 +1,6 @@
-"""Users, groups, policies and access keys: made by the command line, believed by boto3.
+"""Users, groups, policies and access keys: made on the command line, used by boto3.
 
-A server of this file's own, because it is restarted with other root secrets.
+This file starts its own server, because it restarts it with other root secrets.
 """
 
 import contextlib
@@ -113,7 +113,7 @@ def allow(actions, resource="arn:aws:s3:::*"):
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": resource}]}
 
 
-def test_users_of_the_command_line(own, cli, tmp_path):
+def test_users_are_managed_on_the_command_line(own, cli, tmp_path):
     s3 = client(own)
     s3.create_bucket(Bucket="team")
     s3.put_object(Bucket="team", Key="a", Body=b"1")
@@ -205,7 +205,7 @@ def test_access_keys(own, cli, tmp_path):
     denied(key.get_object, Bucket="team", Key="home/alice/x")
 
 
-def test_a_bucket_policy_lets_nobody_in(own):
+def test_bucket_policy_grants_anonymous_access(own):
     s3 = client(own)
     url = f"{own.endpoint}/team/a"
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -225,7 +225,7 @@ def test_a_bucket_policy_lets_nobody_in(own):
         urllib.request.urlopen(url, timeout=10)
 
 
-# The table of the server, with what makes each route succeed for one who may do just that.
+# The routes of the server, each with the actions that a caller needs for it.
 ROUTES = [
     ("GET", "info", None, ["admin:ServerInfo"]),
     ("GET", "usage", None, ["admin:DataUsageInfo"]),
@@ -311,7 +311,7 @@ ROUTES = [
 ]
 
 
-def test_every_route_for_everybody(own):
+def test_every_route_by_every_kind_of_caller(own):
     secret = "long-enough-secret"
     for name in ["nothing", "wrong", "right", "target"]:
         root(own, "PUT", f"users/{name}", {"secret": secret})
@@ -356,7 +356,7 @@ def test_every_route_for_everybody(own):
     assert call(own, None, "GET", "nonsense")[0] == 403
 
 
-def test_root_sees_everybodys_keys_and_built_in_policies_stay(own):
+def test_root_lists_all_keys_and_built_in_policies_are_kept(own):
     root(own, "PUT", "users/keyholder", {"secret": "long-enough-secret"})
     root(own, "POST", "keys", {"user": "keyholder", "access_key": "HOLDERSKEY"})
     assert "HOLDERSKEY" in [k["access_key"] for k in root(own, "GET", "keys")["keys"]]
@@ -370,7 +370,7 @@ def test_root_sees_everybodys_keys_and_built_in_policies_stay(own):
     assert root(own, "GET", "policies/readonly") == before
 
 
-def test_one_s_own_things(own):
+def test_users_manage_their_own_keys(own):
     me = ("nothing", "long-enough-secret")
     assert call(own, me, "GET", "users/nothing")[0] == 200
     assert call(own, me, "GET", "keys")[0] == 200
@@ -434,8 +434,8 @@ def test_temporary_credentials(own):
         session.get_object(Bucket="team", Key="home/alice/x")
 
 
-def test_nobody_lifts_themselves(own):
-    """No sequence of calls by one who may administer users makes a credential that does more than that
+def test_user_administrators_cannot_escalate_privileges(own):
+    """No sequence of calls by an administrator of users makes a credential that does more than that
     one could: every call there is, up to four in a row, in random order. Federated callers, and every way
     to hold a policy: crates/server/src/lattice.rs."""
     seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
@@ -450,7 +450,7 @@ def test_nobody_lifts_themselves(own):
     root(own, "PUT", "users/lifter", {"secret": secret})
     root(own, "PUT", "users/strong", {"secret": "nobody-knows-this-one"})
     root(own, "POST", "policies/attach", {"policies": ["lifter"], "user": "lifter"})
-    # One who may everything but what a policy denies.
+    # A caller who is allowed everything except what a policy denies.
     root(own, "PUT", "policies/everything", allow("*", "*"))
     root(own, "PUT", "users/fenced", {"secret": secret})
     root(own, "POST", "policies/attach", {"policies": ["everything", "keep-out"], "user": "fenced"})
@@ -527,7 +527,7 @@ def test_nobody_lifts_themselves(own):
                     "LoggingEnabled": {"TargetBucket": "team", "TargetPrefix": "lifted"}})
 
 
-def test_identities_go_to_a_file_and_back(own, tmp_path):
+def test_identities_are_exported_and_imported(own, tmp_path):
     env = dict(os.environ, ASHLAR_CONFIG_DIR=str(tmp_path), NO_COLOR="1",
                ASHLAR_HOST_it=own.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@"))
 
@@ -573,7 +573,7 @@ def started(server, args, env):
         assert process.wait(timeout=30) == 0
 
 
-def test_restart_other_root_secrets_and_what_is_stored(own):
+def test_change_of_the_root_secret_and_sealed_records(own):
     root(own, "PUT", "users/bob", {"secret": PLANTED[2]})
     root(own, "POST", "policies/attach", {"policies": ["readwrite"], "user": "bob"})
     assert own.stop() == 0

@@ -1,7 +1,7 @@
 """Encryption with keys in a real MinIO KES: `tests/system/run` builds it from its Go module.
 
-KES listens on loopback and keeps its keys in a folder. Its TLS is made here, and so are the identities that
-its policy names: an API key, and a client certificate.
+KES listens on loopback and stores its keys in a folder. This file makes its TLS certificate and the identities in
+its policy: an API key, and a client certificate.
 """
 
 import base64
@@ -165,7 +165,7 @@ def test_objects_are_sealed_by_kes(home, tmp_path, how):
     refused(s3.get_object, "KMS.NotFoundException", Bucket="bkt", Key="small0")
 
 
-def test_kes_is_down(home):
+def test_kes_outage(home):
     path, started = home
     started.append(kes := Kes(path / "kms"))
     started.append(server := Server(path / "store", env=by_api_key(kes)))
@@ -196,7 +196,7 @@ def test_kes_is_down(home):
     assert not holds(path / "store", mark)
 
 
-def test_the_next_kes_is_asked(home):
+def test_next_kes_is_asked_after_a_failure(home):
     path, started = home
     kms = path / "kms"
     started += [first := Kes(kms), second := Kes(kms)]
@@ -214,7 +214,7 @@ def test_the_next_kes_is_asked(home):
         assert s3.get_object(Bucket="bkt", Key=f"k{turn}")["Body"].read() == noise(50, turn)
 
 
-def test_what_a_policy_of_kes_does_not_allow(home, tmp_path):
+def test_denials_by_the_kes_policy_are_reported(home, tmp_path):
     path, started = home
     kms = path / "kms"
     started.append(maker := Kes(kms))
@@ -237,7 +237,7 @@ def test_what_a_policy_of_kes_does_not_allow(home, tmp_path):
     assert json.loads(run(env, os.environ["ASHLAR_BIN"], "--json", "admin", "kms", "status", "it").stdout)["works"]
 
 
-def test_settings_that_cannot_be_used(home):
+def test_invalid_kes_settings_are_refused(home):
     path, started = home
     started.append(kes := Kes(path / "kms"))
     good = by_api_key(kes)

@@ -1,7 +1,7 @@
-"""Users of an LDAP directory: a real OpenLDAP vouches, boto3 uses what they get.
+"""Users of an LDAP directory: a real OpenLDAP authenticates them, boto3 uses their temporary credentials.
 
-The directory is a process of this file's own, on loopback and free ports, with its own configuration,
-database and certificates; the system's is never touched. The server of this file's own asks it.
+This file starts its own directory, on loopback and free ports, with its own configuration, database and
+certificates; the system's directory is never changed. It also starts its own server.
 """
 
 import json
@@ -349,7 +349,7 @@ def policy(cli, tmp_path, name, *statements):
     cli("admin", "policy", "create", "it", name, file)
 
 
-def test_settings_are_tried_before_they_are_stored(own, directory, cli, settings):
+def test_settings_are_checked_before_they_are_stored(own, directory, cli, settings):
     cli("admin", "idp", "ldap", "remove", "it", check=False)
 
     def refuses(word, **changes):
@@ -425,7 +425,7 @@ def test_policies_of_users_and_groups(own, ldap, cli, team, tmp_path):
     refused(bob.get_object, Bucket="team", Key="a")
 
 
-def test_nobody_learns_which_names_exist(own, ldap, cli, tmp_path, team):
+def test_refusals_do_not_reveal_which_names_exist(own, ldap, cli, tmp_path, team):
     policy(cli, tmp_path, "some", {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::team/a"})
     cli("admin", "policy", "attach", "it", "some", "--federated-user", "carol")
     answers, times = set(), []
@@ -459,7 +459,7 @@ def test_nobody_learns_which_names_exist(own, ldap, cli, tmp_path, team):
     login(own, "carol", CAROL)
 
 
-def test_groups_of_groups(own, ldap, cli, team):
+def test_nested_groups(own, ldap, cli, team):
     cli("admin", "policy", "attach", "it", "readonly", "--federated-group", f"cn=outer,ou=groups,{ROOT}")
     cli("admin", "policy", "detach", "it", "some", "--federated-user", "carol", check=False)
     assert ask(own, "carol", CAROL)[0] == 403, "a member of a member is none, unless that is asked for"
@@ -469,7 +469,7 @@ def test_groups_of_groups(own, ldap, cli, team):
     cli("admin", "policy", "detach", "it", "readonly", "--federated-group", f"cn=outer,ou=groups,{ROOT}")
 
 
-def test_a_directory_that_is_away_or_not_asked(own, ldap, cli, directory, team):
+def test_unreachable_or_disabled_directory(own, ldap, cli, directory, team):
     group = f"cn=readers,ou=groups,{ROOT}"
     cli("admin", "policy", "attach", "it", "readonly", "--federated-group", group)
     bob = client(own, *login(own, "bob", BOB))
@@ -492,7 +492,7 @@ def test_a_directory_that_is_away_or_not_asked(own, ldap, cli, directory, team):
     cli("admin", "policy", "detach", "it", "readonly", "--federated-group", group)
 
 
-def test_what_the_directory_changes_counts_here(own, ldap, cli, directory, team):
+def test_changes_in_the_directory_take_effect(own, ldap, cli, directory, team):
     readers, dn = f"cn=readers,ou=groups,{ROOT}", f"uid=bob,ou=Others,{ROOT}"
     cli("admin", "policy", "attach", "it", "readonly", "--federated-group", readers)
     cli("admin", "policy", "attach", "it", "writeonly", "--federated-user", "bob")
@@ -534,7 +534,7 @@ def test_what_the_directory_changes_counts_here(own, ldap, cli, directory, team)
     key.put_object(Bucket="team", Key="b", Body=b"2")
 
 
-def test_the_environment_configures_it_too(directory, tmp_path, team):
+def test_environment_variables_configure_the_directory(directory, tmp_path, team):
     """MinIO's variables, as somebody who moves here has them."""
     home = temporary()
     more = {

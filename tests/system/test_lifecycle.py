@@ -68,7 +68,7 @@ def rules(s3, bucket, *rules):
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": list(rules)})
 
 
-def test_what_is_due_goes_and_nothing_else(own):
+def test_only_due_versions_expire(own):
     s3 = client(own)
     s3.create_bucket(Bucket="plain")
     rules(s3, "plain",
@@ -130,7 +130,7 @@ def test_versions_markers_and_locks(own):
     wait(lambda: versions("held") == ([], 0))
 
 
-def test_mc_and_ashlar_write_each_others_rules(own, tmp_path):
+def test_mc_and_ashlar_edit_each_others_rules(own, tmp_path):
     s3 = client(own)
     s3.create_bucket(Bucket="b-1")
     env = dict(os.environ, HOME=str(tmp_path), NO_COLOR="1",
@@ -181,7 +181,7 @@ def test_mc_and_ashlar_write_each_others_rules(own, tmp_path):
     assert "Transition" in caught.value.response["Error"]["Message"]
 
 
-def test_a_restart_goes_on(own):
+def test_lifecycle_continues_after_a_restart(own):
     s3 = client(own)
     s3.create_bucket(Bucket="r-1")
     rules(s3, "r-1", {"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 2}})
@@ -193,7 +193,7 @@ def test_a_restart_goes_on(own):
     wait(lambda: keys(s3, "r-1") == [], 15)
 
 
-def test_short_days_are_refused_without_the_second_word(tmp_path):
+def test_short_days_need_a_second_option(tmp_path):
     env = dict(os.environ, ASHLAR_ROOT_USER=ACCESS, ASHLAR_ROOT_PASSWORD=SECRET, ASHLAR_LIFECYCLE_DAY_SECONDS="2")
     env.pop("ASHLAR_DEBUG_SHORT_DAYS", None)
     done = subprocess.run([os.environ["ASHLAR_BIN"], "server", f"{tmp_path}/d{{1...4}}", "--address", "127.0.0.1:0"],

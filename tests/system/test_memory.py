@@ -1,4 +1,4 @@
-"""The memory ceiling holds: many large requests of slow clients at once, and the server stays small.
+"""The memory ceiling holds during many large requests of slow clients.
 
 Documented in docs/operating.md ("Memory"): with the default `--memory` the process stays below 512 MiB.
 """

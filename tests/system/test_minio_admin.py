@@ -1,6 +1,6 @@
-"""MinIO's administration API: the real `mc` administers Ashlar, and nobody gets further by it than by ours.
+"""MinIO's administration API: the real `mc` administers Ashlar, with the same permissions as in Ashlar's own API.
 
-A server of this file's own, because it is stopped and restarted by `mc`.
+This file starts its own server, because `mc` stops and restarts it.
 """
 
 import concurrent.futures
@@ -308,7 +308,7 @@ def test_settings(mc, tmp_path):
     mc("admin", "config", "history", "it", fails="NotImplemented")
 
 
-def test_a_directory_is_configured_and_its_password_never_shown(mc):
+def test_directory_is_configured_and_its_password_is_never_shown(mc):
     # Off, so that nothing is asked of a directory that is not there.
     given = ["server_addr=127.0.0.1:1", "lookup_bind_dn=cn=reader,dc=example", f"lookup_bind_password={PLANTED[2]}",
              "user_dn_search_base_dn=dc=example", "user_dn_search_filter=(uid=%s)", "enable=off"]
@@ -345,7 +345,7 @@ def test_quotas(own, mc):
     mc("quota", "info", "it/nosuch", fails="NoSuchBucket")
 
 
-def test_an_export_of_minio_becomes_users_that_sign(own, mc, tmp_path):
+def test_identities_exported_by_minio_are_imported(own, mc, tmp_path):
     said = mc("admin", "cluster", "iam", "import", "it", EXPORT)[0]
     assert said["added"]["users"] == ["anna", "bert", "carl", "dora"]
     assert said["added"]["groups"] == ["closed", "staff"]
@@ -390,7 +390,7 @@ def archive(**files):
     return out.getvalue()
 
 
-def test_nobody_gets_further_by_an_import_than_by_requests(own, mc, administrator):
+def test_import_grants_no_more_than_requests(own, mc, administrator):
     everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["admin:*", "s3:*"], "Resource": ["*"]}]}
     evil = archive(
         policies={"evil": everything, "readonly": everything},
@@ -509,7 +509,7 @@ def test_each_call_by_each_kind_of_caller(own, mc, administrator):
             assert status != 403, (name, said)
 
 
-def test_what_is_not_there_says_so_to_those_who_signed(own, mc):
+def test_missing_features_are_reported_to_authenticated_callers(own, mc):
     for path, status, code in [
         ("v4/info", 426, "XMinioAdminVersionMismatch"), ("v2/info", 426, "XMinioAdminVersionMismatch"),
         ("v3/top/nosuch", 501, "NotImplemented"), ("v3/nosuch", 501, "NotImplemented"), ("v3/user-info", 400, "XMinioAdminInvalidArgument"),
@@ -522,7 +522,7 @@ def test_what_is_not_there_says_so_to_those_who_signed(own, mc):
     assert info["backend"]["onlineDisks"] == 4 and len(info["servers"][0]["drives"]) == 4
 
 
-def test_sealed_documents_are_no_way_to_exhaust_the_server(own, administrator):
+def test_sealed_documents_cannot_exhaust_the_server(own, administrator):
     """A plain user may make access keys of its own, so it may make the server open documents: one at a time."""
     who = administrator("greedy")
     peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{own.process.pid}/status").read_text())[1])

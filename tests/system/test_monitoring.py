@@ -1,5 +1,5 @@
-"""What operators and their tools see: metrics under MinIO's names, dashboards and alerts that draw, usage that is
-exact, the live trace, the log, and `mc admin` on all of it."""
+"""Monitoring: metrics under MinIO's names, dashboards and alerts with data, exact usage, the live trace, the log,
+and `mc admin` for all of them."""
 
 import base64
 import hashlib
@@ -198,7 +198,7 @@ def samples(text):
     return found
 
 
-def test_the_token_of_mc_is_taken(own):
+def test_metrics_token_of_mc_is_accepted(own):
     generated = re.search(r'"bearerToken": *"([^"]+)"', mc(own, "admin", "prometheus", "generate", "it"))[1]
     assert "minio_s3_requests_total" in scrape(own, "/minio/v2/metrics/cluster", generated)
     bad = [
@@ -222,7 +222,7 @@ def test_the_token_of_mc_is_taken(own):
 
 
 @pytest.mark.parametrize("kind", DASHBOARDS)
-def test_panels_of_minios_dashboards_draw(own, kind):
+def test_panels_of_minios_dashboards_have_data(own, kind):
     found = samples(scrape(own, f"/minio/v2/metrics/{kind}"))
     missing = [name for name in DASHBOARDS[kind].split() if name not in found]
     assert missing == []
@@ -247,7 +247,7 @@ def names_of(expression):
     return set(re.findall(r"\b((?:minio|ashlar)_[a-z0-9_]+)", expression))
 
 
-def test_our_dashboard_and_alerts_use_only_what_is_exported(own):
+def test_dashboard_and_alerts_use_only_exported_metrics(own):
     found = set(samples(scrape(own, "/ashlar/metrics")))
     dashboard = json.loads((ROOT / "deploy/grafana/ashlar.json").read_text())
     used = set()
@@ -348,7 +348,7 @@ def following(s, args, wanted, act, program="mc"):
         process.wait()
 
 
-def test_trace_in_mc_and_ours(own):
+def test_trace_with_mc_and_ashlar(own):
     c = client(own)
     body = b"t" * 3_000_000
     put = lambda: c.put_object(Bucket="empty", Key="traced", Body=body)
@@ -382,7 +382,7 @@ def test_trace_in_mc_and_ours(own):
     c.delete_object(Bucket="empty", Key="traced")
 
 
-def test_logs_in_mc_and_ours(own):
+def test_logs_with_mc_and_ashlar(own):
     lines = [json.loads(l) for l in ashlar(own, "admin", "logs", "it", "--json").splitlines()]
     assert lines and all(l["level"] in ("info", "warn", "error") for l in lines)
 
@@ -417,7 +417,7 @@ def test_heal_and_scanner_in_mc(own):
     assert "scanner" in scanner["aggregated"]
 
 
-def test_what_is_missing_is_said_so_that_mc_can_show_it(own):
+def test_missing_features_are_reported_in_the_form_of_mc(own):
     for args in (["admin", "rebalance", "status", "it"], ["admin", "decommission", "status", "it"],
                  ["admin", "replicate", "info", "it"]):
         said = mc(own, *args, fails=True)
@@ -465,7 +465,7 @@ def test_slow_requests_are_logged(home):
             s.process.wait()
 
 
-def test_a_bad_certificate_is_named(home):
+def test_invalid_certificate_is_named(home):
     folder = home / "bad"
     folder.mkdir()
     certs = certificate(home / "bad-certs", days=3)
@@ -492,7 +492,7 @@ def test_a_bad_certificate_is_named(home):
     assert done.returncode != 0 and "protected by a passphrase" in done.stderr, done.stderr
 
 
-def test_a_target_that_refused_the_test_connection_is_away(own):
+def test_target_that_refuses_the_test_connection_is_offline(own):
     targets = json.loads(ashlar(own, "event", "targets", "it", "--json"))["targets"]
     assert [t["online"] for t in targets] == [True], "nothing was sent yet"
     rule = {"QueueConfigurations": [{"QueueArn": "arn:minio:sqs::one:webhook", "Events": ["s3:ObjectCreated:*"]}]}

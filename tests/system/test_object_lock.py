@@ -115,7 +115,7 @@ def test_locks_with_boto3_mc_and_aws_cli(own, tmp_path):
     assert s3.head_object(Bucket="vault", Key="f", VersionId=version)["ObjectLockMode"] == "COMPLIANCE"
 
 
-def test_locks_with_our_own_commands(own, tmp_path):
+def test_locks_with_ashlar_commands(own, tmp_path):
     env = dict(os.environ, ASHLAR_HOST_it=own.endpoint.replace("://", f"://{ACCESS}:{SECRET}@"), HOME=str(tmp_path), NO_COLOR="1")
 
     def ashlar(*command, code=0):

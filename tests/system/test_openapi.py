@@ -106,7 +106,7 @@ def do(base, name, subject="", body=None, who=(ACCESS, SECRET)):
     return status, answer
 
 
-def test_the_description_is_openapi():
+def test_description_is_valid_openapi():
     assert DOCUMENT["openapi"].startswith("3.1")
     # What is of no use without signing says that it needs none, and nothing else does.
     assert {n for n, (_, _, o) in OPERATIONS.items() if o.get("security") == []} == {"SignInChoices", "SignInBack"}
@@ -115,7 +115,7 @@ def test_the_description_is_openapi():
 
 
 @pytest.mark.parametrize("door", ["s3", "admin"])
-def test_every_answer_fits_its_description(own, door):
+def test_every_answer_matches_its_description(own, door):
     base = own.endpoint + BASE if door == "s3" else own.admin + "/api/v1"
     status, made = do(base, "KeyCreate", body={"name": "k"})
     assert status == 200 and made["secret"]
@@ -186,7 +186,7 @@ def test_every_answer_fits_its_description(own, door):
         assert status == want, (name, status, answer)
 
 
-def test_what_is_not_described_is_noticed():
+def test_undescribed_answers_are_detected():
     good = {"access_key": "k", "removed": True}
     operation = OPERATIONS["KeyRemove"][2]
     check(operation, 200, good)
@@ -204,7 +204,7 @@ def wait_for(done):
         time.sleep(0.02)
 
 
-def test_every_refusal_fits_its_description(own):
+def test_every_error_matches_its_description(own):
     base = own.endpoint + BASE
     secret = "a-secret-of-nothing"
     assert do(base, "UserPut", "nothing", {"secret": secret})[0] == 200
@@ -220,7 +220,7 @@ def test_every_refusal_fits_its_description(own):
             assert status == (200 if own_keys else 403), (name, who, status, answer)
 
 
-def test_a_port_of_its_own(own):
+def test_administration_on_a_separate_port(own):
     status, answer = ask(own.admin, "GET", "/api/v1/info")
     assert status == 200 and answer["drives"]
     for base, url in [(own.admin, "/api/v1"), (own.endpoint, BASE), (own.endpoint, "/ashlar/admin/v1")]:

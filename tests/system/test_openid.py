@@ -1,7 +1,7 @@
 """Users of a real OpenID Connect provider, and of client certificates, get temporary credentials.
 
 The provider is npm's oidc-provider (OpenID Certified), started here on loopback; tests sign in as a
-browser would. A server of this file's own, because providers are configured and taken away.
+browser would. This file starts its own server, because it configures and removes providers.
 """
 
 import base64
@@ -245,7 +245,7 @@ def fails(code, call, **args):
     return e.value.response
 
 
-def test_claims_give_policies(own, both, claims):
+def test_claims_name_policies(own, both, claims):
     alice = assume(own, claims.token("alice"))
     assert alice["SubjectFromWebIdentityToken"] == "alice"
     assert (alice["Provider"], alice["Audience"]) == (claims.issuer, "ashlar-claims")
@@ -283,7 +283,7 @@ def test_policies_attached_here_and_claims_in_conditions(own, both, claims, ashl
     alice.delete_bucket(Bucket="of-carol")
 
 
-def test_a_role_gives_policies_and_two_providers_are_told_apart(own, both, ashlar, claims, roles):
+def test_role_selects_the_provider_and_its_policies(own, both, ashlar, claims, roles):
     shown = ashlar("admin", "idp", "openid", "info", "it", "roles")[0]
     digest = base64.urlsafe_b64encode(hashlib.sha1(b"ashlar-roles").digest()).rstrip(b"=").decode()
     role = f"arn:minio:iam:::role/{digest}"
@@ -310,7 +310,7 @@ def test_a_role_gives_policies_and_two_providers_are_told_apart(own, both, ashla
     fails("AccessDenied", dave.delete_bucket, Bucket="of-dave")
 
 
-def test_further_claims_come_with_an_access_token(own, both, ashlar, roles):
+def test_access_token_adds_userinfo_claims(own, both, ashlar, roles):
     ashlar("admin", "idp", "openid", "update", "it", "roles", "role_policy=", "claim_userinfo=on")
     try:
         tokens = roles.tokens("dave")
@@ -334,7 +334,7 @@ def test_further_claims_come_with_an_access_token(own, both, ashlar, roles):
         ashlar("admin", "idp", "openid", "update", "it", "roles", "role_policy=readonly", "claim_userinfo=")
 
 
-def test_a_token_file_as_kubernetes_mounts_it(own, both, claims, tmp_path, monkeypatch):
+def test_token_file_of_kubernetes(own, both, claims, tmp_path, monkeypatch):
     token = tmp_path / "token"
     token.write_text(claims.token("alice"))
     SEEN.append(token.read_text())
@@ -380,7 +380,7 @@ def test_signing_in_with_a_browser(own, both, claims):
         assert e.value.code in (403, 404), other
 
 
-def test_keys_are_changed_and_a_provider_that_is_away_stops_nobody(own, both, claims):
+def test_key_rotation_and_provider_outage(own, both, claims):
     old = claims.token("alice")
     assume(own, old)
     claims.stop()
@@ -401,7 +401,7 @@ def test_keys_are_changed_and_a_provider_that_is_away_stops_nobody(own, both, cl
     fails("AccessDenied", assume, server=own, token=old)
 
 
-def test_addresses_that_nobody_may_ask(ashlar):
+def test_forbidden_provider_addresses_are_refused(ashlar):
     for host in ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "100.100.100.200",
                  "0.0.0.0", "[64:ff9b::a9fe:a9fe]", "2852039166", "[fe80::1]"]:
         url = f"http://{host}/latest/.well-known/openid-configuration"
@@ -411,7 +411,7 @@ def test_addresses_that_nobody_may_ask(ashlar):
     assert "evil" not in json.dumps(ashlar("admin", "idp", "openid", "ls", "it"))
 
 
-def test_what_cannot_be_honoured_is_refused_by_name(ashlar, claims):
+def test_unsupported_settings_are_refused_by_name(ashlar, claims):
     for pair in ["vendor=keycloak", "keycloak_realm=r", "user_id_claim=email", "nonsense=1"]:
         text = ashlar("admin", "idp", "openid", "add", "it", "x", f"config_url={claims.config_url}",
                       "client_id=x", pair, check=False)
@@ -421,7 +421,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(ashlar, claims):
     assert "127.0.0.1" in text
 
 
-def test_only_who_may_everything_configures(own, ashlar):
+def test_only_full_administrators_configure_providers(own, ashlar):
     ashlar("admin", "policy", "create", "it", "configurer", write_policy("admin:ConfigUpdate"))
     ashlar("admin", "user", "add", "it", "configurer", "planted-secret-of-configurer")
     ashlar("admin", "policy", "attach", "it", "configurer", "--user", "configurer")
@@ -440,7 +440,7 @@ def write_policy(action):
     return path
 
 
-def test_a_provider_that_is_taken_away_takes_its_users_along(own, both, ashlar, claims):
+def test_removing_a_provider_ends_its_users_access(own, both, ashlar, claims):
     token = claims.token("alice")
     made = assume(own, token)["Credentials"]
     s3 = s3_of(own, made)

@@ -141,7 +141,7 @@ def test_ping_and_ready(ashlar, tmp_path):
     assert ashlar("ping", "--count", "1", "gone", check=False).returncode == 5
 
 
-def test_a_reader_that_goes_away_is_no_panic(server):
+def test_closed_pipe_causes_no_panic(server):
     for command in (["completion", "bash"], ["man"]):
         done = subprocess.run(
             ["bash", "-c", f"{ASHLAR} {' '.join(command)} | head -1"], capture_output=True, text=True
@@ -149,7 +149,7 @@ def test_a_reader_that_goes_away_is_no_panic(server):
         assert done.returncode == 0 and "panic" not in done.stderr, done.stderr
 
 
-def test_settings_of_minio_are_taken(tmp_path):
+def test_settings_of_minio_are_accepted(tmp_path):
     port = free_port()
     (tmp_path / "secret").write_text("a-password-in-a-file\n")
     settings = tmp_path / "minio.env"
@@ -182,7 +182,7 @@ def test_settings_of_minio_are_taken(tmp_path):
         assert server.wait(timeout=60) == 0
 
 
-def test_addresses_are_no_folders(tmp_path):
+def test_addresses_as_folders_are_refused(tmp_path):
     done = subprocess.run(
         [ASHLAR, "server", "http://node{1...4}/disk{1...4}"], cwd=tmp_path, capture_output=True, text=True
     )
@@ -255,7 +255,7 @@ def test_the_server_is_restarted_and_stopped(tmp_path):
             server.stop()
 
 
-def test_speedtest_measures_and_leaves_nothing(ashlar, bucket, s3):
+def test_speedtest_measures_and_cleans_up(ashlar, bucket, s3):
     done = ashlar("--json", "speedtest", f"it/{bucket}", "--size", "64KiB", "--duration", "1s", "--objects", "16", check=False)
     # A machine that is busy with other things makes the result invalid, and says so.
     assert done.returncode in (0, 6), done.stderr

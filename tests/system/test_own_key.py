@@ -65,7 +65,7 @@ def bytes_of(home):
     return {p: p.read_bytes() for p in files(*home.glob("d[1-4]"))}
 
 
-def test_encryption_works_without_any_setting(tmp_path):
+def test_encryption_works_without_settings(tmp_path):
     server = Server(tmp_path)
     access, secret = server.hello["access_key"], server.hello["secret_key"]
     s3 = server.client(access, secret)
@@ -129,7 +129,7 @@ def test_encryption_works_without_any_setting(tmp_path):
     server.stop()
 
 
-def test_a_key_that_seals_nothing_may_be_lost(tmp_path):
+def test_unused_key_may_be_lost(tmp_path):
     """A server whose credentials come from the environment and that never encrypted starts without the file."""
     env = {"ASHLAR_ROOT_USER": "someuser", "ASHLAR_ROOT_PASSWORD": "some-password"}
     server = Server(tmp_path, **env)
@@ -148,7 +148,7 @@ def test_a_key_that_seals_nothing_may_be_lost(tmp_path):
     assert next(keys(tmp_path / "state")).read_bytes() != first
 
 
-def test_no_place_for_a_key(tmp_path):
+def test_start_without_a_place_for_the_key_is_refused(tmp_path):
     """Root's secret is never stored in clear: without a place for a key it must be given."""
     (tmp_path / "file").write_text("")
     nowhere = {"ASHLAR_STATE_DIR": str(tmp_path / "file/state")}
@@ -164,7 +164,7 @@ def test_no_place_for_a_key(tmp_path):
     server.stop()
 
 
-def test_another_root_key_takes_over(tmp_path):
+def test_configured_root_key_replaces_the_own_key(tmp_path):
     """With a root key of one's own configured later, everything that the server's own sealed is sealed anew."""
     server = Server(tmp_path)
     access, secret = server.hello["access_key"], server.hello["secret_key"]

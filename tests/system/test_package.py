@@ -1,4 +1,4 @@
-"""Packages, made from the tree around the program under test: what is in them, and that it works where it is unpacked."""
+"""Packages, made from the tree of the program under test: their content, and that the unpacked program works."""
 
 import json
 import os

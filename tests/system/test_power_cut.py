@@ -1,6 +1,6 @@
 """T5, and flaw F1 of docs/protocol.md 4: power cuts, on real file systems in images.
 
-Four images lie on an XFS file system that can clone files in one step. While writers run, the server is
+Four images are on an XFS file system that can clone files in one step. While writers run, the server is
 stopped in its tracks and every image is cloned: the clone holds what had reached the device and nothing of
 the page cache, as after a power cut. The server is killed, the clones are mounted in the images' place
 (all of them, or only some: then only those drives lost power) and every acknowledged write must be there.

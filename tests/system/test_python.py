@@ -68,7 +68,7 @@ def test_conditions(s3, bucket):
     assert code(error) == "PreconditionFailed"
 
 
-def test_one_winner_of_many(s3, bucket):
+def test_one_of_many_conditional_writes_succeeds(s3, bucket):
     won = []
 
     def race(i):
@@ -130,7 +130,7 @@ def test_metadata_tags_copy(s3, bucket):
     assert meta["nom"] == "été"
 
 
-def test_awkward_keys_and_listing(s3, bucket):
+def test_unusual_keys_and_listing(s3, bucket):
     keys = ["a", "a/b", "a//b", "./x", "../y", "sp ace", "plus+", "ü/é", "per%41cent", "q?m", "h#sh", "日本/語", "x" * 1024, "tail/"]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
@@ -375,7 +375,7 @@ def test_anonymous_and_wrong_secret(server, bucket):
     assert urllib.parse.urlparse(server.endpoint).port != free_port()
 
 
-def test_absent_features_say_so(s3, bucket):
+def test_absent_features_are_reported(s3, bucket):
     for call in (
         lambda: s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Enabled"}),
         lambda: s3.restore_object(Bucket=bucket, Key="a", RestoreRequest={"Days": 1}),

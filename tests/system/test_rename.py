@@ -1,4 +1,4 @@
-"""RenameObject with boto3: what stays, conditions, tokens; and kills under load."""
+"""RenameObject with boto3: kept metadata, conditions, tokens; and kills under load."""
 
 import os
 import random
@@ -73,7 +73,7 @@ class Mover(threading.Thread):
                 return
 
 
-def test_killed_while_renaming():
+def test_kills_during_renames_lose_no_object():
     """Every object is there once, whole, whatever was cut off."""
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix="ashlar-rename-", dir=base))

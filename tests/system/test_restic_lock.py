@@ -1,6 +1,6 @@
-"""restic in a bucket with object lock: neither its own prune nor a thief of its credentials removes a backup.
+"""restic in a bucket with object lock: neither its own prune nor stolen credentials can remove a backup.
 
-The policy, and the script that brings the repository back, are those of docs/object-lock.md, read from there.
+The policy, and the script that restores the repository, are read from docs/object-lock.md.
 """
 
 import datetime
@@ -41,12 +41,12 @@ def versions(s3, bucket):
 
 
 @pytest.mark.parametrize("mode", ["GOVERNANCE", "COMPLIANCE"])
-def test_a_backup_outlives_its_credentials(server, environment, s3, run, tmp_path, mode):
+def test_backup_survives_stolen_credentials(server, environment, s3, run, tmp_path, mode):
     bucket, user = f"backups-{mode.lower()}", f"restic-{mode.lower()}"
     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
     s3.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration={
         "ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": mode, "Days": 30}}})
-    # The user of the docs, who may also delete versions here: it is the lock that must hold, not the policy.
+    # The user of the docs, with the additional permission to delete versions: the lock must hold, not the policy.
     policy = from_docs("json", '{"Version"').replace("arn:aws:s3:::backups", f"arn:aws:s3:::{bucket}")
     policy = json.loads(policy.replace('"s3:DeleteObject"', '"s3:DeleteObject", "s3:DeleteObjectVersion"'))
     (tmp_path / "policy.json").write_text(json.dumps(policy))

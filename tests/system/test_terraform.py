@@ -112,7 +112,7 @@ def own(server):
                                                           max_pool_connections=32))
 
 
-def test_one_holder_and_its_name(own, states):
+def test_lock_has_one_holder_and_names_it(own, states):
     ann, eve = Backend(own, states, "ann@here"), Backend(own, states, "eve@there")
     assert ann.read() is None
     id = ann.lock()
@@ -135,7 +135,7 @@ def test_one_holder_and_its_name(own, states):
 
 
 @pytest.mark.parametrize("contenders", [2, 16])
-def test_contenders_start_at_once(own, states, contenders):
+def test_concurrent_contenders_get_the_lock_once(own, states, contenders):
     for round in range(10):
         start, won, lost = threading.Barrier(contenders), [], []
 
@@ -187,7 +187,7 @@ def test_no_update_is_lost(own, states):
     assert state["serial"] == processes * each and sorted(state["by"]) == sorted([*range(processes)] * each)
 
 
-def test_a_stale_lock_is_forced_open(own, states):
+def test_stale_lock_is_removed_by_force(own, states):
     dead, next = Backend(own, states, "dead"), Backend(own, states, "next")
     id = dead.lock()
     with pytest.raises(Locked) as refused:

@@ -1,4 +1,4 @@
-"""Encryption with keys in a real HashiCorp Vault. By hand only: skipped unless the program `vault` lies with the
+"""Encryption with keys in a real HashiCorp Vault. By hand only: skipped unless the program `vault` is with the
 other clients (`target/clients/bin`), where `tests/system/run` does not bring it: no release's Go module builds
 outside its own tree, since its `sdk` there was never published. What every run tests is the driver against a
 server that answers as Vault's documentation says (`crates/kms/tests/vault.rs`).
@@ -213,7 +213,7 @@ def test_objects_are_sealed_by_vault(home, tmp_path, how):
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] in (400, 403, 404), caught.value.response
 
 
-def test_a_token_that_ran_out_is_asked_for_again(home, tmp_path):
+def test_expired_token_is_renewed(home, tmp_path):
     vault, server, s3 = begun(home, tmp_path, ttl="1s")
     for turn in range(3):
         s3.put_object(Bucket="bkt", Key=f"k{turn}", Body=noise(50, turn), **SSE[0])
@@ -231,7 +231,7 @@ def test_a_token_that_ran_out_is_asked_for_again(home, tmp_path):
     refused(s3.put_object, "AccessDenied", Bucket="bkt", Key="k", Body=b"x", **SSE[0])
 
 
-def test_vault_is_sealed_or_away(home, tmp_path):
+def test_vault_sealed_or_unreachable(home, tmp_path):
     path, _ = home
     vault, server, s3 = begun(home, tmp_path)
     mark = hashlib.sha256(b"down").hexdigest().encode()
@@ -262,7 +262,7 @@ def test_vault_is_sealed_or_away(home, tmp_path):
     assert not holds(path / "store", mark), "in clear on a drive"
 
 
-def test_what_a_policy_of_vault_does_not_allow(home, tmp_path):
+def test_denials_by_the_vault_policy_are_reported(home, tmp_path):
     path, started = home
     reading = POLICY.replace('"transit/encrypt/*" { capabilities = ["update"]', '"transit/encrypt/*" { capabilities = ["deny"]')
     started.append(vault := Vault(path / "kms", policy=reading))
@@ -278,7 +278,7 @@ def test_what_a_policy_of_vault_does_not_allow(home, tmp_path):
     assert s3.get_object(Bucket="bkt", Key="k")["Body"].read() == b"x"
 
 
-def test_what_lies_on_the_drives_is_no_use_without_vault(home, tmp_path):
+def test_data_on_drives_is_unreadable_without_vault(home, tmp_path):
     """Under a Vault that has another key of the same name."""
     path, started = home
     vault, server, s3 = begun(home, tmp_path)

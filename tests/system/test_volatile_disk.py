@@ -1,4 +1,4 @@
-"""The file system of the power-cut campaign does what it promises: only what was synced is sure to stay."""
+"""The file system of the power-cut tests: only synced data is sure to survive a power cut."""
 
 import os
 
@@ -11,7 +11,7 @@ def make(tmp_path, seed):
     return folder, Disk(folder)
 
 
-def test_what_is_synced_stays_and_the_rest_may_go(tmp_path):
+def test_only_synced_data_is_sure_to_survive(tmp_path):
     seen = set()
     for seed in range(60):
         folder, disk = make(tmp_path, seed)
@@ -30,7 +30,7 @@ def test_what_is_synced_stays_and_the_rest_may_go(tmp_path):
     assert any(not one and not two for one, two, _, _ in seen), "a torn write happens"
 
 
-def test_names_go_in_order_and_undone_removals_come_back(tmp_path):
+def test_names_are_lost_in_order_and_removals_are_undone(tmp_path):
     counts = set()
     for seed in range(40):
         folder, disk = make(tmp_path, seed)
@@ -51,7 +51,7 @@ def test_names_go_in_order_and_undone_removals_come_back(tmp_path):
     assert len(counts) >= 3
 
 
-def test_a_lying_drive_loses_what_it_claimed(tmp_path):
+def test_lying_drive_loses_acknowledged_writes(tmp_path):
     lost = 0
     for seed in range(20):
         folder, disk = make(tmp_path, seed)

@@ -1,4 +1,4 @@
-//! The audit log as its users see it: opened, noted in, asked, closed.
+//! [`Audit`], the interface of the crate: open the log, add records, find a request, close the log.
 //!
 //! Invariant: the writer is the only thread that writes; closing waits for it. This is the top of the crate:
 //! nothing in it uses this file.
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ashlar_metrics::{Group, Page};
 
 use crate::file::{self, FileConfig};
-use crate::queue::{self, PATIENCE, Ticket};
+use crate::queue::{self, PATIENCE, QueuePermit};
 use crate::webhook::{self, WebhookConfig};
 use crate::{Error, Record, Result, find, ring, writer};
 
-/// Where records go.
+/// Where the audit log is written, and the key that signs it.
 #[derive(Default)]
 pub struct Config {
     /// Identifies the deployment, in hexadecimal digits.
     pub deployment: String,
-    /// What checkpoints are signed with: [`crate::key_from`].
+    /// The key that signs checkpoints: [`crate::key_from`].
     pub key: [u8; 32],
     /// The file.
     pub file: Option<FileConfig>,
@@ -39,7 +39,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Only the last refusals are kept, in memory.
+    /// An audit log that is off: it keeps only the last refusals, in memory.
     pub fn off() -> Audit {
         Audit {
             ring: ring::Ring::default(),
@@ -51,7 +51,7 @@ impl Audit {
         }
     }
 
-    /// Opens what is configured; with nothing configured, as [`Audit::off`].
+    /// Opens the configured file and webhooks; without any, the same as [`Audit::off`].
     ///
     /// # Errors
     /// A file or folder cannot be used, or a URL or certificate is not understood.
@@ -83,20 +83,20 @@ impl Audit {
         Ok(Audit { ring: ring::Ring::default(), shared: Some(shared), file: path, targets, written, writer })
     }
 
-    /// Whether every request is to be recorded; else only refusals.
+    /// Whether every request is recorded; otherwise only refusals are.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Room for one record. Waits for it, at most [`PATIENCE`].
+    /// Reserves space for one record in the queue. Waits for it, at most [`PATIENCE`].
     ///
     /// # Errors
-    /// There is none: the request must not be done.
-    pub async fn ticket(&self) -> Result<Ticket> {
+    /// The queue stays full: the caller must not carry out the request.
+    pub async fn reserve(&self) -> Result<QueuePermit> {
         match &self.shared {
-            None => Ok(Ticket::default()),
-            Some(shared) => shared.ticket().await,
+            None => Ok(QueuePermit::default()),
+            Some(shared) => shared.reserve().await,
         }
     }
 
@@ -105,24 +105,24 @@ impl Audit {
         self.ring.push(record.clone());
     }
 
-    /// Hands a record over. It is written soon.
-    pub fn note(&self, ticket: Ticket, record: Record) {
-        ticket.note(record);
+    /// Queues a record. The writer writes it soon.
+    pub fn note(&self, permit: QueuePermit, record: Record) {
+        permit.note(record);
     }
 
-    /// Hands a record over and waits until it is on stable storage.
+    /// Queues a record and waits until it is on stable storage.
     ///
     /// # Errors
-    /// It was not written in time; it still may be.
-    pub async fn note_and_wait(&self, ticket: Ticket, record: Record) -> Result<()> {
-        let Some(done) = ticket.note_urgent(record) else { return Ok(()) };
+    /// The record was not written in time; it may still be written later.
+    pub async fn note_and_wait(&self, permit: QueuePermit, record: Record) -> Result<()> {
+        let Some(done) = permit.note_urgent(record) else { return Ok(()) };
         match time::timeout(PATIENCE, done).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(Error::Stuck),
         }
     }
 
-    /// What is known about a request: from memory, else from the audit file.
+    /// The record of a request: from memory, otherwise from the audit file.
     pub async fn find(&self, id: &str) -> Option<serde_json::Value> {
         if let Some(record) = self.ring.find(id) {
             return serde_json::to_value(record).ok();
@@ -131,7 +131,7 @@ impl Audit {
         ashlar_environment::spawn_blocking("audit-find", move || find::find(&path, &id)).await.ok().flatten()
     }
 
-    /// Writes what is left and ends.
+    /// Writes the records that are still queued and stops the writer.
     pub fn close(&self) {
         if let Some(shared) = &self.shared {
             shared.close();
@@ -144,7 +144,7 @@ impl Audit {
         }
     }
 
-    /// Adds what is counted.
+    /// Adds the metrics of the audit log to a page.
     pub fn render(&self, page: &mut Page) {
         let Some(shared) = &self.shared else { return };
         let node = Group::Node;

@@ -3,27 +3,27 @@
 //! A line is one JSON object: its content, then `,"hash":"H"}` where H is the SHA-256, in hexadecimal digits,
 //! over the 32 bytes of the hash of the line before and the content's own bytes. A checkpoint's content ends
 //! in `,"mac":"M"`, the HMAC-SHA-256 of the same bytes up to there, under a key that comes from root's
-//! secret: who has not that secret can compute hashes anew, but no checkpoint. `seq` numbers the lines.
-//! Described for others in docs/audit.md.
+//! secret: without that secret, an attacker can compute the hashes again, but no checkpoint. `seq` numbers
+//! the lines. docs/audit.md describes the format for users.
 
 use ashlar_checksum::{hmac_sha256, sha256};
 
-/// What stands between content and hash.
+/// The bytes between content and hash.
 pub const HASH: &[u8] = b",\"hash\":\"";
-/// What stands between a checkpoint's content and its code.
+/// The bytes between a checkpoint's content and its message authentication code.
 pub const MAC: &[u8] = b",\"mac\":\"";
 
-/// The key of checkpoints, from root's secret.
+/// The key that signs checkpoints, derived from root's secret.
 pub fn key_from(root_secret: &str) -> [u8; 32] {
     hmac_sha256(root_secret.as_bytes(), b"ashlar audit checkpoint 1")
 }
 
-/// Names a key without giving it away: says which of several made a checkpoint.
+/// A name for a key that does not reveal it. A checkpoint names its key with it.
 pub fn key_name(key: &[u8; 32]) -> String {
     hex::encode(&hmac_sha256(key, b"ashlar audit key name 1")[..8])
 }
 
-/// The end of a chain: what the next line follows.
+/// The end of a chain: the state from which the next line continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct End {
     /// Hash of the last line; zeros before the first.
@@ -57,15 +57,15 @@ impl End {
     }
 }
 
-/// A line taken apart.
+/// A parsed line.
 pub struct Line<'a> {
     /// Everything before the hash.
     pub content: &'a [u8],
-    /// The hash that it states.
+    /// The hash in the line.
     pub hash: [u8; 32],
 }
 
-/// Takes a line apart; `None` when it is none of ours.
+/// Parses a line; `None` if it is not a line of an audit log.
 pub fn split(line: &[u8]) -> Option<Line<'_>> {
     let body = line.strip_suffix(b"\"}")?;
     let (content, digits) = body.split_at_checked(body.len().checked_sub(64)?)?;
@@ -75,7 +75,7 @@ pub fn split(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { content, hash })
 }
 
-/// The hash that a line has to state.
+/// The hash that a line with this content must contain.
 pub fn hash_of(before: &[u8; 32], content: &[u8]) -> [u8; 32] {
     sha256(&[before, content].concat())
 }

@@ -1,10 +1,10 @@
-//! What went wrong, by what the caller can do.
+//! The error type of the crate. Its variants differ in what the caller can do.
 //!
 //! Depends on no other file of this crate.
 
 use std::path::{Path, PathBuf};
 
-/// What went wrong.
+/// Why an operation of the audit log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting has to be changed.
@@ -13,12 +13,12 @@ pub enum Error {
     /// A file or folder cannot be used.
     #[error("{path}: {error}")]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         error: std::io::Error,
     },
-    /// Records are not written at present: free space, or look at the log.
+    /// Records cannot be written at present: free space on the device, or read the server's log.
     #[error("the audit log cannot be written at present")]
     Stuck,
 }
@@ -29,5 +29,5 @@ impl Error {
     }
 }
 
-/// What this room answers.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,9 +1,9 @@
-//! The file: append-only, chained, rotated by size.
+//! The audit file: append-only, chained by hashes, rotated by size.
 //!
-//! Invariants: only whole lines are in it, whatever write failed; a line that was cut short by a crash is cut
-//! off at the next start, which says so in a line of its own; at most [`RECORDS`] records follow each other
-//! without a checkpoint; a file whose flush failed is written no more, another one continues the chain.
-//! `PATH.head` remembers the last checkpoint, so that a file that was shortened is noticed.
+//! Invariants: the file has only whole lines, even after a failed write; the next start removes a line that a
+//! crash left incomplete, and writes a line that says so; at most [`RECORDS`] records follow each other
+//! without a checkpoint; after a failed flush the file is not written again, and a new file continues the
+//! chain. `PATH.head` stores the last checkpoint, so that `verify` detects a truncated file.
 
 use ashlar_environment::time::{self, Instant};
 use std::fs;
@@ -21,19 +21,19 @@ use crate::{Error, Record, Result};
 
 /// Most records between two checkpoints.
 pub const RECORDS: u64 = 1000;
-/// A checkpoint is made after this time, if there are records.
+/// Time between checkpoints, if there are records.
 const OFTEN: Duration = Duration::from_secs(60);
-/// What was written is flushed after this time.
+/// Longest time between a write and its flush.
 const FLUSH: Duration = Duration::from_secs(1);
-/// How far from the end of a file its last whole line is looked for.
+/// How many bytes at the end of a file are searched for its last whole line.
 const TAIL: u64 = 1 << 20;
 
-/// Where the file is.
+/// The path and the largest size of the file.
 #[derive(Clone, Debug)]
 pub struct FileConfig {
     /// The file.
     pub path: PathBuf,
-    /// Bytes after which another one is begun.
+    /// Size in bytes after which the file is rotated.
     pub max_size: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct Head {
     pub next: u64,
     /// Its hash.
     pub hash: String,
-    /// A code over both.
+    /// The message authentication code over both.
     pub mac: String,
 }
 
@@ -53,18 +53,18 @@ impl Head {
         hex::encode(hmac_sha256(key, format!("ashlar audit head 1 {next} {hash}").as_bytes()))
     }
 
-    /// What stands beside the file.
+    /// Reads `PATH.head` of an audit file.
     pub fn read(path: &Path) -> Option<Head> {
         serde_json::from_slice(&fs::read(beside(path)).ok()?).ok()
     }
 
-    /// Whether it was made with this key.
+    /// Whether it was signed with this key.
     pub fn is_by(&self, key: &[u8; 32]) -> bool {
         ct_eq(Head::code(key, self.next, &self.hash).as_bytes(), self.mac.as_bytes())
     }
 }
 
-/// `PATH.head`.
+/// The path of `PATH.head`.
 pub fn beside(path: &Path) -> PathBuf {
     with_suffix(path, "head")
 }
@@ -105,7 +105,8 @@ fn open(path: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-/// The end of the chain in a file, and where its last whole line ends. `None`: there is no line.
+/// The end of the chain in a file, and the offset at which its last whole line ends. `None`: there is no
+/// line.
 fn tail(file: &mut fs::File, path: &Path) -> Result<Option<(End, u64)>> {
     let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
     let from = length.saturating_sub(TAIL);
@@ -122,7 +123,8 @@ fn tail(file: &mut fs::File, path: &Path) -> Result<Option<(End, u64)>> {
         }
         end = at;
     }
-    // A first line that was cut short leaves nothing; more than that is something else.
+    // Without a whole line the file may hold only an incomplete first line. Anything longer is not an audit
+    // file.
     if length > 64 * 1024 || bytes.contains(&b'\n') {
         return Err(Error::Invalid(format!("{}: this is no audit file; name another", path.display())));
     }
@@ -140,7 +142,7 @@ impl File {
     /// Opens the file and continues its chain.
     ///
     /// # Errors
-    /// It cannot be written, is another server's, or is no audit file.
+    /// The file cannot be written, another server has it open, or it is not an audit file.
     pub fn open(config: &FileConfig, deployment: &str, key: [u8; 32]) -> Result<File> {
         let path = config.path.clone();
         let mut file = open(&path)?;
@@ -155,7 +157,7 @@ impl File {
         let known = head.as_ref().map_or(0, |h| h.next);
         let mut end = found.map_or(End::default(), |(end, _)| end);
         if let Some(head) = head.filter(|h| found.is_none() && h.next > 0) {
-            // The file was moved away: what comes continues it.
+            // The file was moved away: the new file continues its chain.
             end.next = head.next;
             if hex::decode_to_slice(&head.hash, &mut end.hash).is_err() {
                 end.hash = [0; 32];
@@ -227,10 +229,10 @@ impl File {
         self.checked = Instant::now();
     }
 
-    /// Writes what was added; flushes it when that is due, or `flush`.
+    /// Writes the added lines; flushes them when a flush is due, or if `flush`.
     ///
     /// # Errors
-    /// The file is as before, and everything is still here to be written again.
+    /// The file is unchanged, and the lines stay in the buffer for the next attempt.
     pub fn write(&mut self, flush: bool) -> Result<()> {
         let due = self.records > 0 && self.checked.elapsed() >= OFTEN;
         if due {
@@ -254,7 +256,7 @@ impl File {
             return Ok(());
         }
         if let Err(error) = self.file.write_all(&self.buffer) {
-            // Part of a line may be in the file.
+            // The failed write may have left part of a line in the file.
             let _ = self.file.set_len(self.size);
             return Err(Error::io(&self.path, error));
         }
@@ -283,7 +285,7 @@ impl File {
         self.begin_another()
     }
 
-    /// Moves the file away, by the number of the next line, and continues in another.
+    /// Rotates: renames the file, with the number of the next line in the name, and begins a new one.
     fn begin_another(&mut self) -> Result<()> {
         let away = with_suffix(&self.path, &format!("{:012}", self.end.next));
         fs::rename(&self.path, &away).map_err(|e| Error::io(&away, e))?;
@@ -299,7 +301,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes the last line down beside the file.
+    /// Stores the number and hash of the last line in `PATH.head`.
     fn remember(&self) {
         let hash = hex::encode(self.end.hash);
         let mac = Head::code(&self.key, self.end.next, &hash);
@@ -313,10 +315,10 @@ impl File {
         }
     }
 
-    /// Ends the file in order.
+    /// Writes a last checkpoint and closes the file.
     ///
     /// # Errors
-    /// The last lines may be missing.
+    /// The last lines may not be in the file.
     pub fn end(&mut self) -> Result<()> {
         self.mark("stop", "");
         self.out()?;

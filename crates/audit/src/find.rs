@@ -1,4 +1,4 @@
-//! Where is a request? From the end of the audit file backwards, file by file.
+//! Finds the record of a request: searches the audit files from the newest line backwards.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Most bytes that are looked at for one question.
+/// Most bytes that one search reads.
 const LOOK: u64 = 512 << 20;
 
-/// The last record of a request in a file and those that were rotated away.
+/// The last record of a request in a file and its rotated predecessors.
 pub fn find(path: &Path, id: &str) -> Option<Value> {
     if id.is_empty() || id.len() > 64 || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
         return None;
@@ -26,7 +26,7 @@ pub fn find(path: &Path, id: &str) -> Option<Value> {
     None
 }
 
-/// The file, then the rotated ones from the youngest.
+/// The file, then the rotated ones, newest first.
 fn files(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,24 +1,24 @@
-//! Who asked what, and what decided.
+//! The audit log: who sent each request, how it was decided, and which policy statement decided.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `record` | one request; what of its head may be written down |
+//! | `record` | one request; which of its headers and parameters may be recorded |
 //! | `ring` | the last refusals, in memory |
-//! | `queue` | records on their way to the writer; room in it |
+//! | `queue` | the bounded queue of records that wait for the writer; permits for it |
 //! | `writer` | the one thread that writes |
 //! | `chain`, `file` | lines chained by hashes; the file, its rotation, its tail after a crash |
-//! | `verify`, `find` | is it whole? where is a request? |
+//! | `verify`, `find` | verification of files; the record of a request |
 //! | `entry` | a record in the form that MinIO's receivers know |
-//! | `spool`, `webhook` | a queue on a drive; sending from it |
-//! | `audit` | [`Audit`]: all of it together |
+//! | `spool`, `webhook` | a queue of lines in a folder or in memory; sending from it |
+//! | `audit` | [`Audit`], the interface of the crate |
 //!
 //! Layers, each of which uses only those before it: `error` and `record`; the parts; `writer`; `audit`.
 //!
-//! Invariants: what is written is an allow-list: no signature, token, secret, body, or query value that is
-//! not named in `record` can come in; a record that was accepted is written, or counted as dropped; a line
-//! that was changed, removed or put in is noticed by `verify`; every queue has its bound beside it.
+//! Invariants: records contain only the fields, headers and query parameters that `record` lists, so never a
+//! signature, token, secret or body; a record that was accepted is written, or counted as dropped; `verify`
+//! detects every changed, removed or inserted line; every queue is bounded.
 //!
-//! Must never know: S3, HTTP servers, how a decision is made.
+//! Must not depend on: S3, HTTP servers, how a decision is made.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub use audit::{Audit, Config};
 pub use chain::key_from;
 pub use error::{Error, Result};
 pub use file::FileConfig;
-pub use queue::{PATIENCE, Ticket};
+pub use queue::{PATIENCE, QueuePermit};
 pub use record::{ApiLayer, HEADERS, QUERY, Record, headers_of, printable};
 #[doc(hidden)]
 pub use verify::fuzzed_lines;

@@ -1,8 +1,9 @@
-//! Records on their way to the writer.
+//! The bounded queue of records that wait for the writer.
 //!
-//! Room for a record is taken before its request is done, so that what was done can always be recorded; when
-//! there is none, requests wait, and are refused after [`PATIENCE`]. The writer takes everything at
-//! once, every [`BEAT`], or at once when somebody waits: under load nobody pays for waking it.
+//! A request reserves space for its record before it is carried out, so that a request that was carried out
+//! can always be recorded. While the queue is full, requests wait, and are refused after [`PATIENCE`]. The
+//! writer takes all queued records every [`BEAT`], or immediately if a request waits for its record to be
+//! durable. Under load, no request pays for waking the writer.
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -14,21 +15,21 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{Error, Record, Result};
 
-/// How long a request waits for room before it is refused.
+/// How long a request waits for space in the queue before it is refused.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most records that wait, together with requests that run and will make one.
-const ROOM: usize = 16 * 1024;
-/// How often the writer looks while records come.
+/// Most queued records, including those reserved by requests that still run.
+const CAPACITY: usize = 16 * 1024;
+/// How often the writer takes records while records arrive.
 const BEAT: Duration = Duration::from_millis(10);
-/// How long it sleeps at most when none come, so that checkpoints and flushes are made.
+/// How long the writer sleeps at most while none arrive, so that it makes checkpoints and flushes in time.
 const NAP: Duration = Duration::from_secs(1);
 
-/// One record, and who waits for it.
+/// One record, and the request that waits for it.
 pub struct Entry {
     /// The record.
     pub record: Record,
-    /// Told when it is on stable storage.
+    /// Receives a message when the record is on stable storage.
     pub done: Option<oneshot::Sender<()>>,
 }
 
@@ -36,7 +37,7 @@ pub struct Entry {
 struct State {
     entries: Vec<Entry>,
     urgent: bool,
-    /// The writer sleeps until something comes.
+    /// The writer sleeps until a record arrives.
     asleep: bool,
     closed: bool,
 }
@@ -45,36 +46,36 @@ struct State {
 pub struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     refused: AtomicU64,
 }
 
-/// Room for one record.
+/// Reserved space for one record. Dropping it without a record returns the space.
 #[derive(Default)]
-pub struct Ticket(Option<Arc<Shared>>);
+pub struct QueuePermit(Option<Arc<Shared>>);
 
-impl Drop for Ticket {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
         if let Some(shared) = self.0.take() {
-            shared.room.add_permits(1);
+            shared.permits.add_permits(1);
         }
     }
 }
 
-impl Ticket {
-    /// Whether a record is to be made.
+impl QueuePermit {
+    /// Whether the audit log is on, so that the request must be recorded.
     pub fn is_real(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Hands the record over.
+    /// Queues the record.
     pub fn note(mut self, record: Record) {
         if let Some(shared) = self.0.take() {
             shared.push(Entry { record, done: None });
         }
     }
 
-    /// Hands the record over; what is returned ends when it is on stable storage.
+    /// Queues the record. The receiver gets a message when the record is on stable storage.
     pub fn note_urgent(mut self, record: Record) -> Option<oneshot::Receiver<()>> {
         let shared = self.0.take()?;
         let (done, wait) = oneshot::channel();
@@ -89,21 +90,21 @@ impl Shared {
         Arc::new(Shared {
             state: Mutex::default(),
             wake: Condvar::new(),
-            room: Arc::new(Semaphore::new(ROOM)),
+            permits: Arc::new(Semaphore::new(CAPACITY)),
             refused: AtomicU64::new(0),
         })
     }
 
-    /// Room for one record.
-    pub async fn ticket(self: &Arc<Shared>) -> Result<Ticket> {
-        let taken = match self.room.try_acquire() {
+    /// Reserves space for one record. Waits for it, at most [`PATIENCE`].
+    pub async fn reserve(self: &Arc<Shared>) -> Result<QueuePermit> {
+        let taken = match self.permits.try_acquire() {
             Ok(permit) => Some(permit),
-            Err(_) => time::timeout(PATIENCE, self.room.acquire()).await.ok().and_then(|p| p.ok()),
+            Err(_) => time::timeout(PATIENCE, self.permits.acquire()).await.ok().and_then(|p| p.ok()),
         };
         match taken {
             Some(permit) => {
                 permit.forget();
-                Ok(Ticket(Some(self.clone())))
+                Ok(QueuePermit(Some(self.clone())))
             }
             None => {
                 self.refused.fetch_add(1, Relaxed);
@@ -122,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// What has come, for the writer. `None`: it was closed, and nothing is left.
+    /// Takes all queued records, for the writer. `None`: the queue is closed and empty.
     pub fn take(&self, spare: Vec<Entry>) -> Option<Vec<Entry>> {
         let mut state = self.state.lock();
         if state.entries.is_empty() && !state.closed {
@@ -140,9 +141,9 @@ impl Shared {
         Some(std::mem::replace(&mut state.entries, spare))
     }
 
-    /// That many records are written.
+    /// Returns the space of `count` records that were written.
     pub fn done(&self, count: usize) {
-        self.room.add_permits(count);
+        self.permits.add_permits(count);
     }
 
     /// Records that wait.
@@ -150,7 +151,7 @@ impl Shared {
         self.state.lock().entries.len() as u64
     }
 
-    /// Requests that were refused for want of room.
+    /// Number of requests that were refused because the queue was full.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }

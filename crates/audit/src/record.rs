@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use serde::Serialize;
 
-/// Headers whose values may be written down.
+/// Headers whose values may be recorded.
 pub const HEADERS: [&str; 14] = [
     "host",
     "content-type",
@@ -26,14 +26,14 @@ pub const HEADERS: [&str; 14] = [
     "x-amz-tagging-directive",
 ];
 
-/// Query parameters whose values may be written down.
+/// Query parameters whose values may be recorded.
 pub const QUERY: [&str; 7] =
     ["delimiter", "list-type", "marker", "max-keys", "partNumber", "prefix", "versionId"];
 
 /// Longest value of a header or parameter.
 const VALUE: usize = 256;
 
-/// Which door a request came through.
+/// The API that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApiLayer {
@@ -46,7 +46,7 @@ pub enum ApiLayer {
 }
 
 impl ApiLayer {
-    /// As records name it.
+    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             ApiLayer::S3 => "s3",
@@ -62,10 +62,11 @@ pub struct Record {
     /// When it came, in milliseconds since 1970.
     #[serde(serialize_with = "iso")]
     pub time: i64,
-    /// As in the answer.
+    /// The request id in the answer.
     pub request_id: String,
-    /// Which door.
-    pub door: ApiLayer,
+    /// The API that it belongs to. The field of the record is called `door`.
+    #[serde(rename = "door")]
+    pub api_layer: ApiLayer,
     /// What was asked for, `GetObject` for example.
     pub operation: &'static str,
     /// The HTTP method.
@@ -73,10 +74,10 @@ pub struct Record {
     /// The bucket.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bucket: String,
-    /// The key; of administration: the name that it is about.
+    /// The key; for administration, the name of what the request is about.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// The version that was named.
+    /// The version named in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The HTTP status.
@@ -84,7 +85,7 @@ pub struct Record {
     /// The error's code.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub error: &'static str,
-    /// The answer did not reach the client whole.
+    /// The client did not receive the whole answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
     /// The access key that signed.
@@ -94,20 +95,20 @@ pub struct Record {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// What kind of credential: `root`, `user`, `access-key`, `session`, `anonymous`; empty if the
-    /// signature was not believed.
+    /// signature was not accepted.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub kind: &'static str,
-    /// The user is another name than the access key: whom it acts for.
+    /// The user that the credential acts for, if its name is not the access key.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent: String,
     /// Where a session came from, if not from this server's own users.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub provider: String,
-    /// The other end.
+    /// The address of the client.
     pub ip: IpAddr,
     /// The request came over TLS.
     pub tls: bool,
-    /// The program that asked.
+    /// The client program (`User-Agent`).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_agent: String,
     /// Bytes of the request's body.
@@ -119,7 +120,7 @@ pub struct Record {
     /// The action that was decided last.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub action: &'static str,
-    /// What decided, in words.
+    /// The reason for the decision, in words.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub decided_by: String,
     /// The policy of the statement that decided.
@@ -140,12 +141,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record with nothing in it but when, where and from whom.
-    pub fn new(time: i64, request_id: &str, door: ApiLayer, ip: IpAddr) -> Record {
+    /// A record with only the time, the request id, the API and the address of the client.
+    pub fn new(time: i64, request_id: &str, api_layer: ApiLayer, ip: IpAddr) -> Record {
         Record {
             time,
             request_id: request_id.to_owned(),
-            door,
+            api_layer,
             operation: "",
             method: String::new(),
             bucket: String::new(),
@@ -176,13 +177,13 @@ impl Record {
     }
 }
 
-/// The headers that may be written down.
+/// The headers that may be recorded.
 pub fn headers_of(headers: &HeaderMap) -> Vec<(&'static str, String)> {
     let value = |name: &'static str| Some((name, printable(headers.get(name)?.as_bytes())));
     HEADERS.iter().filter_map(|name| value(name)).collect()
 }
 
-/// Text of a client, bounded.
+/// Text from a client, cut to the longest length.
 pub fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(VALUE)]).into_owned()
 }
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_named_is_written() {
+    fn only_listed_headers_and_parameters_are_recorded() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("authorization", "AWS4-HMAC-SHA256 Signature=planted"),

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::Record;
 
-/// Refusals that are kept: at most about 4,096 times 4 KiB.
+/// How many refusals are kept. They take at most about 4,096 times 4 KiB.
 const KEPT: usize = 4096;
 
 /// The last refusals.
@@ -14,7 +14,7 @@ const KEPT: usize = 4096;
 pub struct Ring(Mutex<VecDeque<Record>>);
 
 impl Ring {
-    /// Keeps one; the oldest goes when there are too many.
+    /// Adds a refusal; removes the oldest when there are too many.
     pub fn push(&self, record: Record) {
         let mut all = self.0.lock();
         if all.len() >= KEPT {
@@ -35,7 +35,7 @@ mod tests {
     use crate::ApiLayer;
 
     #[test]
-    fn the_oldest_goes() {
+    fn full_ring_drops_the_oldest_refusal() {
         let ring = Ring::default();
         for i in 0..KEPT + 2 {
             ring.push(Record::new(0, &format!("{i}"), ApiLayer::S3, [127, 0, 0, 1].into()));

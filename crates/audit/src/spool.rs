@@ -1,9 +1,9 @@
 //! A bounded queue of lines, in a folder or in memory.
 //!
-//! In a folder: segments `NUMBER.jsonl` that are only appended to, and `sent`, which says how far the receiver
-//! has taken them. Invariants: a line that was put is there after a crash of the process, and after a loss of
-//! power once it was flushed; a line is forgotten only after it was taken; after a crash some may be sent
-//! again, none is left out; at most `limit` lines wait.
+//! In a folder: segments `NUMBER.jsonl` that are only appended to, and the file `sent`, which stores the
+//! position up to which the receiver has the lines. Invariants: a line that was put survives a crash of the
+//! process, and a loss of power once it was flushed; a line is removed only after the receiver has it; after
+//! a crash some lines may be sent again, none is left out; at most `limit` lines wait.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -21,9 +21,9 @@ const SEGMENT: u64 = 4 << 20;
 /// Most bytes read at a time.
 const READ: usize = 1 << 20;
 
-/// Where the receiver is: segment and byte.
+/// Position up to which the receiver has the lines: segment and offset in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct ReadPosition {
     segment: u64,
     offset: u64,
 }
@@ -41,7 +41,7 @@ enum Inner {
 
 struct Folder {
     path: PathBuf,
-    /// Held so that nobody else uses the folder.
+    /// The lock that keeps other processes from using the folder.
     _lock: fs::File,
     file: fs::File,
     /// Number and size of the segment that is appended to.
@@ -49,7 +49,7 @@ struct Folder {
     size: u64,
     dirty: bool,
     waiting: u64,
-    read: Place,
+    read: ReadPosition,
 }
 
 impl Spool {
@@ -73,10 +73,10 @@ impl Spool {
         }
     }
 
-    /// Puts lines that end at `ends` of `text`; as many as there is room for. Returns how many.
+    /// Adds lines that end at `ends` of `text`, up to the limit of the queue. Returns how many were added.
     ///
     /// # Errors
-    /// The folder cannot be written; nothing was put.
+    /// The folder cannot be written; no line was added.
     pub fn put(&self, text: &[u8], ends: &[usize], flush: bool) -> Result<usize> {
         let mut inner = self.inner.lock();
         let waiting = match &*inner {
@@ -109,10 +109,10 @@ impl Spool {
         }
     }
 
-    /// The receiver has these lines, the first ones of what [`Spool::next`] gave.
+    /// Removes lines that the receiver has: the first ones that [`Spool::next`] returned.
     ///
     /// # Errors
-    /// It cannot be written down: after a crash they are sent again.
+    /// The position cannot be stored: after a crash the lines are sent again.
     pub fn took(&self, taken: &[Bytes]) -> Result<()> {
         match &mut *self.inner.lock() {
             Inner::Memory(lines) => {
@@ -155,7 +155,8 @@ impl Folder {
         }
         let sent = fs::read_to_string(path.join("sent")).unwrap_or_default();
         let mut numbers = sent.split_whitespace().map(|n| n.parse::<u64>().unwrap_or(0));
-        let mut read = Place { segment: numbers.next().unwrap_or(0), offset: numbers.next().unwrap_or(0) };
+        let mut read =
+            ReadPosition { segment: numbers.next().unwrap_or(0), offset: numbers.next().unwrap_or(0) };
         let old = segments(path)?;
         let mut waiting = 0;
         for segment in &old {
@@ -166,10 +167,10 @@ impl Folder {
                 waiting += count(&name(path, *segment), from)?;
             }
         }
-        // A line that was cut short stays last in its segment and is passed over.
+        // An incomplete line stays at the end of its segment. Readers skip it.
         let segment = old.last().map_or(read.segment, |last| last + 1).max(read.segment + 1);
         if !old.contains(&read.segment) {
-            read = Place {
+            read = ReadPosition {
                 segment: old.iter().copied().find(|s| *s > read.segment).unwrap_or(segment),
                 offset: 0,
             };
@@ -223,9 +224,9 @@ impl Folder {
             if !lines.is_empty() || self.read.segment >= self.segment {
                 return Ok(lines);
             }
-            // This one is done with.
+            // The receiver has the whole segment.
             let _ = fs::remove_file(&at);
-            self.read = Place { segment: self.read.segment + 1, offset: 0 };
+            self.read = ReadPosition { segment: self.read.segment + 1, offset: 0 };
         }
     }
 
@@ -273,12 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn survives_a_restart_in_the_middle() {
+    fn queue_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(Some(folder.path()), 1000).unwrap();
         assert_eq!(put(&spool, 0, 10), 10);
         assert_eq!(take(&spool, 4).last().unwrap(), "{\"n\":3}");
-        // Seen but not taken: it comes again.
+        // Read but not taken: the next start returns it again.
         assert_eq!(spool.next(2).unwrap().len(), 2);
         assert!(Spool::open(Some(folder.path()), 1000).is_err(), "two at once");
         drop(spool);
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn is_bounded_and_cleans_up() {
+    fn queue_is_bounded_and_removes_sent_segments() {
         for folder in [None, Some(tempfile::tempdir().unwrap())] {
             let path = folder.as_ref().map(|f| f.path());
             let spool = Spool::open(path, 5).unwrap();

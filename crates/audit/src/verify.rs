@@ -1,7 +1,8 @@
-//! Is an audit file whole? Without a server, and without root's secret as far as that goes.
+//! Verification of audit files, without a server.
 //!
-//! With root's secret: every line up to the last checkpoint was written by a server that knew it, in this
-//! order, and none is missing. Without: whoever changed the file computed all hashes after it anew.
+//! With root's secret, a clean report means: a server that knew the secret wrote every line up to the last
+//! checkpoint, in this order, and none is missing. Without the secret it means only that the hashes fit:
+//! whoever changed a line must have computed all later hashes again.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,7 +15,7 @@ use crate::chain::{self, MAC};
 use crate::file::{Head, RECORDS, number};
 use crate::{Error, Result};
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Report {
     /// Lines that were read.
@@ -31,13 +32,13 @@ pub struct Report {
     pub first: u64,
     /// Number of the last line.
     pub last: u64,
-    /// What the server noted about itself: lines cut or missing at a start.
+    /// Notes of the server about its starts: lines that were cut or missing.
     pub notes: Vec<String>,
-    /// The first thing that is wrong: file, line, what.
+    /// The first problem: file, line, description.
     pub problem: Option<(PathBuf, u64, String)>,
 }
 
-struct Walk<'a> {
+struct Verifier<'a> {
     keys: &'a [[u8; 32]],
     report: Report,
     hash: Option<[u8; 32]>,
@@ -46,11 +47,11 @@ struct Walk<'a> {
     heads: Vec<(PathBuf, Head)>,
 }
 
-/// Checks files of one chain, in any order. `keys`: what checkpoints may be signed with; none: signatures are
-/// not checked.
+/// Checks the files of one chain, given in any order. `keys`: the keys that may sign checkpoints; without
+/// any, signatures are not checked.
 ///
 /// # Errors
-/// A file cannot be read. What is wrong in it is in the report.
+/// A file cannot be read. Problems in its content are in the report.
 pub fn verify(files: &[PathBuf], keys: &[[u8; 32]]) -> Result<Report> {
     let mut order = Vec::new();
     for file in files {
@@ -58,15 +59,15 @@ pub fn verify(files: &[PathBuf], keys: &[[u8; 32]]) -> Result<Report> {
     }
     order.sort();
     let heads = files.iter().filter_map(|f| Some((f.clone(), Head::read(f)?))).collect();
-    let mut walk = Walk { keys, report: Report::default(), hash: None, next: 0, records: 0, heads };
+    let mut verifier = Verifier { keys, report: Report::default(), hash: None, next: 0, records: 0, heads };
     for (i, (_, file)) in order.iter().enumerate() {
-        walk.file(file, i + 1 == order.len())?;
-        if walk.report.problem.is_some() {
-            return Ok(walk.report);
+        verifier.file(file, i + 1 == order.len())?;
+        if verifier.report.problem.is_some() {
+            return Ok(verifier.report);
         }
     }
-    walk.heads_at_the_end();
-    Ok(walk.report)
+    verifier.heads_at_the_end();
+    Ok(verifier.report)
 }
 
 fn first_number(file: &Path) -> Result<Option<u64>> {
@@ -76,7 +77,7 @@ fn first_number(file: &Path) -> Result<Option<u64>> {
     Ok(number(&line))
 }
 
-impl Walk<'_> {
+impl Verifier<'_> {
     fn file(&mut self, file: &Path, last: bool) -> Result<()> {
         let opened = fs::File::open(file).map_err(|e| Error::io(file, e))?;
         let mut lines = BufReader::with_capacity(1 << 20, opened);
@@ -187,7 +188,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What stands beside a file about this line has to fit.
+    /// Compares this line with the `PATH.head` of its file.
     fn head_here(&self) -> std::result::Result<(), String> {
         let hash = hex::encode(self.hash.unwrap_or_default());
         match self.heads.iter().find(|(_, h)| h.next == self.next && h.hash != hash) {
@@ -227,29 +228,30 @@ fn mark_of(content: &[u8]) -> Option<Value> {
     serde_json::from_slice(&[content, b"}"].concat()).ok()
 }
 
-/// For the fuzzer: contents of lines, one a line. Each gets the hash that fits, and is read as a file's line.
+/// For the fuzzer: `bytes` has the content of one audit line per line. Each gets its correct hash and is
+/// verified as a line of a file.
 ///
 /// # Panics
-/// Lines that are counted are not all records and checkpoints, or a record counts as signed.
+/// A line is counted that is neither a record nor a checkpoint, or a record counts as signed.
 #[doc(hidden)]
 pub fn fuzzed_lines(bytes: &[u8]) {
     let key = chain::key_from("root");
     for keys in [&[][..], &[key]] {
-        let mut walk =
-            Walk { keys, report: Report::default(), hash: None, next: 0, records: 0, heads: Vec::new() };
+        let mut verifier =
+            Verifier { keys, report: Report::default(), hash: None, next: 0, records: 0, heads: Vec::new() };
         for (i, content) in bytes.split(|b| *b == b'\n').enumerate() {
-            let _ = walk.line(content, false);
+            let _ = verifier.line(content, false);
             let stated = mark_of(content).and_then(|m| hex::decode(m["prev"].as_str()?).ok());
-            let before = walk.hash.or(stated.and_then(|h| h.try_into().ok())).unwrap_or_default();
+            let before = verifier.hash.or(stated.and_then(|h| h.try_into().ok())).unwrap_or_default();
             let mut line = content.to_vec();
             line.extend_from_slice(chain::HASH);
             line.extend_from_slice(hex::encode(chain::hash_of(&before, content)).as_bytes());
             line.extend_from_slice(b"\"}");
-            if walk.line(&line, i == 0).is_err() {
+            if verifier.line(&line, i == 0).is_err() {
                 break;
             }
         }
-        let r = &walk.report;
+        let r = &verifier.report;
         assert_eq!(r.lines, r.records + r.checkpoints, "a line that is neither a record nor a checkpoint");
         assert!(r.signed <= r.checkpoints && (r.lines == 0 || r.first <= r.last));
     }
@@ -260,9 +262,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_at_the_end_of_their_range_are_refused() {
-        let walk = |content: &[u8], next| {
-            let mut walk = Walk {
+    fn line_number_overflow_is_refused() {
+        let verify_line = |content: &[u8], next| {
+            let mut verifier = Verifier {
                 keys: &[],
                 report: Report::default(),
                 hash: Some([1; 32]),
@@ -271,12 +273,12 @@ mod tests {
                 heads: Vec::new(),
             };
             let hash = hex::encode(chain::hash_of(&[1; 32], content));
-            walk.line(&[content, chain::HASH, hash.as_bytes(), b"\"}"].concat(), false)
+            verifier.line(&[content, chain::HASH, hash.as_bytes(), b"\"}"].concat(), false)
         };
         let last = b"{\"seq\":18446744073709551615,\"a\":1";
-        assert_eq!(walk(last, u64::MAX).unwrap_err(), "no line has this number");
+        assert_eq!(verify_line(last, u64::MAX).unwrap_err(), "no line has this number");
         let missing = b"{\"seq\":4,\"kind\":\"start\",\"missing\":18446744073709551615";
-        assert_eq!(walk(missing, 5).unwrap_err(), "this is line 4 of the log, 5 was to come");
-        assert_eq!(walk(b"{\"seq\":4,\"a\":1", 4), Ok(()));
+        assert_eq!(verify_line(missing, 5).unwrap_err(), "this is line 4 of the log, 5 was to come");
+        assert_eq!(verify_line(b"{\"seq\":4,\"a\":1", 4), Ok(()));
     }
 }

@@ -1,8 +1,8 @@
-//! Sending records to a receiver, in MinIO's form.
+//! Sends records to a webhook, in MinIO's form.
 //!
-//! Invariants: sent in order, [`AT_ONCE`] at a time, at least once; a line leaves the queue only after the receiver answered 200,
-//! 201, 202 or 204; a receiver that is away is asked again for ever, less and less often, up to [`SLOWEST`];
-//! redirects are not followed; the token is in no log.
+//! Invariants: records are sent in order, [`AT_ONCE`] requests at a time, at least once; a line leaves the
+//! queue only after the receiver answered 200, 201, 202 or 204; while a receiver does not answer, attempts go
+//! on without end, with growing pauses up to [`SLOWEST`]; redirects are not followed; the token is in no log.
 
 use ashlar_environment::time::{self, Instant};
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ use tokio::sync::Notify;
 use crate::spool::Spool;
 use crate::{Error, Result};
 
-/// Requests under way at a time.
+/// Most requests in flight.
 const AT_ONCE: usize = 8;
 /// First pause after a failure.
 const SOON: Duration = Duration::from_millis(250);
 /// Longest pause after a failure.
 const SLOWEST: Duration = Duration::from_secs(15);
-/// How long a closing waits for the receiver.
+/// How long [`Target::close`] waits for the receiver.
 const LAST: Duration = Duration::from_secs(3);
 /// Most lines of a queue in memory.
 const IN_MEMORY: u64 = 10_000;
@@ -34,10 +34,10 @@ const IN_MEMORY: u64 = 10_000;
 /// What happens to a record when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Full {
-    /// It is dropped, and counted.
+    /// The record is dropped, and counted.
     #[default]
     Drop,
-    /// It waits, and so do requests, which are refused after a while.
+    /// The record waits, and so do requests, which are refused after [`crate::PATIENCE`].
     Wait,
 }
 
@@ -46,11 +46,11 @@ pub enum Full {
 pub struct WebhookConfig {
     /// Names it in metrics.
     pub name: String,
-    /// Where to.
+    /// The URL that records are sent to.
     pub url: String,
     /// The value of `Authorization`.
     pub token: Option<String>,
-    /// The folder of the queue; without one it is in memory, and lost at the end.
+    /// The folder of the queue; without one the queue is in memory and is lost when the process exits.
     pub queue_dir: Option<PathBuf>,
     /// Most records that wait.
     pub queue_size: u64,
@@ -58,11 +58,11 @@ pub struct WebhookConfig {
     pub batch: usize,
     /// What happens when the queue is full.
     pub full: Full,
-    /// What may be connected to.
+    /// Which addresses may be connected to.
     pub rules: Rules,
 }
 
-/// A receiver at work.
+/// A webhook with its queue and its sending thread.
 pub struct Target {
     name: String,
     host: String,
@@ -78,7 +78,7 @@ pub struct Target {
 
 type Family = (&'static str, Kind, &'static str, fn(&Target) -> u64);
 
-/// What is counted, under MinIO's names where it has one.
+/// The metrics of webhooks, under MinIO's names where it has one.
 pub const FAMILIES: [Family; 4] = [
     ("minio_audit_total_messages", Kind::Counter, "Audit records sent.", |t| t.sent.load(Relaxed)),
     ("minio_audit_failed_messages", Kind::Counter, "Attempts to send audit records that failed.", |t| {
@@ -184,7 +184,7 @@ impl Target {
                 if self.closed.load(Relaxed) {
                     return;
                 }
-                // Now and then by itself: a notice may have come before this line.
+                // Wake up without a notification too: it may have come before this line.
                 let _ = time::timeout(Duration::from_secs(5), self.wake.notified()).await;
                 continue;
             }
@@ -219,7 +219,8 @@ impl Target {
         }
     }
 
-    /// Sends lines, several requests at a time: how many from the first on the receiver has, and why not all.
+    /// Sends lines, several requests at a time. Returns how many of them, from the first, the receiver has,
+    /// and why it does not have the others.
     async fn send(
         &self,
         outbound: &Outbound,
@@ -246,7 +247,7 @@ impl Target {
         ((good * batch).min(lines.len()), all)
     }
 
-    /// Sends what it can in a short time and ends.
+    /// Sends what it can in a short time and stops the thread.
     pub fn close(&self) {
         self.closed.store(true, Relaxed);
         self.wake.notify_one();

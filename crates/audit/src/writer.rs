@@ -1,7 +1,7 @@
-//! The one thread that writes: to the file, then to the webhooks' queues.
+//! The one thread that writes records to the file, then to the webhooks' queues.
 //!
-//! Invariants: a record's room is given back only when it is written everywhere; a file that cannot be
-//! written is tried again until it can, and meanwhile requests wait; who waits for a record hears of it only
+//! Invariants: a record keeps its space in the queue until it is written everywhere; while the file cannot be
+//! written, the writer tries again and requests wait; a request that waits for its record is answered only
 //! after a flush.
 
 use ashlar_environment::time::Instant;
@@ -13,14 +13,14 @@ use crate::file::File;
 use crate::queue::{Entry, Shared};
 use crate::webhook::Target;
 
-/// How often a file that cannot be written is tried again.
+/// Pause between attempts to write to the file.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long a closing waits for a file that cannot be written.
+/// How long closing waits for a file that cannot be written.
 const LAST: Duration = Duration::from_secs(5);
-/// How often it is said that it cannot be written.
+/// Shortest time between two log messages that the file cannot be written.
 const SAY: Duration = Duration::from_secs(30);
 
-/// What the thread needs.
+/// The state of the thread.
 pub struct Writer {
     /// Where records come from.
     pub shared: Arc<Shared>,
@@ -42,7 +42,7 @@ impl Writer {
             self.batch(&mut entries);
             let count = entries.len();
             entries.clear();
-            // One flood must not keep its memory for ever.
+            // Release the memory that a burst of records took.
             spare = if entries.capacity() > 4096 { Vec::new() } else { entries };
             self.shared.done(count);
             self.written.fetch_add(count as u64, Relaxed);

@@ -1,4 +1,4 @@
-//! The file: whole, changed, shortened, rotated, torn; and what a receiver gets.
+//! Audit files that are intact, changed, truncated, rotated or torn; delivery to webhooks.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -32,9 +32,9 @@ fn record(id: u32) -> Record {
 
 async fn write(audit: &Audit, from: u32, to: u32) {
     for id in from..to {
-        audit.note(audit.ticket().await.unwrap(), record(id));
+        audit.note(audit.reserve().await.unwrap(), record(id));
     }
-    let last = audit.ticket().await.unwrap();
+    let last = audit.reserve().await.unwrap();
     audit.note_and_wait(last, record(to)).await.unwrap();
 }
 
@@ -85,19 +85,19 @@ async fn every_changed_or_missing_line_is_noticed() {
             all[i] = String::from_utf8(changed).unwrap();
             assert_eq!(bad(all.join("\n") + "\n"), i as u64 + 1);
         }
-        // Shortened: what stands beside the file remembers.
+        // A truncated file does not match `PATH.head`.
         if i > 0 {
             bad(lines[..i].join("\n") + "\n");
         }
     }
-    // Under another secret nothing is believed.
+    // Verification with another secret fails.
     fs::write(&path, &whole).unwrap();
     assert!(verify(&files, &[key_from("another")]).unwrap().problem.is_some());
     assert!(verify(&files, &[]).unwrap().problem.is_none());
 }
 
 #[tokio::test]
-async fn the_chain_goes_on_after_restarts_crashes_and_rotation() {
+async fn chain_continues_after_restart_crash_and_rotation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.log");
     let mut next = 0;
@@ -122,20 +122,20 @@ async fn the_chain_goes_on_after_restarts_crashes_and_rotation() {
     let report = good(&files);
     assert_eq!(report.records, u64::from(next));
     assert!(report.notes.iter().any(|n| n.contains("unfinished line")), "{:?}", report.notes);
-    // A file in the middle is missing; one of the first is: that is only a later beginning.
+    // A missing file in the middle is an error; without the oldest file the chain only begins later.
     let without: Vec<_> = files.iter().filter(|f| **f != files[2]).cloned().collect();
     assert!(verify(&without, &keys()).unwrap().problem.is_some());
     let audit = Audit::open(config(&path, 64 * 1024)).unwrap();
     assert!(audit.find("ID000003").await.is_some(), "in a file that was rotated away");
     audit.close();
-    // Lines that were cut off at the end are noticed at the next start, and for ever after.
+    // The next start notices lines that were cut off at the end, and notes it in the file.
     let text = fs::read_to_string(&path).unwrap();
     let shorter: Vec<&str> = text.lines().collect();
     fs::write(&path, shorter[..shorter.len() - 2].join("\n") + "\n").unwrap();
     Audit::open(config(&path, 64 * 1024)).unwrap().close();
     let report = good(std::slice::from_ref(&path));
     assert!(report.notes.iter().any(|n| n.contains("2 lines were missing")), "{:?}", report.notes);
-    // Something else is not written into.
+    // A file that is not an audit file is not written.
     let other = folder.path().join("other");
     fs::write(&other, "notes\n").unwrap();
     assert!(Audit::open(config(&other, 1 << 20)).is_err());
@@ -175,7 +175,7 @@ fn receiver(listener: TcpListener, status: u16, got: Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn a_receiver_that_was_away_gets_everything() {
+async fn unreachable_receiver_gets_all_records_later() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/audit", listener.local_addr().unwrap());
@@ -225,7 +225,7 @@ async fn a_receiver_that_was_away_gets_everything() {
 }
 
 #[tokio::test]
-async fn a_full_queue_drops_and_counts() {
+async fn full_queue_drops_and_counts_records() {
     let webhook = WebhookConfig {
         name: "one".into(),
         url: "http://127.0.0.1:9/".into(),

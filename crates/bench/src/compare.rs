@@ -1,4 +1,4 @@
-//! What changed from one result to another, and how sure that is.
+//! Differences between two results, and their statistical confidence.
 //!
 //! * Throughput: Mann-Whitney and a bootstrap interval of the ratio, over repetitions where both
 //!   results have at least [`REPETITIONS`], else over batches of the timeline (at most [`BATCHES`],
@@ -8,9 +8,9 @@
 //! * Errors: the normal test of two proportions.
 //! * CPU cost: over repetitions; of single runs it is shown without a judgement.
 //!
-//! Invariants: a regression is only what is beyond the limit *and* significant at 5 %, over repetitions; what is
-//! beyond the limit but not significant, or known from single runs only, is called uncertain: a run knows how much it
-//! varies in itself, and nothing of how much runs differ.
+//! Invariants: a regression must be beyond the limit *and* significant at 5 %, over repetitions; a difference
+//! beyond the limit that is not significant, or known only from single runs, is called uncertain: a run shows
+//! its own variation, but not the variation between runs.
 
 use serde::Serialize;
 
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_is_within_the_limit() {
+    fn equal_results_are_within_the_limit() {
         let a = fixture::noisy("a", 1000.0, 1_000_000, 1, 1);
         let b = fixture::noisy("b", 1000.0, 1_000_000, 1, 2);
         let c = compare(&a, &b, 0.05, 1);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_is_a_regression() {
+    fn slower_result_is_a_regression() {
         let a = fixture::noisy("a", 1000.0, 1_000_000, 5, 1);
         let b = fixture::noisy("b", 900.0, 1_200_000, 5, 2);
         let c = compare(&a, &b, 0.05, 1);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn single_runs_are_never_sure() {
+    fn single_runs_are_always_uncertain() {
         let a = fixture::noisy("a", 1000.0, 1_000_000, 1, 1);
         let b = fixture::noisy("b", 500.0, 2_000_000, 1, 2);
         for (before, after) in [(&a, &b), (&b, &a)] {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_uncertain() {
+    fn too_few_samples_are_uncertain() {
         let mut a = fixture::run("a", "2026-01-01T00:00:00Z", 100, 3);
         let mut b = fixture::run("b", "2026-01-01T00:00:00Z", 80, 3);
         let c = compare(&a, &b, 0.05, 1);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn another_load_is_compared_if_it_is_the_only_one() {
+    fn different_load_is_compared_if_it_is_the_only_one() {
         let a = fixture::run("a", "2026-01-01T00:00:00Z", 100, 30);
         let mut b = a.clone();
         b.phases[0].load = crate::result::Load::Closed { concurrency: 99 };
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_count() {
+    fn more_errors_are_a_regression() {
         let a = fixture::run("a", "2026-01-01T00:00:00Z", 100, 30);
         let mut b = a.clone();
         b.phases[0].operations[0].errors.insert("SlowDown".into(), 60);

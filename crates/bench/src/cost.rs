@@ -1,9 +1,9 @@
-//! What processes use: CPU time and peak memory, of this one, of a local server by number or name,
-//! or of any server that publishes its CPU seconds as a metric.
+//! Resource usage of processes: CPU time and peak memory of this process, of a local server by number or
+//! name, or of any server that publishes its CPU seconds as a metric.
 //!
-//! Invariant: what could not be read is absent, never zero.
+//! Invariant: a value that could not be read is absent, never zero.
 //!
-//! Must never know: loads.
+//! Must not depend on: loads.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{Error, Result, wire::Host};
 /// What was used up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// User CPU seconds (all CPU seconds, where they are not told apart).
+    /// User CPU seconds (all CPU seconds, where they are not distinguished).
     pub user_s: f64,
     /// System CPU seconds.
     pub system_s: f64,
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_usage_grows() {
+    fn own_cpu_usage_grows() {
         let before = own().unwrap();
         let start = std::time::Instant::now();
         let mut x = 1_u64;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn texts() {
+    fn proc_files_and_metrics_are_parsed() {
         let stat = "42 (a) b) c) S 1 1 1 0 -1 4 1 2 3 4 150 25 0 0 20 0 9 0 1 1 1";
         assert_eq!(parse_stat(stat), Some((1.5, 0.25)));
         let metrics = "# HELP x\nprocess_cpu_seconds_total 1.5\nprocess_cpu_seconds_total{a=\"b c\"} 2\nprocess_resident_memory_bytes 4096\n";

@@ -1,4 +1,4 @@
-//! What can go wrong outside the measured requests, by what the caller can do.
+//! Errors outside the measured requests. The variants differ in what the caller can do.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub enum Error {
     },
 }
 
-/// The result of this room's functions.
+/// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

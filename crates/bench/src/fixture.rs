@@ -1,4 +1,4 @@
-//! Made-up results with known numbers, for this room's tests.
+//! Artificial results with known numbers, for this crate's tests.
 
 use std::collections::BTreeMap;
 

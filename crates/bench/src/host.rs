@@ -1,6 +1,6 @@
 //! Facts about this machine, for the result document.
 //!
-//! Invariant: read from the kernel's files, never guessed; what cannot be read is left out.
+//! Invariant: facts are read from the kernel's files, never guessed; a fact that cannot be read is left out.
 
 use std::{
     collections::BTreeMap,

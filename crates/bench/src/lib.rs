@@ -13,10 +13,9 @@
 //! * [`server`] says what a server says of itself, [`stall`] whether this machine stood still.
 //! * [`cost`] reads the CPU time and memory of processes; [`live`] shows a run while it lasts.
 //!
-//! Invariants: no number is made up (what was not measured is absent, never zero); memory stays
-//! bounded however long a run lasts; only what a run wrote is ever removed.
-//!
-//! This room must never know: the server's insides. It is a client like any other.
+//! Invariants: no number is invented (a value that was not measured is absent, never zero); memory stays
+//! bounded however long a run lasts; a run removes only what it wrote. Must not depend on: the server's
+//! internals. The benchmark is a client like any other.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 

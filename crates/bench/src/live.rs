@@ -1,7 +1,7 @@
 //! Shows a run while it lasts: one line that is rewritten on a terminal, plain lines elsewhere.
 //!
-//! Invariants: everything goes to the standard error; where it is off nothing is printed; a terminal
-//! that went away is no reason to stop.
+//! Invariants: all output goes to standard error; where it is off nothing is printed; a closed terminal does
+//! not stop the run.
 
 use std::{
     io::{IsTerminal, Write},
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines() {
+    fn progress_lines_are_formatted() {
         let snapshot = Snapshot {
             name: "get x8".into(),
             at_s: 3.2,

@@ -1,9 +1,8 @@
-//! Several results of one measurement as one: what agents did at the same time is added, what was
-//! done at other times becomes further repetitions.
+//! Merges several results of one measurement: results of agents at the same time are added, results of other
+//! times become further repetitions.
 //!
-//! Invariants: counts, bytes, errors and histograms are sums; a rate is taken only over the time in
-//! which all took part (a sum of averages over different times overstates); how much that was is
-//! said in a caveat.
+//! Invariants: counts, bytes, errors and histograms are sums; a rate is computed only over the time in which
+//! all took part (a sum of averages over different times is too high); a caveat states that time.
 
 use crate::{
     import::instant,
@@ -267,7 +266,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn agents_at_the_same_time_are_added() {
+    fn concurrent_agents_are_added() {
         let a = fixture::run("a", "2026-01-01T00:00:00Z", 100, 20);
         let b = fixture::run("b", "2026-01-01T00:00:05Z", 50, 20);
         let all = merge(&[a.clone(), b.clone()], false).unwrap();
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_at_other_times_are_repetitions() {
+    fn runs_at_other_times_become_repetitions() {
         let a = fixture::run("a", "2026-01-01T00:00:00Z", 100, 20);
         let b = fixture::run("b", "2026-01-01T00:10:00Z", 50, 20);
         let all = merge(&[b, a], false).unwrap();
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_refused() {
+    fn different_measurements_are_refused() {
         let a = fixture::run("a", "2026-01-01T00:00:00Z", 100, 20);
         let mut b = a.clone();
         b.setup.insert("size".into(), "4KiB".into());

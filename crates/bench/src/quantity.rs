@@ -1,4 +1,4 @@
-//! Sizes and rates as people write them; how they read them is in [`crate::units`].
+//! Parsing of sizes and rates; [`crate::units`] prints them.
 //!
 //! Invariants: `k`, `M`, `G`, `T`, `P` are powers of 1000 and `Ki`, `Mi` ... powers of 1024, wherever a
 //! `B` or `b` follows; a lone letter (`4k`, `1G`), as drive tools take it, is a power of 1024. A small
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed() {
         for (text, bytes) in [
             ("4096", 4096),
             ("4k", 4096),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn rates() {
+    fn rates_are_parsed() {
         let close = |text: &str, want: f64| {
             let got = parse_rate(text).unwrap();
             assert!((got / want - 1.0).abs() < 1e-12, "{text}: {got}");

@@ -1,7 +1,7 @@
 //! SplitMix64 (Steele, Lea, Flood 2014): random numbers of loads, bodies and statistics, the same for
 //! the same seed.
 //!
-//! Must never know: what is drawn.
+//! Must not depend on: the use of the numbers.
 
 /// The next of a sequence.
 pub(crate) fn splitmix(state: &mut u64) -> u64 {

@@ -1,7 +1,7 @@
-//! What the measured server says of itself, for results: product, version, drives, erasure code.
+//! Facts about the measured server, as it reports them: product, version, drives, erasure code.
 //!
-//! Invariant: what the server does not say, or the credentials do not permit to ask, is `unknown`, never guessed; a
-//! server that cannot be asked is no reason not to measure it.
+//! Invariant: a fact that the server does not report, or that the credentials do not permit to request, is
+//! `unknown`, never guessed; a server that cannot be asked is still measured.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_described_by_what_it_says() {
+    fn server_is_described_by_its_own_report() {
         let info = json!({
             "version": "0.1.0", "code": "2+2", "deployment": "ab", "drives": [
                 {"path": "/d/1", "capacity": 1e12}, {"path": "/d/2", "capacity": null}]
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_unknown() {
+    fn unreported_facts_are_unknown() {
         let server = host("s3.example", None);
         assert_eq!(line(&server), "s3.example: version unknown, drives unknown, erasure code unknown");
         assert_eq!(server.facts["version"], "unknown");

@@ -1,10 +1,11 @@
-//! Whether this machine stood still while something was measured: a suspended or paused machine, a clock that was
-//! set, CPU time that a hypervisor gave to others.
+//! Detection of stalls of this machine during a measurement: suspension or pause of the machine, a changed
+//! clock, CPU time that a hypervisor gave to others.
 //!
-//! [`Watch`] runs a thread that wants to wake up every [`TICK`] and notes how late it was; the kernel's files tell the
-//! rest. Invariant: what could not be read is absent, never zero, and never a reason to reject a result.
+//! [`Watch`] runs a thread that wakes up every [`TICK`] and records how late it was; the kernel's files give
+//! the rest. Invariant: a value that could not be read is absent, never zero, and never a reason to reject a
+//! result.
 //!
-//! Must never know: what is measured meanwhile.
+//! Must not depend on: the measurement.
 
 use std::{
     fs,
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quiet_machine_has_no_reason() {
+    fn idle_machine_has_no_stall() {
         let quiet = Stalls { seconds: 30.0, longest_s: 0.9, total_s: 0.9, ..Stalls::default() };
         assert_eq!((quiet.reason(), quiet.caveat("get")), (None, None));
         // A hundredth of a second more or less is how coarse the files are.
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_compared() {
+    fn clock_changes_are_detected() {
         let now = Instant::now();
         let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let clocks = |monotonic: u64, wall_s: u64, uptime: f64, cpu| Clocks {
@@ -243,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_line_is_read() {
+    fn proc_stat_line_is_parsed() {
         assert_eq!(cpu("cpu  1 2 3 4 5 6 7 8 9 9\ncpu0 1"), Some((8, 36)));
         assert_eq!((cpu("cpu0 1 2 3 4 5 6 7 8"), cpu("cpu  1 2")), (None, None));
     }
 
     #[test]
-    fn a_watch_sees_the_time_it_watched() {
+    fn watch_covers_the_measured_time() {
         let watch = Watch::start();
         let start = Instant::now();
         thread::sleep(Duration::from_millis(100));

@@ -23,7 +23,7 @@ pub fn number(value: f64) -> String {
     format!("{rounded:.digits$}")
 }
 
-/// Like [`number`], without zeros at the end: for what somebody chose and for ticks.
+/// Like [`number`], without trailing zeros: for chosen values and for ticks.
 pub fn plain(value: f64) -> String {
     let text = number(value);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -68,7 +68,7 @@ pub fn per_gb(per_gib: f64) -> f64 {
     per_gib * 1e9 / f64::from(1 << 30)
 }
 
-/// A size that somebody chose, binary: `4 KiB`.
+/// A chosen size, binary: `4 KiB`.
 pub fn size(value: f64) -> String {
     scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"], plain)
 }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn numbers_have_three_significant_digits() {
         let shown = [0.0, 9.996, 12345.6, 0.07891, 4.561, 100.0, 999.9, 1_234_567.0, -42.0].map(number);
         assert_eq!(shown, ["0", "10.0", "12,300", "0.0789", "4.56", "100", "1,000", "1,230,000", "-42.0"]);
         assert_eq!([1, 999, 1000, -1234567].map(count), ["1", "999", "1,000", "−1,234,567"]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn with_units() {
+    fn values_have_units() {
         assert_eq!([999.0, 999.7, 5.476e10].map(bytes_per_s), ["999 B/s", "1.00 kB/s", "54.8 GB/s"]);
         assert_eq!([4096.0, 1048576.0, 1.5 * 1024.0].map(size), ["4 KiB", "1 MiB", "1.5 KiB"]);
         assert_eq!([1500.0, 2.4e6, 3e10].map(ns), ["1.50 µs", "2.40 ms", "30.0 s"]);

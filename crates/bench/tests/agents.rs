@@ -1,4 +1,4 @@
-//! Agents: exact merging, a shared secret, the loss of one.
+//! Agents: exact merging, the shared secret, loss of an agent.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -64,7 +64,7 @@ fn measure(job: &Job, agents: &[String], token: &str) -> Run {
 }
 
 #[test]
-fn shares_add_up_exactly() {
+fn results_of_agents_add_up_exactly() {
     let server = Server::plain();
     let agents = Agents::start(3, "secret");
     let job = Job { stop: Stop { count: Some(1000), ..Stop::default() }, ..job(&server, Mode::Get) };
@@ -87,7 +87,7 @@ fn shares_add_up_exactly() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn coordinators_without_the_token_are_refused() {
     let server = Server::plain();
     let agents = Agents::start(1, "secret");
     let job = job(&server, Mode::Get);
@@ -130,7 +130,7 @@ fn wire_to(name: &str) -> (String, Arc<AtomicBool>) {
 }
 
 #[test]
-fn a_lost_agent_is_reported_and_the_others_go_on() {
+fn lost_agent_is_reported_and_others_continue() {
     let server = Server::start(Box::new(|request, _| {
         if request.method == "GET" {
             thread::sleep(Duration::from_millis(2));

@@ -100,7 +100,7 @@ fn stalling() -> Server {
 /// time that is uniform between 0 and 1 s. So of all, a tenth waits more than 0.5 s and a hundredth
 /// more than 0.95 s. The closed loop has four requests in the stall, and shows nothing at p99.
 #[test]
-fn a_stall_is_not_omitted() {
+fn stall_is_in_the_response_times() {
     let server = stalling();
     let base = job(&server, Mode::Get);
     let open = Job {
@@ -130,7 +130,7 @@ fn a_stall_is_not_omitted() {
 
 /// More than the limit due: the run ends, says so, and counts what it did not send.
 #[test]
-fn overload_is_declared() {
+fn overload_is_reported() {
     let server = Server::start(Box::new(|request, _| {
         if request.method == "GET" {
             thread::sleep(Duration::from_millis(20));
@@ -151,7 +151,7 @@ fn overload_is_declared() {
 
 /// The server can do 4 in parallel in 10 ms each: some 400 per second; a sweep finds a knee below.
 #[test]
-fn a_sweep_finds_the_knee() {
+fn sweep_finds_the_knee() {
     let server = Server::start(Box::new(|request, _| {
         if request.method == "GET" && !request.key.is_empty() {
             thread::sleep(Duration::from_millis(10));
@@ -174,7 +174,7 @@ fn a_sweep_finds_the_knee() {
 
 /// The server can do 4 in parallel in 25 ms each: doubling gains up to 4 or 8 in flight, and not from 8 to 16.
 #[test]
-fn a_tuned_load_ends_where_doubling_gains_nothing() {
+fn tuned_load_ends_where_doubling_has_no_effect() {
     let free = Arc::new((Mutex::new(4), Condvar::new()));
     let server = Server::start(Box::new(move |request, _| {
         if request.method == "GET" && !request.key.is_empty() {
@@ -202,7 +202,7 @@ fn a_tuned_load_ends_where_doubling_gains_nothing() {
 
 /// A byte is flipped in every tenth answer: each is found, and the result is marked invalid.
 #[test]
-fn a_flipped_byte_is_found() {
+fn flipped_byte_is_detected() {
     let server = Server::start(Box::new(|request, body| {
         static TURN: AtomicU64 = AtomicU64::new(0);
         if request.method == "GET" && !request.key.is_empty() {
@@ -224,7 +224,7 @@ fn a_flipped_byte_is_found() {
 
 /// Whatever runs: other people's keys stay, ours go, their bucket stays, ours goes.
 #[test]
-fn nothing_foreign_is_removed() {
+fn only_own_objects_are_removed() {
     let server = Server::plain();
     let foreign = ["a", "mine/ashlar-bench-other/x", "mine/file", "z"];
     foreign.iter().for_each(|key| server.put("bench", key, b"precious"));
@@ -254,14 +254,14 @@ fn nothing_foreign_is_removed() {
     let run = measure(&Job { stop: Stop { count: Some(50), ..Stop::default() }, ..existing.clone() });
     assert_eq!((only(&run).count, server.keys("bench").unwrap().len()), (50, 4));
     assert!(Session::new(Job { mix: vec![(Op::Delete, 1)], ..existing }).is_err());
-    // Buckets of our own go, unless somebody else has put something into them.
+    // Buckets of this run are removed unless others have put objects into them.
     let own = Job { bucket: "own".into(), buckets: 3, ..job(&server, Mode::Put) };
     measure(&Job { stop: Stop { count: Some(30), ..Stop::default() }, ..own });
     assert!((0..3).all(|i| server.keys(&format!("own-{i}")).is_none()));
 }
 
 #[test]
-fn runs_end_as_they_were_told() {
+fn runs_end_at_their_limits() {
     let server = Server::plain();
     let base = || Job { verify: false, ..job(&server, Mode::Put) };
     let stop = |stop: Stop| {
@@ -283,7 +283,7 @@ fn runs_end_as_they_were_told() {
 
 /// A slow first second and a steady rest: the first second is cut, and the run ends by itself.
 #[test]
-fn steady_runs_end_by_themselves() {
+fn steady_runs_end_early() {
     let first: Mutex<Option<Instant>> = Mutex::default();
     let server = Server::start(Box::new(move |request, _| {
         if request.method == "GET" && !request.key.is_empty() {
@@ -307,7 +307,7 @@ fn steady_runs_end_by_themselves() {
 
 /// Two names of one server take turns, and each has its share.
 #[test]
-fn hosts_take_turns() {
+fn hosts_are_used_in_turn() {
     let server = Server::plain();
     let base = job(&server, Mode::Get);
     for select in [Select::RoundRobin, Select::Least] {
@@ -353,7 +353,7 @@ fn scripted(answers: Vec<Vec<&'static str>>) -> (String, thread::JoinHandle<Vec<
 }
 
 #[test]
-fn requests_and_answers_on_the_wire() {
+fn requests_and_answers_have_the_expected_bytes() {
     let chunked = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nETag: \"e\"\r\n\r\n\
                    5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: x\r\n\r\n";
     let plain = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";

@@ -1,4 +1,4 @@
-//! What the hashes cost on this machine.
+//! Measures the cost of the hashes on this machine.
 //!
 //! `cargo run --release -p ashlar-checksum --example checksum_speed [streams]`
 //!

@@ -1,9 +1,9 @@
 //! The checksums a client may ask for with an object (`x-amz-checksum-*`).
 //!
-//! Invariants: a [`Digest`] always has the length of its algorithm; CRCs are big-endian, as on the
-//! wire. Equality of digests here is not constant-time: a checksum is no secret.
+//! Invariants: a [`Digest`] always has the length of its algorithm; CRCs are big-endian, as in the protocol.
+//! Equality of digests here is not constant-time: a checksum is not a secret.
 //!
-//! Must never know: headers, multipart uploads, objects.
+//! Must not depend on: headers, multipart uploads, objects.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -150,7 +150,7 @@ impl Digest {
 
     /// The digest that `text` states in base64 (padded, canonical); `None` if it states none.
     pub fn from_base64(algorithm: Algorithm, text: &str) -> Option<Digest> {
-        // A decode into a stack buffer allocates nothing; it wants room for whole groups of three.
+        // A decode into a stack buffer allocates nothing; the buffer must hold whole groups of three bytes.
         let mut buffer = [0; LONGEST + 2];
         let len = STANDARD.decode_slice(text, &mut buffer).ok()?;
         Digest::from_bytes(algorithm, &buffer[..len])

@@ -5,7 +5,7 @@
 //! HighwayHash with a fixed or stored key detects damage; it is not a defence against a person
 //! who knows the key.
 //!
-//! Must never know: what a frame, a record or a key contains.
+//! Must not depend on: the content of frames, records and keys.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 

@@ -4,9 +4,9 @@
 //! needs the state after the one before; four messages fill them. With AVX-512 two messages share a
 //! register; elsewhere frames are hashed one after the other.
 //!
-//! Invariant: the result is that of [`crate::frame_hash`] over place and content, on every machine.
+//! Invariant: the result is that of [`crate::frame_hash`] over position and content, on every machine.
 //!
-//! Must never know: what a frame contains.
+//! Must not depend on: the content of frames.
 
 #[cfg(target_arch = "x86_64")]
 use highway::{HighwayHash, HighwayHasher, Key};

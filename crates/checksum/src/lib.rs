@@ -1,6 +1,6 @@
-//! Every hash of the project, in one room.
+//! All hash functions of the project.
 //!
-//! * [`frame_hash`], [`key_hash`]: HighwayHash for what lies on drives and for placement. Both are
+//! * [`frame_hash`], [`key_hash`]: HighwayHash for data on drives and for placement. Both are part of the
 //!   on-drive format: their golden values are in `tests/known_answers.rs` and may never change.
 //! * [`Md5Lanes`]: MD5 of many concurrent uploads in SIMD lanes. MD5 is the largest single cost of
 //!   a PUT, and it cannot be made faster within one message; eight or sixteen messages side by side
@@ -12,7 +12,7 @@
 //! Invariants: each function is a pure function of its input bytes (and key), equal on every
 //! machine and instruction set; no unbounded memory is held except what callers queue themselves.
 //!
-//! This room must never know: HTTP, objects, files, clocks other than for pausing its own threads.
+//! Must not depend on: HTTP, objects, files, clocks other than for pausing its own threads.
 
 #![cfg_attr(
     test,

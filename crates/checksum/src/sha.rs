@@ -3,7 +3,7 @@
 //! Invariant: the implementation is aws-lc (SHA extensions where the processor has them), which
 //! also serves TLS; `examples/checksum_speed.rs` prints its rate.
 //!
-//! Must never know: what is signed.
+//! Must not depend on: the signed content.
 
 use aws_lc_rs::{constant_time, digest, hmac};
 

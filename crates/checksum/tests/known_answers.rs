@@ -1,6 +1,6 @@
-//! Known answers: published check values, and golden values of what lies on drives.
+//! Known answers: published check values, and golden values of the on-drive format.
 //!
-//! If a golden value here changes, stored data can no longer be read or found: it may not change.
+//! If a golden value here changes, stored data can no longer be read or found.
 
 use ashlar_checksum::{
     Algorithm, Digest, Hasher, KEY_HASH_KEY, Sha256, combine_crc, composite, ct_eq, frame_hash, hmac_sha256,
@@ -17,7 +17,7 @@ fn checksum(algorithm: Algorithm, data: &[u8]) -> Digest {
 
 /// RFC 1321, A.5.
 #[test]
-fn md5() {
+fn md5_matches_rfc_1321() {
     for (data, digest) in [
         ("", "d41d8cd98f00b204e9800998ecf8427e"),
         ("a", "0cc175b9c0f1b6a831c399e269772661"),
@@ -35,7 +35,7 @@ fn md5() {
 
 /// The check values of the CRC catalogue, and of FIPS 180 for "abc".
 #[test]
-fn checksums() {
+fn checksums_match_published_values() {
     for (algorithm, data, digest, base64) in [
         (Algorithm::Crc32, "123456789", "cbf43926", "y/Q5Jg=="),
         (Algorithm::Crc32c, "123456789", "e3069283", "4waSgw=="),
@@ -71,7 +71,7 @@ fn checksums() {
 
 /// Of 0 to 255, 40 times, in pieces; the digests are those of the reference implementation (xxHash 0.8).
 #[test]
-fn long_xxhash_in_pieces() {
+fn xxhash_is_the_same_in_pieces() {
     let data: Vec<u8> = (0..=255u8).cycle().take(40 * 256).collect();
     for (algorithm, digest) in [
         (Algorithm::XxHash64, "58b820aa7970dbe2"),
@@ -89,7 +89,7 @@ fn long_xxhash_in_pieces() {
 
 /// iSCSI (RFC 3720, B.4): CRC-32C of 32 zeros, of 32 ones, of 0 to 31.
 #[test]
-fn crc32c_of_the_iscsi_standard() {
+fn crc32c_matches_the_iscsi_standard() {
     let ascending: Vec<u8> = (0..32).collect();
     for (data, crc) in [(&[0; 32][..], "8a9136aa"), (&[0xff; 32], "62a8ab43"), (&ascending, "46dd794e")] {
         assert_eq!(hex::encode(checksum(Algorithm::Crc32c, data).as_bytes()), crc);
@@ -109,7 +109,7 @@ fn malformed_digests_and_names_are_refused() {
 
 /// FIPS 180 and RFC 4231.
 #[test]
-fn sha256_and_hmac() {
+fn sha256_and_hmac_match_published_values() {
     let mut running = Sha256::new();
     running.update(b"a");
     running.update(b"bc");
@@ -178,7 +178,7 @@ fn golden_key_hash() {
 }
 
 #[test]
-fn combining_refuses_what_cannot_combine() {
+fn incompatible_digests_are_not_combined() {
     let a = checksum(Algorithm::Sha256, b"a");
     assert_eq!(combine_crc(Algorithm::Sha256, &a, &a, 1), None);
     let b = checksum(Algorithm::Crc32, b"a");
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn highway_agrees_with_its_portable_twin(
+    fn highway_agrees_with_its_portable_implementation(
         key in any::<[u64; 4]>(),
         data in prop::collection::vec(any::<u8>(), 0..500),
         cut in any::<prop::sample::Index>(),

@@ -1,5 +1,5 @@
-//! MD5 in lanes against the `md-5` crate: many streams, odd chunks, cancelled waits, dropped
-//! streams, and sleep when there is nothing to do.
+//! MD5 in lanes against the `md-5` crate: many streams, chunks of odd sizes, cancelled waits, dropped
+//! streams, and idle threads.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -126,19 +126,19 @@ fn hundreds_of_streams_on_several_workers() {
 }
 
 #[test]
-fn few_streams_on_several_workers_hand_over() {
+fn few_streams_move_between_workers() {
     let gather = Duration::from_micros(50);
     stress(Tuning { workers: 3, gather, ..Tuning::default() }, 20, 20, 3_000_000);
 }
 
 #[test]
-fn streams_without_waiting_for_others() {
+fn streams_are_hashed_without_waiting_for_others() {
     let tuning = Tuning { workers: 2, gather: Duration::ZERO, decline: 0, ..Tuning::default() };
     stress(tuning, 40, 10, 4_000_000);
 }
 
 #[test]
-fn a_lone_stream_and_an_empty_one() {
+fn lone_and_empty_streams_are_hashed() {
     let noise = noise(3_000_001);
     runtime().block_on(async {
         let lanes = Md5Lanes::new();
@@ -156,7 +156,7 @@ fn a_lone_stream_and_an_empty_one() {
 
 /// Streams fed without end do not keep others out of the lanes.
 #[test]
-fn more_streams_than_lanes_all_advance() {
+fn more_streams_than_lanes_all_progress() {
     let noise = noise(1 << 18);
     runtime().block_on(async {
         let lanes = Md5Lanes::with_tuning(Tuning { workers: 1, ..Tuning::default() });
@@ -202,7 +202,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn a_dropped_stream_lets_go_of_its_chunks() {
+fn dropped_stream_releases_its_chunks() {
     runtime().block_on(async {
         let lanes = Md5Lanes::new();
         let held = Arc::new(AtomicUsize::new(0));

@@ -1,15 +1,15 @@
 #![forbid(unsafe_code)]
-//! The coding engine: stripes in, stripes out.
+//! The coding engine: computes the parity of stripes and reconstructs missing rows.
 //!
-//! Keeps one prepared [`Code`] per (k, m) with the kernel that won the start-up race, codes whole
-//! stripes that lie in one buffer, and decodes a sample of what it encoded again.
+//! Keeps one prepared [`Code`] per (k, m) with the kernel that was fastest at the start, encodes whole
+//! stripes in one buffer, and decodes a sample of them again as a check.
 //!
-//! Invariants: `k` data rows and `m` parity rows of one stripe lie one after another in one buffer,
-//! all `row` bytes long; of every [`SAMPLE`] stripes encoded one is decoded again from a changing
-//! set of rows and compared, so that a CPU or memory that miscalculates is found while the data can
-//! still be refused (every stripe, in tests).
+//! Invariants: the `k` data rows and `m` parity rows of a stripe are contiguous in one buffer, each `row`
+//! bytes long; one of every [`SAMPLE`] encoded stripes (in tests, every stripe) is decoded from a changing
+//! set of rows and compared, so that a CPU or memory that miscalculates is detected while the write can still
+//! be refused.
 //!
-//! Must never know: drives, files, what the bytes are.
+//! Must not depend on: drives, files, what the bytes are.
 
 mod stripe;
 
@@ -19,7 +19,7 @@ pub use stripe::{encode_stripe, recheck_stripe};
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One of so many encoded stripes is decoded again.
+/// One of this many encoded stripes is decoded again.
 pub const SAMPLE: u64 = 64;
 
 /// Why a stripe was not coded.
@@ -28,8 +28,8 @@ pub enum Error {
     /// Wrong parameters or shapes, or too few rows: see the source.
     #[error(transparent)]
     Code(#[from] ashlar_erasure::Error),
-    /// Decoding what was just encoded gave other bytes: this machine miscalculates. Refuse the
-    /// write and raise an alarm.
+    /// Decoding the encoded stripe gave other bytes: this machine miscalculates. The caller refuses the write
+    /// and raises an alarm.
     #[error("a stripe of {k}+{m} did not decode to what was encoded: memory or CPU error")]
     Miscalculated {
         /// Data rows.
@@ -66,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// The code of `k` data and `m` parity rows.
+    /// Returns the code of `k` data and `m` parity rows.
     ///
     /// # Errors
     /// [`Error::Code`] when there is no such code.
@@ -85,8 +85,8 @@ impl Engine {
         Ok(made)
     }
 
-    /// Fills the parity rows of a stripe: `stripe` holds `k` data rows, then room for `m` parity
-    /// rows, each of `row` bytes.
+    /// Computes the parity rows of a stripe: `stripe` has `k` data rows, then space for `m` parity rows, each
+    /// of `row` bytes.
     ///
     /// # Errors
     /// [`Error::Code`] for wrong shapes, [`Error::Miscalculated`] when the sample does not decode.
@@ -100,7 +100,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Stripes encoded, and how many of them were decoded again.
+    /// The number of encoded stripes, and how many of them were decoded again.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.encoded.load(Ordering::Relaxed), self.rechecked.load(Ordering::Relaxed))

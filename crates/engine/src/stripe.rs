@@ -28,7 +28,7 @@ pub fn encode_stripe(code: &Code, stripe: &mut [u8], row: usize) -> Result<(), E
     Ok(())
 }
 
-/// Decodes `min(k, m)` data rows, which ones depends on `turn`, from the other rows and compares.
+/// Decodes `min(k, m)` data rows, selected by `turn`, from the other rows and compares.
 ///
 /// # Errors
 /// [`Error::Miscalculated`] when they differ; [`Error::Code`] for wrong shapes.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stripe_decodes_again() {
+    fn recheck_accepts_every_correct_stripe() {
         let e = Engine::with_sample(1);
         for (k, m) in [(1, 0), (1, 3), (2, 2), (4, 2), (12, 4), (3, 0), (5, 1)] {
             let code = e.code(k, m).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_bit_is_found() {
+    fn recheck_detects_a_wrong_bit() {
         let e = Engine::new();
         let code = e.code(4, 2).unwrap();
         let row = 9000;

@@ -1,8 +1,8 @@
-//! The verbs: encode, reconstruct, update, verify.
+//! The operations: encode, reconstruct, update, verify.
 //!
-//! Invariant: all arguments are checked before the first output byte is written. Invariant: a verb
-//! allocates nothing that grows with the rows; `reconstruct` allocates only when it meets a pattern
-//! of losses that is not in the cache.
+//! Invariant: all arguments are checked before the first output byte is written. Invariant: an operation
+//! allocates nothing that grows with the rows; `reconstruct` allocates only for a pattern of losses that is
+//! not in the cache.
 
 use std::fmt;
 use std::sync::Arc;

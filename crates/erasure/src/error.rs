@@ -1,4 +1,4 @@
-//! The crate's one error type. Variants say what the caller can do about it.
+//! The error type of the crate. Its variants differ in what the caller can do.
 
 use crate::Kernel;
 
@@ -33,7 +33,7 @@ pub enum Error {
         /// Names of those it can run.
         usable: String,
     },
-    /// A kernel name nobody knows (from the environment or from [`str::parse`]): correct it.
+    /// An unknown kernel name (from the environment or from [`str::parse`]): correct it.
     #[error("{name:?} is not an erasure kernel; known are: {known}")]
     KernelName {
         /// The name given.

@@ -1,8 +1,8 @@
-//! Which kernels there are, which of them this CPU can run, and which one is used by default.
+//! The kernels: which exist, which of them this CPU can run, and which one is the default.
 //!
-//! The default is chosen once per process by a race of well under a millisecond, because the widest
-//! instruction set is not the fastest on every CPU. [`KERNEL_VARIABLE`] in the environment forces
-//! one instead.
+//! The default is chosen once per process by a measurement of well under a millisecond, because the widest
+//! instruction set is not the fastest on every CPU. [`KERNEL_VARIABLE`] in the environment selects one
+//! instead.
 //!
 //! Invariant: no [`crate::plan::Plan`] is made for a kernel that [`Kernel::check`] has not accepted.
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_others_refused() {
+    fn kernel_names_are_parsed() {
         for kernel in Kernel::ALL {
             assert_eq!(kernel.to_string().parse(), Ok(kernel));
         }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_race_has_a_usable_winner() {
+    fn measurement_selects_a_usable_kernel() {
         assert!(race(&kernels()).is_usable());
         assert_eq!(race(&[Kernel::Scalar]), Kernel::Scalar);
         assert_eq!(race(&[]), Kernel::Scalar);

@@ -1,15 +1,14 @@
 //! The loop that all SIMD kernels share: a tile of output rows is kept in registers while the input
 //! rows stream past it.
 //!
-//! An instruction set says how to load, store, add and multiply one vector ([`Lane`]); [`sweep`] does
-//! the rest. A tile is `R` output rows by `C` vectors. For each input row its `C` vectors are loaded
-//! once and multiplied into all `R` outputs, and each coefficient is fetched once for `C` vectors.
-//! Outputs are written once, whole, never read (unless accumulating).
+//! An instruction set implements load, store, add and multiply of one vector ([`Lane`]); [`sweep`] does the
+//! rest. A tile is `R` output rows by `C` vectors. For each input row its `C` vectors are loaded once and
+//! multiplied into all `R` outputs, and each coefficient is loaded once for `C` vectors. Outputs are written
+//! once, whole, never read (unless accumulating).
 //!
-//! Everything here is `#[inline(always)]` and has no target feature of its own: it must only be
-//! called from functions that enable the features of the [`Lane`] it is given, into which it then
-//! dissolves. No closures and no iterator adapters in here, they would be compiled on their own,
-//! without those features.
+//! Everything here is `#[inline(always)]` and has no target feature of its own: it must only be called from
+//! functions that enable the features of the given [`Lane`], into which it is inlined. It has no closures and
+//! no iterator adapters, because these would be compiled separately, without those features.
 #![allow(clippy::needless_range_loop)] // iterator adapters: see above
 
 /// What a pass may take for granted; a constant to the compiler, so that each mode is a loop of its

@@ -5,31 +5,31 @@
 //! Reed-Solomon are one and the same systematic matrix code over GF(2^8), polynomial 0x11D; any
 //! `k >= 1`, `m >= 0` with `k + m <= 64` is allowed.
 //!
-//! Four verbs, one kernel operation. [`Code::encode`], [`Code::reconstruct`], [`Code::update`] and
-//! [`Code::verify`] all come down to "coefficient matrix times rows" (`plan`), which each
-//! instruction set implements once:
+//! Four operations share one kernel operation. [`Code::encode`], [`Code::reconstruct`], [`Code::update`] and
+//! [`Code::verify`] are all "coefficient matrix times rows" (`plan`), which each instruction set implements
+//! once:
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `field` | the field: tables built at compile time |
 //! | `matrix` | the generator matrix (**part of the on-drive format**) and its inverses |
-//! | `plan` | a matrix prepared for a kernel, and the safe door to the kernels |
+//! | `plan` | a matrix prepared for a kernel, and the safe interface to the kernels |
 //! | `lane` | the loop that all SIMD kernels share: tiles of up to 6 rows in registers |
 //! | `scalar`, `ssse3`, `avx2`, `gfni`, `neon` | one file per instruction set |
-//! | `kernel` | which kernels this CPU has, and the start-up race that picks one |
-//! | `code`, `cache` | the verbs, and the bounded cache of decode matrices |
+//! | `kernel` | the kernels of this CPU, and the measurement at the start that selects one |
+//! | `code`, `cache` | the operations, and the bounded cache of decode matrices |
 //!
 //! # Invariants
-//! - Every kernel yields the same bytes as the naive twin (`scalar`), for every length and alignment.
+//! - Every kernel yields the same bytes as the reference kernel (`scalar`), for every length and alignment.
 //! - Coefficient (parity row `i`, data row `j`) depends on `i` and `j` alone, never on `k`, `m` or
 //!   the CPU, and never changes: shards on drives depend on it. Golden bytes pin it.
-//! - No verb ever allocates in proportion to the row length.
+//! - No operation allocates in proportion to the row length.
 //! - Kernels read and write only within the rows they are given; wrong shapes are errors, never
 //!   undefined behaviour.
 //!
-//! # Must never know
-//! Drives, stripes, objects, hashes. Rows are bytes; whether they are intact is the caller's matter:
-//! `reconstruct` believes every row it is handed.
+//! # Must not depend on:
+//! Drives, stripes, objects, hashes. Rows are bytes; the caller checks whether they are intact: `reconstruct`
+//! trusts every row that it is given.
 //!
 //! # Sources
 //! - J. S. Plank, *A Tutorial on Reed-Solomon Coding for Fault-Tolerance in RAID-like Systems*

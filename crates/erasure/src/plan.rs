@@ -1,4 +1,4 @@
-//! A coefficient matrix prepared for one kernel, and the safe door to the kernels.
+//! A coefficient matrix prepared for one kernel, and the safe interface to the kernels.
 //!
 //! Preparing means: splitting the output rows into groups that fit the kernel's registers, spotting
 //! rows and columns that need no multiplication, and laying out the kernel's tables in the order in

@@ -1,6 +1,6 @@
-//! The naive twin: one output row, one input row, one byte at a time. No tricks and no `unsafe`, so
-//! that it can be believed by reading it. All other kernels are tested against it; it also serves
-//! CPUs with no kernel of their own.
+//! The reference kernel: one output row, one input row, one byte at a time, without `unsafe`, so that it can
+//! be verified by reading. All other kernels are tested against it; it also serves CPUs without a kernel of
+//! their own.
 
 use crate::field::PRODUCT;
 

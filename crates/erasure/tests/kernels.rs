@@ -1,4 +1,4 @@
-//! Every kernel this CPU has against the naive twin: all four verbs, every shape up to 24 rows and
+//! Every kernel of this CPU against the reference kernel: all four operations, every shape up to 24 rows and
 //! samples up to 64, many lengths and alignments.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]

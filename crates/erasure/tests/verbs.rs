@@ -1,4 +1,4 @@
-//! The verbs against one another (proptest), and what they refuse.
+//! The operations against one another (proptest), and refused arguments.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn update_is_encoding_anew(
+    fn update_equals_encoding_again(
         (k, m) in shape(), len in 1usize..600, kernel in 0usize..6, seed: u64, cut in (0usize..600, 0usize..600),
     ) {
         let all = kernels();
@@ -48,7 +48,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_update_goes_through_all_its_blocks() {
+fn long_update_covers_all_its_blocks() {
     let code = Code::new(4, 3).unwrap();
     let mut noise = Noise(1);
     let mut rows = encoded(&code, noise.rows(4, 20_000));
@@ -60,7 +60,7 @@ fn a_long_update_goes_through_all_its_blocks() {
 }
 
 #[test]
-fn verify_sees_each_single_damaged_byte() {
+fn verify_detects_each_single_damaged_byte() {
     for (k, m, len) in [(1, 1, 40), (1, 3, 40), (4, 1, 130), (5, 2, 130), (4, 4, 300), (3, 40, 300)] {
         for kernel in kernels() {
             let code = Code::new(k, m).unwrap().with_kernel(kernel).unwrap();
@@ -79,7 +79,7 @@ fn verify_sees_each_single_damaged_byte() {
 }
 
 #[test]
-fn verify_looks_at_all_blocks_of_long_rows() {
+fn verify_checks_all_blocks_of_long_rows() {
     let code = Code::new(3, 2).unwrap();
     let mut rows = encoded(&code, Noise(7).rows(3, 10_001));
     assert!(code.verify(&slices(&rows)).unwrap());
@@ -91,7 +91,7 @@ fn verify_looks_at_all_blocks_of_long_rows() {
 }
 
 #[test]
-fn without_parity_there_is_nothing_to_do() {
+fn codes_without_parity_do_nothing() {
     let code = Code::new(64, 0).unwrap();
     let rows = Noise(1).rows(64, 10);
     code.encode(&slices(&rows), &mut []).unwrap();

@@ -1,4 +1,4 @@
-//! The names of targets: `arn:minio:sqs:REGION:ID:TYPE`, or `arn:ashlar:...`.
+//! Names of notification targets: `arn:minio:sqs:REGION:ID:TYPE`, or `arn:ashlar:...`.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ macro_rules! kinds {
         pub enum Kind { $($id,)* }
 
         impl Kind {
-            /// All.
+            /// All kinds.
             pub const ALL: &'static [Kind] = &[$(Kind::$id,)*];
 
-            /// As in an ARN.
+            /// The name of the kind in an ARN.
             #[must_use]
             pub fn text(self) -> &'static str {
                 match self { $(Kind::$id => $text,)* }
@@ -49,12 +49,12 @@ impl Kind {
     }
 }
 
-/// Which target.
+/// The name of a target.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TargetId {
     /// Its name among those of its kind.
     pub id: String,
-    /// What it speaks.
+    /// Its kind: the protocol.
     pub kind: Kind,
 }
 
@@ -74,7 +74,7 @@ impl TargetId {
         (!id.is_empty() && id.len() <= 128 && id.chars().all(legal)).then(|| TargetId::new(id, kind))
     }
 
-    /// Reads an ARN; its region is this server's, or left out.
+    /// Parses an ARN. Its region must be this server's or empty.
     #[must_use]
     pub fn of_arn(arn: &str, region: &str) -> Option<TargetId> {
         let rest = arn.strip_prefix("arn:minio:").or_else(|| arn.strip_prefix("arn:ashlar:"))?;

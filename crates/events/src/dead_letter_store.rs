@@ -1,46 +1,47 @@
-//! Dead letters: what a target refuses for good, and what was lost on the way.
+//! Dead letters: events that a target refused for good, and events that were lost before delivery.
 //!
-//! Invariant: a letter that is acknowledged survives what objects survive. Must never know how letters are kept.
+//! Invariant: an acknowledged dead letter is as durable as an object. Must not depend on how dead letters are
+//! stored.
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::{Event, Result};
 
-/// Letters of one target that are kept; the oldest make room.
+/// Most dead letters of one target; beyond that, the oldest are removed.
 pub const MOST: usize = 10_000;
-/// Letters that are listed or sent again at once.
+/// Most dead letters that one call lists or sends again.
 pub const PAGE: usize = 1_000;
 
-/// What was not delivered.
+/// An event that was not delivered, or a number of lost events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Its name on the shelf: the target and a number that grows.
+    /// Its id in the store: the target and a number that grows.
     pub id: String,
-    /// To whom: `ID:TYPE`.
+    /// The target: `ID:TYPE`.
     pub target: String,
-    /// Milliseconds since 1970 when it was given up.
+    /// When delivery was given up, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why.
+    /// Why it was not delivered.
     pub why: String,
-    /// By which rule.
+    /// The id of the rule that selected the event.
     #[serde(default)]
     pub rule: String,
-    /// Nothing, where events were lost.
+    /// The event; `None` if events were lost.
     pub event: Option<Event>,
-    /// How many were lost.
+    /// How many events were lost.
     #[serde(default)]
     pub lost: u64,
 }
 
-/// Keeps letters.
+/// Stores dead letters.
 pub trait DeadLetterStore: Send + Sync {
-    /// Puts a letter down; it is durable when this answers.
+    /// Stores a dead letter. It is durable when this returns.
     fn put(&self, dead_letter: DeadLetter) -> BoxFuture<'_, Result<()>>;
 
-    /// The oldest letters to a target, or to all.
+    /// The oldest dead letters of a target, or of all targets.
     fn list<'a>(&'a self, target: Option<&'a str>, most: usize) -> BoxFuture<'a, Result<Vec<DeadLetter>>>;
 
-    /// Takes letters away; those that are not there are gone already.
+    /// Removes dead letters. Ids that do not exist are ignored.
     fn remove(&self, ids: Vec<String>) -> BoxFuture<'_, Result<()>>;
 }

@@ -1,7 +1,7 @@
-//! One event, and its record: AWS's version 2.1 with MinIO's additions.
+//! One event and its JSON record: AWS's version 2.1 with MinIO's additions.
 //!
-//! Invariants: the record of an event is the same each time it is made, so that what is sent twice can be
-//! known by its `sequencer`; of two events of one key the later has the greater `sequencer`.
+//! Invariants: the record of an event is the same each time it is made, so that a receiver can detect a
+//! repeated event by its `sequencer`; of two events of one key the later has the greater `sequencer`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use time::macros::format_description;
 
 use crate::Name;
 
-/// Where this server is.
+/// What records say about this server.
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     /// The region.
@@ -28,7 +28,7 @@ pub struct Site {
 /// One thing that happened to one key.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Event {
-    /// Its place in the feed.
+    /// Its position in the change feed.
     pub position: u64,
     /// Milliseconds since 1970.
     pub time_ms: i64,
@@ -38,28 +38,28 @@ pub struct Event {
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// The version, in a bucket that has them.
+    /// The version id, if the bucket has versioning.
     pub version: Option<String>,
     /// Bytes.
     pub size: u64,
-    /// Without quotes.
+    /// The ETag without quotes.
     pub etag: Option<String>,
     /// `content-type`, `x-amz-meta-*`, ...
     pub meta: Vec<(String, String)>,
-    /// The access key that asked.
+    /// The access key that sent the request.
     pub who: String,
-    /// The address it asked from.
+    /// The address of the client.
     pub source: String,
-    /// The id of its request.
+    /// The id of the request.
     pub request_id: String,
-    /// What it said it is.
+    /// The `User-Agent` of the client.
     pub agent: String,
-    /// `scheme://host` as it saw this server.
+    /// `scheme://host` of this server in the request.
     pub endpoint: String,
 }
 
 impl Event {
-    /// Whether the object is gone after this.
+    /// Whether the event removes the object.
     #[must_use]
     pub fn removes(&self) -> bool {
         matches!(self.name, Name::RemovedDelete | Name::ExpirationDelete)
@@ -71,7 +71,7 @@ impl Event {
         format!("{}/{}", self.bucket, self.key)
     }
 
-    /// When it was, as AWS writes it.
+    /// The time in AWS's form.
     #[must_use]
     pub fn time(&self) -> String {
         time_text(self.time_ms)
@@ -112,14 +112,14 @@ impl Event {
 pub struct Message {
     /// What happened; a test event has the name [`Name::Test`].
     pub event: Arc<Event>,
-    /// By which rule.
+    /// The id of the rule that selected it.
     pub rule: Arc<str>,
-    /// What is said of it: [`Event::log`], or the document of a test.
+    /// The document that is sent: [`Event::log`], or the document of a test event.
     pub body: Bytes,
 }
 
 impl Message {
-    /// What a target is told.
+    /// The message for an event.
     #[must_use]
     pub fn new(event: Event, rule: &str, site: &Site) -> Message {
         let body = event.log(rule, site);
@@ -163,11 +163,12 @@ fn time_text(ms: i64) -> String {
     at.unwrap_or(OffsetDateTime::UNIX_EPOCH).format(form).unwrap_or_default()
 }
 
-/// What forms escape: everything but letters, digits, `-_.*` and slashes. A space is treated apart.
+/// What form encoding escapes: everything except letters, digits, `-_.*` and slashes. Spaces become `+`
+/// elsewhere.
 const FORM: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/').remove(b' ');
 
-/// A key as AWS writes it here: form-encoded, with slashes left alone.
+/// A key in the encoding of AWS's records: form-encoded, except for slashes.
 fn encoded(key: &str) -> String {
     utf8_percent_encode(key, FORM).to_string().replace(' ', "+")
 }
@@ -188,7 +189,7 @@ struct Record<'a> {
     site: &'a Site,
 }
 
-/// Pairs as an object, in order.
+/// Serializes pairs as a JSON object, in order.
 struct Object<'a, const N: usize>([(&'static str, &'a str); N]);
 
 impl<const N: usize> Serialize for Object<'_, N> {
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_of_a_key_is_form_encoded() {
+    fn keys_are_form_encoded() {
         for byte in 0..=u8::MAX {
             let plain = byte.is_ascii_alphanumeric() || b"-_.*/ ".contains(&byte);
             let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_what_consumers_of_both_look_for() {
+    fn records_have_the_fields_of_aws_and_minio() {
         let site = Site { region: "r".into(), deployment: "d".into(), host_id: "h".into() };
         let event = sample(255, Name::CreatedPut, "a b/ü+.txt");
         let log: serde_json::Value = serde_json::from_slice(&event.log("rule", &site)).unwrap();

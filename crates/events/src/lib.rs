@@ -1,25 +1,25 @@
-//! Bucket notifications: which changes are told to whom, in what words, and that none is lost.
+//! Bucket notifications: sends events about changes of objects to configured targets, without losing any.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `name` | the names of events, with wildcards |
-//! | `arn`, `rules` | who is told what: the configuration of a bucket, in a neutral form |
+//! | `arn`, `rules` | names of targets; the notification configuration of a bucket, in a neutral form |
 //! | `event` | one event, and its record in JSON |
-//! | `settings` | where targets are: names and values as MinIO has them, from settings or the environment |
-//! | `source`, `dead_letter_store` | what delivery needs of the store: the change feed, a place for dead letters |
-//! | `store` | the feed and the shelf, over objects |
+//! | `settings` | settings of targets, with MinIO's names, from stored settings or the environment |
+//! | `source`, `dead_letter_store` | the traits that delivery needs: the change feed, the store of dead letters |
+//! | `store` | both traits over the object store |
 //! | `target`, `wire` | one file per protocol; connections |
 //! | `worker`, `target_manager` | delivery to one target; all targets |
 //!
 //! Layers, each of which uses only those before it: names, events and rules; `settings` and `wire`; protocols
-//! (`target`: what became of messages, what a protocol is, one file per protocol, [`target::Target`]);
-//! `worker`; `target_manager`. The error of the crate stands here and uses nothing.
+//! (`target`: results of sending, the trait of a protocol, one file per protocol, [`target::Target`]);
+//! `worker`; `target_manager`. The error type of the crate is in this file and uses nothing.
 //!
-//! Invariants: an event leaves the feed only after its target has acknowledged it, or it lies on the shelf
-//! of dead letters; a target that is away holds up nobody else; of one key, events arrive in the order of
-//! its changes; secrets of targets are in no log and no error.
+//! Invariants: an event leaves the feed only after its target has acknowledged it, or after it is stored as a
+//! dead letter; a target that does not answer delays no other target; the events of one key arrive in the
+//! order of its changes; secrets of targets are in no log and no error.
 //!
-//! Must never know: HTTP servers, drives, XML.
+//! Must not depend on: HTTP servers, drives, XML.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +48,7 @@ pub use rules::{Parsed, Rule, Rules, Shape};
 pub use source::{Batch, Reader, Source};
 pub use target_manager::{Status, TargetManager};
 
-/// What went wrong, by what the caller can do.
+/// Why an operation failed. The variants differ in what the caller can do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request or the setting has to be changed.
@@ -70,5 +70,5 @@ pub enum Error {
     Unavailable(String),
 }
 
-/// What this room answers.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

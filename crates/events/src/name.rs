@@ -1,7 +1,8 @@
 //! The names of events: AWS's and MinIO's, with wildcards.
 //!
-//! Invariants: a name that is accepted has one text that it is printed as; tags have AWS's names, which
-//! `s3:ObjectCreated:*` does not cover, and MinIO's names mean the same ones. Must never know why something happened.
+//! Invariants: every accepted name is printed in one form; events of tags have AWS's names, which
+//! `s3:ObjectCreated:*` does not cover, and MinIO's names for them are synonyms. Must not depend on the cause
+//! of an event.
 
 macro_rules! names {
     ($($id:ident $text:literal $sent:literal,)*) => {
@@ -12,17 +13,17 @@ macro_rules! names {
         pub enum Name { $($id,)* }
 
         impl Name {
-            /// All.
+            /// All events.
             pub const ALL: &'static [Name] = &[$(Name::$id,)*];
 
-            /// As it is written.
+            /// Its name in configurations and records.
             #[must_use]
             pub fn text(self) -> &'static str {
                 match self { $(Name::$id => $text,)* }
             }
 
-            /// Whether this server ever sends it; others are accepted, so that configurations written for
-            /// other servers can be put.
+            /// Whether this server ever sends it. Other names are accepted so that configurations written for
+            /// other servers can be stored.
             #[must_use]
             pub fn is_sent(self) -> bool {
                 match self { $(Name::$id => $sent,)* }
@@ -93,10 +94,10 @@ impl<'de> serde::Deserialize<'de> for Name {
 pub struct Names(u64);
 
 impl Names {
-    /// The events that a text means: one name, or those that a `*` at its end covers.
+    /// Parses a name, or a prefix with `*` at its end, which stands for all events that begin with it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Names> {
-        // MinIO's names of what AWS calls s3:ObjectTagging.
+        // MinIO's names for AWS's s3:ObjectTagging.
         let text = match text {
             "s3:ObjectCreated:PutTagging" => "s3:ObjectTagging:Put",
             "s3:ObjectCreated:DeleteTagging" => "s3:ObjectTagging:Delete",
@@ -116,31 +117,31 @@ impl Names {
         (!all.is_empty()).then_some(all)
     }
 
-    /// Only this one.
+    /// The set of one event.
     #[must_use]
     pub fn one(name: Name) -> Names {
         Names(1 << name as u8)
     }
 
-    /// Those of both.
+    /// The union of both sets.
     #[must_use]
     pub fn and(self, other: Names) -> Names {
         Names(self.0 | other.0)
     }
 
-    /// Whether it is among them.
+    /// Whether the set contains this event.
     #[must_use]
     pub fn has(self, name: Name) -> bool {
         self.0 & (1 << name as u8) != 0
     }
 
-    /// Whether any of the others is among them.
+    /// Whether the sets have an event in common.
     #[must_use]
     pub fn meets(self, other: Names) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// None.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_wildcards() {
+    fn event_names_and_wildcards_are_parsed() {
         assert!(Name::ALL.len() <= 64, "a set is 64 bits");
         for name in Name::ALL.iter().filter(|n| **n != Name::Test) {
             assert_eq!(Names::parse(name.text()), Some(Names::one(*name)), "{name:?}");

@@ -1,7 +1,7 @@
-//! The script that connections of this thread play in place of a server.
+//! The scripted bytes that connections of this thread read in place of a server's answer.
 //!
 //! Only with the feature `script`, which no release has. Depends on no other file of this crate, so that
-//! connections (`wire`) and those who play to them (`script`) need not know each other.
+//! connections (`wire`) and the fuzz entry points (`script`) do not depend on each other.
 
 use std::cell::{Cell, RefCell};
 
@@ -10,13 +10,13 @@ thread_local! {
     static PLAYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the server of a connection of this thread says, whatever it is told: the script at the first connection, then
-/// nothing, so that no script leads to a real server.
+/// The bytes that a connection of this thread reads, whatever it sends: the script for the first connection,
+/// then nothing, so that a script never causes a connection to a real server.
 pub(crate) fn take() -> Option<Vec<u8>> {
     PLAYING.get().then(|| SCRIPT.take())
 }
 
-/// Does something whose first connection reads `bytes`.
+/// Runs `f`, whose first connection reads `bytes`.
 pub(crate) fn playing<T>(bytes: &[u8], f: impl FnOnce() -> T) -> T {
     SCRIPT.set(bytes.to_vec());
     PLAYING.set(true);

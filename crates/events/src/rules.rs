@@ -1,7 +1,8 @@
-//! Who is told what: the configuration of one bucket, in a neutral form that its documents keep.
+//! Notification rules: the notification configuration of one bucket, in the neutral form in which it is
+//! stored.
 //!
-//! Invariants: what was checked matches as it was checked; what cannot be read matches nothing and is
-//! reported. Must never know XML.
+//! Invariants: a stored configuration matches the same events as when it was checked; a configuration that
+//! cannot be read matches nothing and is reported. Must not depend on XML.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Name, Names, Result, TargetId};
 
-/// The name of the document among those of a bucket.
+/// The name of the bucket document that stores the configuration.
 pub const DOCUMENT: &str = "notification";
 /// Most rules of one bucket, as in AWS.
 pub const MOST: usize = 100;
 /// Longest prefix or suffix, in bytes.
 const LONGEST: usize = 1024;
-/// Buckets whose rules are kept parsed; all are forgotten when there are more.
+/// Most buckets whose parsed rules are cached. The cache is cleared when there are more.
 const PARSED: usize = 4096;
 
-/// How S3 wrote a rule. It decides nothing but what the document looks like when it is asked for.
+/// The XML element that a rule was given as. It matters only when the configuration is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
@@ -32,33 +33,33 @@ pub enum Shape {
     Function,
 }
 
-/// Who is told what.
+/// A rule: which events of which keys are sent to which target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rule {
     /// Its name.
     pub id: String,
-    /// How it was written.
+    /// The XML element that it was given as.
     pub shape: Shape,
-    /// The target, as it was written.
+    /// The ARN of the target, as given.
     pub arn: String,
-    /// Names of events, as they were written.
+    /// Names of events, as given.
     pub events: Vec<String>,
-    /// Keys begin so.
+    /// Prefix of keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Keys end so.
+    /// Suffix of keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
-    /// What `events` mean.
+    /// The parsed `events`.
     #[serde(skip)]
     pub names: Names,
-    /// What `arn` means.
+    /// The parsed `arn`.
     #[serde(skip)]
     pub target: Option<TargetId>,
 }
 
 impl Rule {
-    /// Whether it is about this.
+    /// Whether the rule matches this event of this key.
     #[must_use]
     pub fn fits(&self, name: Name, key: &str) -> bool {
         self.names.has(name)
@@ -79,15 +80,15 @@ impl Rule {
 /// The rules of one bucket.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
-    /// In the order they were given.
+    /// In the order in which they were given.
     pub rules: Vec<Rule>,
-    /// All that any rule is about.
+    /// All events of any rule.
     #[serde(skip)]
     pub names: Names,
 }
 
 impl Rules {
-    /// Checks rules as S3 does and makes out what they mean. Rules without a name get one from `fresh`.
+    /// Checks rules as S3 does and parses them. Rules without an id get one from `fresh`.
     ///
     /// # Errors
     /// `Invalid`, `UnknownTarget`, `Overlap`.
@@ -138,27 +139,27 @@ impl Rules {
         Ok(all)
     }
 
-    /// Reads what a bucket's document holds.
+    /// Parses the document of a bucket.
     ///
     /// # Errors
-    /// `Invalid`: it is none.
+    /// `Invalid`: it is not a notification document.
     pub fn parse(text: &str, region: &str) -> Result<Rules> {
         let mut all: Rules = serde_json::from_str(text).map_err(|e| Error::Invalid(e.to_string()))?;
         for rule in &mut all.rules {
-            // A name or target that this release does not know is left alone: it matches nothing.
+            // A name or target that this release does not know is kept. It matches nothing.
             rule.understand(region);
             all.names = all.names.and(rule.names);
         }
         Ok(all)
     }
 
-    /// As a bucket's document.
+    /// The rules as the document of a bucket.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("rules are plain data")
     }
 
-    /// The rule by which a target is told of this; the first of them.
+    /// The first rule of a target that matches this event of this key.
     #[must_use]
     pub fn of(&self, target: &TargetId, name: Name, key: &str) -> Option<&Rule> {
         if !self.names.has(name) {
@@ -167,7 +168,7 @@ impl Rules {
         self.rules.iter().find(|r| r.target.as_ref() == Some(target) && r.fits(name, key))
     }
 
-    /// Whether anybody is told of this.
+    /// Whether any rule matches this event of this key.
     #[must_use]
     pub fn want(&self, name: Name, key: &str) -> bool {
         self.names.has(name) && self.rules.iter().any(|r| r.fits(name, key))
@@ -175,7 +176,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// Makes out names and target; the first name that is none.
+    /// Parses names and target. Returns the first name that is not the name of an event.
     fn understand(&mut self, region: &str) -> Option<&str> {
         self.target = TargetId::of_arn(&self.arn, region);
         let mut bad = None;
@@ -191,14 +192,14 @@ impl Rule {
 
 type Kept = (Arc<str>, Arc<Rules>);
 
-/// Rules as parsed from documents, kept as long as a bucket's document is the same allocation.
+/// A cache of parsed rules. An entry is valid while the bucket's document is the same allocation.
 pub struct Parsed {
     region: String,
     all: RwLock<HashMap<String, Kept>>,
 }
 
 impl Parsed {
-    /// Nothing is parsed yet.
+    /// An empty cache.
     #[must_use]
     pub fn new(region: &str) -> Parsed {
         Parsed { region: region.to_owned(), all: RwLock::default() }
@@ -259,14 +260,14 @@ mod tests {
     const TWO: &str = "arn:minio:sqs:r:2:redis";
 
     #[test]
-    fn checked_as_s3_does() {
+    fn rules_are_checked_as_s3_does() {
         let put = &["s3:ObjectCreated:*"][..];
         let good = make(vec![
             rule("", ONE, put, "a/", ".jpg"),
             rule("", ONE, put, "a/", ".png"),
             rule("x", ONE, put, "b/", ""),
             rule("", ONE, &["s3:ObjectRemoved:*"], "a/", ".jpg"),
-            // Another target may hear the same.
+            // Another target may receive the same events.
             rule("", TWO, put, "", ""),
         ])
         .unwrap();

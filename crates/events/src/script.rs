@@ -1,4 +1,4 @@
-//! Plays bytes to a target in place of its server: for the fuzzer, which has no other way to the decoders.
+//! Feeds bytes to a target as the answer of its server, so that the fuzzer reaches the decoders.
 //!
 //! Only with the feature `script`, which no release has.
 
@@ -18,11 +18,12 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Sends an event to a target of this kind whose server says `bytes`, whatever it is told, and then closes
-/// the connection. `values`: its settings, with any address. Whether it was taken.
+/// Sends an event to a target of this kind whose server answers `bytes`, whatever it receives, and then
+/// closes the connection. `values`: the settings of the target, with any address. Returns whether the target
+/// acknowledged the event.
 ///
 /// # Panics
-/// The settings are not understood.
+/// The settings are invalid.
 pub fn play(kind: Kind, values: &[(&str, &str)], bytes: &[u8]) -> bool {
     let values: Values = values.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
     let mut target = Target::open(kind, &Settings { values: &values, authorities: &[] }).expect("settings");

@@ -1,7 +1,7 @@
-//! Where targets are: names and values as MinIO has them.
+//! Settings of targets, with MinIO's names and values.
 //!
-//! Invariants: a value that asks for something that is not implemented is refused by its name, never passed
-//! over; no error repeats a value.
+//! Invariants: a setting that asks for something that is not implemented is refused with an error that names
+//! it, never ignored; no error contains a value.
 
 use std::collections::BTreeMap;
 
@@ -22,31 +22,31 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// A target that is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
-    /// Which.
+    /// The name of the target.
     pub id: TargetId,
-    /// What it is set to.
+    /// Its settings.
     pub values: Values,
 }
 
 impl Configured {
-    /// Whether it is to be used.
+    /// Whether the target is enabled.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.values.get("enable").is_none_or(|v| is_yes(v))
     }
 }
 
-/// How documents are laid down where they can be looked up.
+/// How a target that is a database stores events (MinIO's setting `format`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// One entry per key, as it is now.
+    /// One entry per key, with its current state.
     Namespace,
     /// One entry per event.
     Access,
 }
 
 impl Format {
-    /// As it is written in settings.
+    /// Parses the value of the setting.
     pub fn parse(text: &str) -> Result<Format, String> {
         match text {
             "namespace" => Ok(Format::Namespace),
@@ -69,16 +69,16 @@ fn is_yes(text: &str) -> bool {
 }
 
 impl Settings<'_> {
-    /// A value that is not empty.
+    /// The value of a setting; `None` if it is missing or empty.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(|v| v.trim()).filter(|v| !v.is_empty())
     }
 
-    /// A value that must be there.
+    /// The value of a required setting.
     ///
     /// # Errors
-    /// It is not.
+    /// It is missing.
     pub fn need(&self, name: &str) -> Result<&str, String> {
         self.get(name).ok_or_else(|| format!("{name} is missing"))
     }
@@ -89,10 +89,10 @@ impl Settings<'_> {
         self.get(name).is_some_and(is_yes)
     }
 
-    /// A number.
+    /// The value of a setting as a number.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a number.
     pub fn number(&self, name: &str, default: u64) -> Result<u64, String> {
         match self.get(name) {
             None => Ok(default),
@@ -100,10 +100,10 @@ impl Settings<'_> {
         }
     }
 
-    /// What this release does not do.
+    /// Refuses settings that this release does not implement.
     ///
     /// # Errors
-    /// It is asked for.
+    /// One of them is set.
     pub fn refuse(&self, names: &[&str]) -> Result<(), String> {
         match names.iter().find(|n| self.get(n).is_some_and(|v| v != "off" && v != "false")) {
             Some(name) => Err(format!("{name} is not implemented by this release")),
@@ -111,10 +111,10 @@ impl Settings<'_> {
         }
     }
 
-    /// `format`.
+    /// The setting `format`.
     ///
     /// # Errors
-    /// It is none.
+    /// It has another value.
     pub(crate) fn format(&self) -> Result<Format, String> {
         Format::parse(self.get("format").unwrap_or("namespace"))
     }
@@ -125,7 +125,7 @@ impl Settings<'_> {
         path.map(read).transpose()
     }
 
-    /// The client's certificate, under any of the names that subsystems have for it.
+    /// The client certificate, under any of the names that subsystems have for it.
     fn identity(&self) -> Result<Option<Identity>, String> {
         for (cert, key) in [("client_cert", "client_key"), ("client_tls_cert", "client_tls_key")] {
             match (self.file(cert)?, self.file(key)?) {
@@ -138,14 +138,14 @@ impl Settings<'_> {
     }
 
     fn trusted(&self) -> Result<Vec<Vec<u8>>, String> {
-        // Whoever names an authority for this target means that one.
+        // An authority that is named for this target replaces the others.
         match self.file("cert_authority")? {
             Some(one) => Ok(vec![one]),
             None => Ok(self.authorities.to_vec()),
         }
     }
 
-    /// TLS, if it is wanted.
+    /// The configuration of TLS, if `wanted`.
     ///
     /// # Errors
     /// Certificates cannot be read.
@@ -157,7 +157,7 @@ impl Settings<'_> {
         wire::config(&self.trusted()?, self.on("tls_skip_verify"), identity.as_ref()).map(Some)
     }
 
-    /// What HTTP requests may do.
+    /// The rules for HTTP requests to this target.
     ///
     /// # Errors
     /// Certificates cannot be read.
@@ -191,11 +191,11 @@ pub(crate) fn percent_decoded(text: &str) -> Result<String, String> {
     String::from_utf8(out).map_err(|_| bad())
 }
 
-/// Targets of the environment: `MINIO_NOTIFY_WEBHOOK_ENABLE_1=on`, `MINIO_NOTIFY_WEBHOOK_ENDPOINT_1=...`,
-/// or `ASHLAR_NOTIFY_...`. `names`: those of a kind.
+/// Targets that environment variables configure: `MINIO_NOTIFY_WEBHOOK_ENABLE_1=on`,
+/// `MINIO_NOTIFY_WEBHOOK_ENDPOINT_1=...`, or `ASHLAR_NOTIFY_...`. `names`: the settings of a kind.
 ///
 /// # Errors
-/// A variable whose name is none that the kind has.
+/// A variable names a setting that the kind does not have.
 pub fn from_environment(
     environment: &[(String, String)],
     names: impl Fn(Kind) -> Vec<&'static str>,
@@ -210,7 +210,7 @@ pub fn from_environment(
         });
         let Some((kind, rest)) = kind else { continue };
         let mut known = names(kind);
-        // The longest name that fits: client_cert before client.
+        // The longest name that matches: client_cert before client.
         known.sort_by_key(|n| std::cmp::Reverse(n.len()));
         let found = known.iter().find_map(|name| {
             let after = rest.strip_prefix(name.to_ascii_uppercase().as_str())?;
@@ -224,7 +224,7 @@ pub fn from_environment(
         all.entry(id).or_default().insert(name.to_owned(), value.clone());
     }
     let all = all.into_iter().map(|(id, values)| Configured { id, values });
-    // As in MinIO: a target of the environment is one only if it is switched on.
+    // As in MinIO, a target of the environment exists only if it is enabled.
     Ok(all.filter(|c| c.values.contains_key("enable") && c.is_on()).collect())
 }
 
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_of_the_environment() {
+    fn targets_are_read_from_environment_variables() {
         let pairs = [
             ("MINIO_NOTIFY_WEBHOOK_ENABLE_one", "on"),
             ("MINIO_NOTIFY_WEBHOOK_ENDPOINT_one", "http://a"),

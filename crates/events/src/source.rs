@@ -1,7 +1,7 @@
-//! What delivery needs of the change feed.
+//! The traits that delivery needs of the change feed.
 //!
-//! Invariants: positions grow; what [`Reader::done`] was told is not given again, but after a crash, when the
-//! last of it may be. Must never know how a feed is kept.
+//! Invariants: positions grow; a reader does not return changes again that [`Reader::done`] covered, except
+//! the last of them after a crash. Must not depend on how a feed is stored.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use futures::future::BoxFuture;
 
 use crate::{Event, Result, Rules};
 
-/// What a reader gives at once.
+/// A batch of events from a reader.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// In the order of their positions. What is no event to anybody is left out.
+    /// In the order of their positions. Changes that are not events are left out.
     pub events: Vec<Arc<Event>>,
-    /// All up to and including this position is in the batch, or was left out.
+    /// The last position that the batch covers.
     pub upto: u64,
-    /// Changes that the feed had no room for and dropped before them.
+    /// Changes before this batch that the feed dropped because it was full.
     pub lost: u64,
 }
 
-/// A place in the feed that is kept.
+/// A durable position in the feed.
 pub trait Reader: Send + Sync {
-    /// The next ones: waits for at least one.
+    /// The next events, at most `most`. Waits for at least one.
     fn next(&mut self, most: usize) -> BoxFuture<'_, Result<Batch>>;
 
-    /// All up to and including this position has been handled.
+    /// Stores that everything up to and including this position has been handled.
     fn done(&self, position: u64);
 
-    /// How many wait.
+    /// How many changes the reader has not read.
     fn lag(&self) -> u64;
 }
 
 /// A change feed.
 pub trait Source: Send + Sync {
-    /// The reader of that name: where it was, or at the end if it is new.
+    /// The reader of that name, at its stored position; at the end of the feed if it is new.
     fn reader<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Box<dyn Reader>>>;
 
     /// Removes a reader for good.
@@ -43,6 +43,6 @@ pub trait Source: Send + Sync {
     /// The names of all readers.
     fn readers(&self) -> Vec<String>;
 
-    /// Who is told what of a bucket; `None`: nobody.
+    /// The notification rules of a bucket; `None`: it has none.
     fn rules(&self, bucket: &str) -> Option<Arc<Rules>>;
 }

@@ -1,7 +1,7 @@
-//! The feed and the shelf, over the store.
+//! The change feed and the store of dead letters, over the object store.
 //!
-//! Letters are objects of one bucket, so that they survive what objects survive, and can be looked at as objects:
-//! `TARGET/TIME-POSITION.json`. Invariant: at most [`crate::shelf::MOST`] per target, give or take a trimming.
+//! Dead letters are objects of one bucket, `TARGET/TIME-POSITION.json`, so that they are as durable as
+//! objects and can be read as objects. Invariant: at most [`MOST`] plus [`TRIM`] per target.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,10 +15,10 @@ use crate::dead_letter_store::MOST;
 use crate::rules::DOCUMENT;
 use crate::{Batch, DeadLetter, DeadLetterStore, Error, Event, Name, Parsed, Reader, Result, Rules, Source};
 
-/// So many letters are put down between two looks at how many there are.
+/// How many dead letters are stored between two checks of their number.
 const TRIM: u64 = 256;
 
-/// What a kind of change is called here; nothing for what has no event.
+/// The event of a kind of change; `None` for changes without an event.
 #[must_use]
 pub fn name(kind: Kind) -> Option<Name> {
     Some(match kind {
@@ -44,7 +44,7 @@ pub fn name(kind: Kind) -> Option<Name> {
     })
 }
 
-/// A change as an event; nothing for what has none.
+/// The event of a change; `None` for changes without an event.
 #[must_use]
 pub fn event(change: &Change) -> Option<Event> {
     let cause = &change.cause;
@@ -78,7 +78,7 @@ pub struct Feeds {
 }
 
 impl Feeds {
-    /// Over a store.
+    /// The feeds of a store.
     #[must_use]
     pub fn new(store: Store, parsed: Arc<Parsed>) -> Feeds {
         let feed = store.feed().clone();
@@ -86,9 +86,9 @@ impl Feeds {
     }
 }
 
-struct Place(ashlar_object::feed::Reader);
+struct FeedReader(ashlar_object::feed::Reader);
 
-impl Reader for Place {
+impl Reader for FeedReader {
     fn next(&mut self, most: usize) -> BoxFuture<'_, Result<Batch>> {
         Box::pin(async move {
             let batch = self.0.next(most).await.map_err(unavailable)?;
@@ -111,7 +111,7 @@ impl Source for Feeds {
     fn reader<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Box<dyn Reader>>> {
         Box::pin(async move {
             let reader = self.feed.reader(name).await.map_err(unavailable)?;
-            Ok(Box::new(Place(reader)) as Box<dyn Reader>)
+            Ok(Box::new(FeedReader(reader)) as Box<dyn Reader>)
         })
     }
 
@@ -129,20 +129,20 @@ impl Source for Feeds {
     }
 }
 
-/// Letters as objects.
-pub struct Letters {
+/// Dead letters as objects of a bucket.
+pub struct DeadLetterBucket {
     store: Store,
     bucket: String,
     region: String,
     count: AtomicU64,
 }
 
-impl Letters {
-    /// In a bucket, which is made when the first letter comes.
+impl DeadLetterBucket {
+    /// Stores dead letters in `bucket`, which is created with the first one.
     #[must_use]
-    pub fn new(store: Store, bucket: &str, region: &str) -> Letters {
+    pub fn new(store: Store, bucket: &str, region: &str) -> DeadLetterBucket {
         let (bucket, region) = (bucket.to_owned(), region.to_owned());
-        Letters { store, bucket, region, count: AtomicU64::new(0) }
+        DeadLetterBucket { store, bucket, region, count: AtomicU64::new(0) }
     }
 
     async fn write(&self, key: &str, body: Bytes) -> ashlar_object::Result<()> {
@@ -173,7 +173,7 @@ impl Letters {
         Ok(keys)
     }
 
-    /// Lets the oldest letters of a target go when there are too many.
+    /// Removes the oldest dead letters of a target when there are too many.
     async fn trim(&self, target: &str) -> Result<()> {
         let keys = self.keys(&format!("{target}/"), MOST + 2 * TRIM as usize).await?;
         let bucket = self.store.bucket(&self.bucket).map_err(unavailable)?;
@@ -196,7 +196,7 @@ impl Letters {
     }
 }
 
-impl DeadLetterStore for Letters {
+impl DeadLetterStore for DeadLetterBucket {
     fn put(&self, dead_letter: DeadLetter) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let body = serde_json::to_vec(&dead_letter).map_err(|e| Error::Unavailable(e.to_string()))?;
@@ -226,7 +226,7 @@ impl DeadLetterStore for Letters {
             let prefix = target.map(|t| format!("{t}/")).unwrap_or_default();
             let mut letters = Vec::new();
             for key in self.keys(&prefix, most).await? {
-                // What others laid there is no letter.
+                // Objects that others put into the bucket are not dead letters.
                 letters.extend(self.read(&key).await);
             }
             Ok(letters)

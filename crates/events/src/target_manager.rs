@@ -1,7 +1,7 @@
-//! All targets: which there are, how they fare, dead letters.
+//! The target manager: the configured targets with their workers, their status, and dead letters.
 //!
-//! Invariants: one worker per target, with a reader of its own; a target whose settings did not change is left
-//! alone; the reader of a target that is gone is forgotten, so that it does not hold the feed.
+//! Invariants: one worker per target, with its own reader; a target whose settings did not change is not
+//! restarted; the reader of a removed target is removed, so that the feed does not keep changes for it.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
@@ -21,29 +21,29 @@ use crate::{DeadLetter, DeadLetterStore, Error, Message, Result, Site, Source, T
 /// Time for a target to take a test event.
 const PROBE: Duration = Duration::from_secs(10);
 
-/// How a target fares.
+/// The status of a target.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Which.
+    /// The name of the target.
     pub id: TargetId,
     /// Events acknowledged since the start.
     pub sent: u64,
     /// Attempts that failed since the start.
     pub failed: u64,
-    /// Events laid on the shelf since the start.
+    /// Events stored as dead letters since the start.
     pub dead: u64,
-    /// Events that the feed had no room for.
+    /// Events that the full feed dropped.
     pub lost: u64,
-    /// Changes that wait, of all buckets.
+    /// Changes of all buckets that the worker has not read.
     pub lag: u64,
-    /// What is wrong, if something is.
+    /// Why the last attempt failed; `None` if it succeeded.
     pub problem: Option<String>,
 }
 
 struct Running {
     values: Values,
     counters: Arc<Counters>,
-    /// Nothing where the settings cannot be used.
+    /// The worker; `None` if the settings are invalid.
     task: Option<JoinHandle<()>>,
 }
 
@@ -81,16 +81,16 @@ impl TargetManager {
         })
     }
 
-    /// Where this server is.
+    /// What records say about this server.
     #[must_use]
     pub fn site(&self) -> &Arc<Site> {
         &self.site
     }
 
-    /// Whether settings could be used.
+    /// Checks the settings of a target.
     ///
     /// # Errors
-    /// In words, without values.
+    /// A message about the first invalid setting, without values.
     pub fn check(&self, id: &TargetId, values: &Values) -> std::result::Result<(), String> {
         self.open(id, values).map(drop)
     }
@@ -99,7 +99,8 @@ impl TargetManager {
         Target::open(id.kind, &Settings { values, authorities: &self.authorities })
     }
 
-    /// Takes up what is configured now. Targets whose settings are as before go on undisturbed.
+    /// Starts and stops workers so that they match `configured`. Targets with unchanged settings are not
+    /// restarted.
     pub fn configure(&self, configured: Vec<Configured>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
@@ -117,11 +118,11 @@ impl TargetManager {
                 });
             }
             for task in ended {
-                // Its reader is let go before another one of the same name is opened.
+                // Drop its reader before another one of the same name is opened.
                 task.abort();
                 let _ = task.await;
             }
-            // Those of targets that went while the server was down, too.
+            // Also readers of targets that were removed while the server was down.
             for name in self.source.readers() {
                 let id = name.strip_prefix(PREFIX).and_then(TargetId::parse);
                 if id.is_some_and(|id| !wanted.contains_key(&id)) {
@@ -161,13 +162,13 @@ impl TargetManager {
         Running { values, counters, task }
     }
 
-    /// Whether events can be sent there.
+    /// Whether the target is configured.
     #[must_use]
     pub fn knows(&self, id: &TargetId) -> bool {
         self.running.lock().get(id).is_some_and(|r| r.task.is_some())
     }
 
-    /// How all targets fare.
+    /// The status of all targets.
     #[must_use]
     pub fn statuses(&self) -> Vec<Status> {
         let running = self.running.lock();
@@ -207,7 +208,7 @@ impl TargetManager {
                 Ok(Err(failure)) => Some(failure.why().to_owned()),
                 Err(_) => Some(format!("no answer within {} s", PROBE.as_secs())),
             };
-            // As an attempt to send: it is what is known of the target.
+            // Counts as an attempt to send: the status shows its result.
             if let Some(running) = self.running.lock().get(id) {
                 running.counters.problem.lock().clone_from(&problem);
             }
@@ -220,12 +221,12 @@ impl TargetManager {
     ///
     /// # Errors
     /// `Unavailable`.
-    pub fn letters<'a>(&'a self, target: Option<&'a str>) -> BoxFuture<'a, Result<Vec<DeadLetter>>> {
+    pub fn dead_letters<'a>(&'a self, target: Option<&'a str>) -> BoxFuture<'a, Result<Vec<DeadLetter>>> {
         Box::pin(async move { self.dead_letter_store.list(target, dead_letter_store::PAGE).await })
     }
 
-    /// Sends dead letters again, oldest first, and takes those away that were delivered: how many were. It ends
-    /// with the first that was not.
+    /// Sends dead letters again, oldest first, and removes those that were delivered. Stops at the first that
+    /// was not. Returns how many were delivered.
     ///
     /// # Errors
     /// `Unreachable`, with how many were delivered before; `Unavailable`.
@@ -233,8 +234,8 @@ impl TargetManager {
         Box::pin(async move {
             let mut to = self.fresh(target)?;
             let mut done = 0;
-            for dead_letter in self.letters(Some(&target.to_string())).await? {
-                if let Err(failure) = worker::again(&mut to, &dead_letter, &self.site).await {
+            for dead_letter in self.dead_letters(Some(&target.to_string())).await? {
+                if let Err(failure) = worker::resend(&mut to, &dead_letter, &self.site).await {
                     return Err(Error::Unreachable(format!(
                         "{target} ({}); {done} were delivered before",
                         failure.why()
@@ -247,13 +248,13 @@ impl TargetManager {
         })
     }
 
-    /// Takes dead letters of a target away: all of the first page, or one. How many there were.
+    /// Removes dead letters of a target: all of the first page, or one. Returns how many there were.
     ///
     /// # Errors
     /// `Unavailable`.
     pub fn discard<'a>(&'a self, target: &'a str, one: Option<&'a str>) -> BoxFuture<'a, Result<usize>> {
         Box::pin(async move {
-            let letters = self.letters(Some(target)).await?;
+            let letters = self.dead_letters(Some(target)).await?;
             let ids: Vec<String> =
                 letters.into_iter().map(|l| l.id).filter(|id| one.is_none_or(|o| o == id)).collect();
             let count = ids.len();
@@ -262,7 +263,7 @@ impl TargetManager {
         })
     }
 
-    /// Ends all workers. What is not acknowledged is sent again after the next start.
+    /// Stops all workers. Events that are not acknowledged are sent again after the next start.
     pub fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let tasks: Vec<_> = self.running.lock().values_mut().filter_map(|r| r.task.take()).collect();

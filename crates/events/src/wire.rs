@@ -1,7 +1,7 @@
 //! Connections to targets: TCP, or TLS over it.
 //!
-//! Invariants: what a name resolves to is classified before it is connected to; loopback, link-local and
-//! metadata addresses are refused unless the operator allows them, as everywhere (`ashlar_outbound::allow`).
+//! Invariants: the addresses of a name are checked before a connection is made; loopback, link-local and
+//! metadata addresses are refused unless the operator allows them (`ashlar_outbound::allow`).
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use crate::target::Failure;
 
 /// Time to connect, TLS included.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest line of a protocol of lines.
+/// Longest line of a line-based protocol.
 const LINE: u64 = 64 * 1024;
 
-/// Something that can be spoken over.
+/// A byte stream in both directions.
 pub trait Io: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Io for T {}
 
 /// A connection.
 pub type Line = BufStream<Box<dyn Io>>;
 
-/// Where a target is.
+/// The address of a target.
 #[derive(Clone)]
-pub struct Place {
+pub struct TargetAddress {
     /// A name or an address.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Over TLS.
+    /// The configuration of TLS; `None`: no TLS.
     pub tls: Option<Arc<ClientConfig>>,
 }
 
-/// What went wrong, in words that hold no secret.
+/// A failure after which sending is tried again. `why` must contain no secret.
 pub fn retry(what: &str, why: impl std::fmt::Display) -> Failure {
     Failure::Retry(format!("{what}: {why}"))
 }
 
-impl Place {
-    /// Reads `HOST:PORT`, with or without a scheme before it and a path behind it.
-    pub fn parse(text: &str, default: u16, tls: Option<Arc<ClientConfig>>) -> Result<Place, String> {
+impl TargetAddress {
+    /// Parses `HOST:PORT`, with or without a scheme before it and a path behind it.
+    pub fn parse(text: &str, default: u16, tls: Option<Arc<ClientConfig>>) -> Result<TargetAddress, String> {
         let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
         let rest = rest.split(['/', '?']).next().unwrap_or_default();
         let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
@@ -64,10 +64,10 @@ impl Place {
             return Err("the address has no host".into());
         }
         refuse_host(host)?;
-        Ok(Place { host: host.to_owned(), port, tls })
+        Ok(TargetAddress { host: host.to_owned(), port, tls })
     }
 
-    /// A TCP connection to an address that may be connected to.
+    /// Opens a TCP connection to an allowed address.
     pub async fn tcp(&self) -> Result<Box<dyn Io>, Failure> {
         #[cfg(feature = "script")]
         if let Some(bytes) = crate::played::take() {
@@ -109,13 +109,13 @@ impl Place {
         }
     }
 
-    /// A connection, with TLS if it is to be.
+    /// Opens a connection, with TLS if configured.
     pub async fn connect(&self) -> Result<Line, Failure> {
         Ok(BufStream::new(self.secured(self.tcp().await?).await?))
     }
 }
 
-/// The configuration of TLS that settings ask for.
+/// The configuration of TLS from settings.
 pub fn config(
     authorities: &[Vec<u8>],
     insecure: bool,
@@ -128,7 +128,7 @@ pub fn config(
     }
 }
 
-/// A line, without its end.
+/// Reads a line, without its end.
 pub async fn line(from: &mut Line) -> std::io::Result<String> {
     let mut out = Vec::new();
     let n = (&mut *from).take(LINE).read_until(b'\n', &mut out).await?;
@@ -141,12 +141,12 @@ pub async fn line(from: &mut Line) -> std::io::Result<String> {
     String::from_utf8(out).map_err(|_| std::io::ErrorKind::InvalidData.into())
 }
 
-/// So many bytes; refuses more than are sensible for an answer.
+/// Reads `count` bytes. Refuses a count that is too large for an answer.
 pub async fn bytes(from: &mut Line, count: usize) -> std::io::Result<Vec<u8>> {
     if count > 16 << 20 {
         return Err(std::io::Error::other("the answer is too long"));
     }
-    // As much as came, never as much as was announced.
+    // Allocate for the bytes that arrived, never for the length that was announced.
     let mut out = Vec::new();
     (&mut *from).take(count as u64).read_to_end(&mut out).await?;
     if out.len() < count { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(out) }

@@ -1,8 +1,8 @@
-//! Delivery to one target.
+//! The worker: delivers events to one target.
 //!
-//! Invariants: events leave in the order of the feed, several under way only if their keys differ; an event that
-//! the target did not acknowledge is sent again, for ever, ever less often up to [`SLOWEST`]; the reader moves on
-//! only after an event was acknowledged or lies on the shelf.
+//! Invariants: events are sent in the order of the feed, and several are in flight only if their keys differ;
+//! an event that the target did not acknowledge is sent again without end, with growing pauses up to
+//! [`SLOWEST`]; the reader advances only after an event was acknowledged or stored as a dead letter.
 
 use ashlar_environment::time;
 use std::collections::HashSet;
@@ -19,27 +19,27 @@ use crate::{DeadLetter, DeadLetterStore, Event, Message, Name, Reader, Site, Sou
 const SOON: Duration = Duration::from_millis(100);
 /// Longest pause after a failure.
 const SLOWEST: Duration = Duration::from_secs(20);
-/// Events that are read at once.
+/// Most events that are read in one batch.
 const BATCH: usize = 256;
 
-/// What is counted.
+/// Counters of one target.
 #[derive(Default)]
 pub struct Counters {
     /// Events acknowledged.
     pub sent: AtomicU64,
     /// Attempts that failed.
     pub failed: AtomicU64,
-    /// Events laid on the shelf.
+    /// Events stored as dead letters.
     pub dead: AtomicU64,
-    /// Events that the feed had no room for.
+    /// Events that the full feed dropped.
     pub lost: AtomicU64,
-    /// Changes that wait, of all buckets.
+    /// Changes of all buckets that the worker has not read.
     pub lag: AtomicU64,
-    /// Why the last attempt failed; nothing since one succeeded.
+    /// Why the last attempt failed; `None` if it succeeded.
     pub problem: Mutex<Option<String>>,
 }
 
-/// What a worker needs.
+/// The state of a worker.
 pub struct Worker {
     pub id: TargetId,
     pub target: Target,
@@ -50,10 +50,10 @@ pub struct Worker {
     pub clock: fn() -> i64,
 }
 
-/// How the names of targets' readers begin.
+/// Prefix of the names of targets' readers.
 pub const PREFIX: &str = "events/";
 
-/// A pause with a quarter more or less, so that targets that came back together are not asked together.
+/// A pause changed at random by up to a quarter, so that workers do not try again at the same time.
 fn jittered(pause: Duration) -> Duration {
     let mut random = [0u8; 1];
     let _ = ashlar_environment::random::fill(&mut random);
@@ -91,7 +91,7 @@ impl Worker {
                     "the change feed had no room for {} changes that this target had not read",
                     batch.lost
                 );
-                self.bury(why, None, batch.lost).await;
+                self.store_dead_letter(why, None, batch.lost).await;
             }
             let messages: Vec<Message> = batch.events.iter().filter_map(|e| self.wanted(e)).collect();
             self.deliver(&messages, &*reader).await;
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// What the target is told of an event, if it is.
+    /// The message for an event, if a rule of this target matches it.
     fn wanted(&self, event: &Arc<Event>) -> Option<Message> {
         let rules = self.source.rules(&event.bucket)?;
         let rule = rules.of(&self.id, event.name, &event.key)?;
@@ -114,7 +114,7 @@ impl Worker {
             let group = &messages[at..at + different(&messages[at..])];
             let sent = self.target.send(group, &self.site).await;
             for (which, why) in &sent.refused {
-                self.bury(why.clone(), Some(&group[*which]), 0).await;
+                self.store_dead_letter(why.clone(), Some(&group[*which]), 0).await;
             }
             at += sent.done;
             if sent.done > 0 {
@@ -126,7 +126,7 @@ impl Worker {
                 None => *self.counters.problem.lock() = None,
                 Some(Failure::Refused(why)) => {
                     let message = &messages[at];
-                    self.bury(why, Some(message), 0).await;
+                    self.store_dead_letter(why, Some(message), 0).await;
                     at += 1;
                     reader.done(message.event.position);
                 }
@@ -144,8 +144,8 @@ impl Worker {
         }
     }
 
-    /// Lays a letter on the shelf. Tried until it lies there: nothing is forgotten.
-    async fn bury(&self, why: String, message: Option<&Message>, lost: u64) {
+    /// Stores a dead letter. Tries until it is stored, so that no event is lost.
+    async fn store_dead_letter(&self, why: String, message: Option<&Message>, lost: u64) {
         let at_ms = (self.clock)();
         let position = message.map_or(0, |m| m.event.position);
         tracing::error!(target_id = %self.id, why, position, lost, "events go to the dead letters");
@@ -168,15 +168,15 @@ impl Worker {
     }
 }
 
-/// How many from the first on are about different keys, at most [`AT_ONCE`].
+/// The number of messages, from the first on, that are about different keys; at most [`AT_ONCE`].
 fn different(messages: &[Message]) -> usize {
     let mut seen = HashSet::new();
     let fresh = |m: &&Message| seen.insert((m.event.bucket.clone(), m.event.key.clone()));
     messages.iter().take(AT_ONCE).take_while(fresh).count()
 }
 
-/// Sends a letter again.
-pub async fn again(target: &mut Target, dead_letter: &DeadLetter, site: &Site) -> Result<(), Failure> {
+/// Sends a dead letter again.
+pub async fn resend(target: &mut Target, dead_letter: &DeadLetter, site: &Site) -> Result<(), Failure> {
     let Some(event) = &dead_letter.event else { return Ok(()) };
     if event.name == Name::Test {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Delivery: order per key, a target that is away, what it refuses, what the feed lost. The receiver is a
-//! webhook in this process; the feed and the shelf are in memory.
+//! Delivery: order per key, an unreachable target, refused events, events that the feed dropped. The receiver
+//! is a webhook in this process; the feed and the dead letters are in memory.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -74,7 +74,7 @@ impl Reader for At {
     }
 }
 
-/// What the hub sees of it: readers need it whole.
+/// The source that the target manager gets: its readers share the whole feed.
 struct Shared(Arc<Memory>);
 
 impl Source for Shared {
@@ -143,7 +143,7 @@ fn event(position: u64, key: &str) -> Arc<Event> {
     })
 }
 
-/// What the receiver got: keys and sequencers.
+/// Keys and sequencers of the events that the receiver got.
 type Got = Arc<Mutex<Vec<(String, u64)>>>;
 
 /// A webhook: refuses keys that begin with `bad`, and everything while it is `away`.
@@ -269,7 +269,7 @@ impl Rig {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_of_a_key_arrive_in_order_through_a_time_away_and_a_restart() {
+async fn events_of_a_key_arrive_in_order_after_outage_and_restart() {
     let rig = Rig::new().await;
     rig.configure(&[]).await;
     for n in 1..=100u64 {
@@ -279,7 +279,7 @@ async fn events_of_a_key_arrive_in_order_through_a_time_away_and_a_restart() {
         rig.happen(n, &format!("k{}", n % 7));
         if n == 60 {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            // Other settings: the worker is ended and another one goes on where it was.
+            // With other settings the worker is stopped, and another one continues at its position.
             rig.configure(&[("comment", "x")]).await;
             rig.away.store(false, SeqCst);
         }
@@ -296,12 +296,12 @@ async fn events_of_a_key_arrive_in_order_through_a_time_away_and_a_restart() {
     rig.away.store(true, SeqCst);
     assert!(rig.target_manager.test(&rig.id, "b", "rid").await.unwrap_err().to_string().contains("503"));
     rig.target_manager.configure(Vec::new()).await;
-    assert!(rig.feed.done.lock().is_empty(), "its place is forgotten");
+    assert!(rig.feed.done.lock().is_empty(), "its position is removed");
     assert!(!rig.target_manager.knows(&rig.id));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_or_lost_is_a_letter_and_can_be_sent_again() {
+async fn refused_or_lost_events_become_dead_letters_that_can_be_replayed() {
     let rig = Rig::new().await;
     rig.feed.lost.store(3, SeqCst);
     for (n, key) in ["a", "bad1", "b", "bad2", "c"].into_iter().enumerate() {
@@ -309,16 +309,16 @@ async fn what_is_refused_or_lost_is_a_letter_and_can_be_sent_again() {
     }
     rig.configure(&[]).await;
     rig.until(|r| r.feed.done.lock().get("events/1:webhook") == Some(&5)).await;
-    // Different keys may be on their way at once.
+    // Events of different keys may be in flight together.
     let mut keys: Vec<_> = rig.got.lock().iter().map(|(k, _)| k.clone()).collect();
     keys.sort();
     assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "c"]);
-    let letters = rig.target_manager.letters(Some("1:webhook")).await.unwrap();
+    let letters = rig.target_manager.dead_letters(Some("1:webhook")).await.unwrap();
     assert_eq!(letters.iter().map(|l| l.lost).collect::<Vec<_>>(), [3, 0, 0]);
     assert_eq!(letters[1].event.as_ref().unwrap().key, "bad1");
     let status = &rig.target_manager.statuses()[0];
     assert_eq!((status.sent, status.dead, status.lost), (3, 3, 3));
-    // It is still refused: nothing is taken away but what was about nothing.
+    // The target still refuses it: only the dead letter without an event is removed.
     assert!(rig.target_manager.replay(&rig.id).await.is_err());
     assert_eq!(rig.drawer.0.lock().len(), 2);
     rig.drawer.0.lock().iter_mut().for_each(|l| l.event.as_mut().unwrap().key = "good".into());
@@ -329,7 +329,7 @@ async fn what_is_refused_or_lost_is_a_letter_and_can_be_sent_again() {
 }
 
 #[tokio::test]
-async fn settings_are_refused_by_name() {
+async fn invalid_settings_are_refused_with_their_name() {
     let rig = Rig::new().await;
     for (kind, values, why) in [
         (Kind::Webhook, &[][..], "endpoint is missing"),
@@ -348,7 +348,7 @@ async fn settings_are_refused_by_name() {
         let error = rig.target_manager.check(&TargetId::new("1", kind), &values).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
-    // Where clouds hand out credentials: refused when it is stored, not only when it is asked.
+    // Metadata addresses of clouds are refused when the setting is stored, not only at connection time.
     for host in ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "0.0.0.0"] {
         let (http, plain, amqp) = (format!("http://{host}/"), format!("{host}:9"), format!("amqp://{host}"));
         let mqtt = format!("tcp://{host}:1");

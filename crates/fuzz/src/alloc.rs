@@ -1,6 +1,6 @@
 //! Counts the bytes that a fuzzed call allocates on its own thread.
 //!
-//! Invariant: the counter never changes what the allocator does. It must never know what is fuzzed.
+//! Invariant: the counter never changes what the allocator does. It must not depend on: what is fuzzed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ thread_local! {
 pub struct Counting;
 
 fn grow(n: usize) {
-    // A thread that is ending has no counters any more; then there is nothing to measure either.
+    // A thread that is exiting has no counters any more; nothing is measured then.
     let _ = LIVE.try_with(|live| {
         live.set(live.get().wrapping_add(n));
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));

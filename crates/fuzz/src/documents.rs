@@ -1,7 +1,7 @@
-//! Documents and texts: what clients send for buckets, what is kept with buckets and versions, lines of the audit log,
-//! sealed keys, tokens and keys of providers.
+//! Documents and texts: documents of buckets from clients, stored documents of buckets and versions, lines of
+//! the audit log, sealed keys, tokens and keys of providers.
 //!
-//! Invariant: what is read is the same after it was written and read again; nothing opens that was not sealed.
+//! Invariant: a document that is read, written and read again is the same; only sealed bytes open.
 
 use std::sync::OnceLock;
 
@@ -88,7 +88,7 @@ pub fn all() -> Vec<Target> {
     ]
 }
 
-/// Contents of lines: a start, two records, a checkpoint without its signature.
+/// Contents of audit lines: a start, two records, a checkpoint without its signature.
 const AUDIT: &[u8] = br#"{"seq":0,"kind":"start","time":"2026-11-21T00:00:00.000Z","key":"00","prev":"0000000000000000000000000000000000000000000000000000000000000000"
 {"seq":1,"time":"2026-11-21T00:00:01.000Z","requestID":"00AB","api":{"name":"GetObject"}
 {"seq":2,"time":"2026-11-21T00:00:02.000Z"
@@ -97,7 +97,7 @@ const AUDIT: &[u8] = br#"{"seq":0,"kind":"start","time":"2026-11-21T00:00:00.000
 
 const TEXT: &[u8; 32] = b"32 bytes of a key that is sealed";
 
-/// A key sealed for the key service's key, bytes sealed as the same, and a document sealed for one place.
+/// A key sealed for the key service's key, bytes sealed as the same, and a document sealed for one context.
 fn seals() -> &'static Vec<Vec<u8>> {
     static SEALS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     SEALS.get_or_init(|| {
@@ -111,7 +111,7 @@ fn seals() -> &'static Vec<Vec<u8>> {
     })
 }
 
-/// Nothing opens but what was sealed.
+/// Only sealed bytes open.
 fn opens(b: &[u8]) {
     let key = Secret::new([7; 32]);
     let opened = [

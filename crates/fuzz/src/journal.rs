@@ -1,7 +1,7 @@
-//! What a drive's journal and extents hold, behind the hashes: records by kind, bodies of batches, header pages; and the
-//! small files beside them: one-sync records, notes about journals, the map.
+//! Contents of a drive's journal and extents, after the hashes: records by kind, bodies of batches, header
+//! pages; and small files of a drive: one-sync records, notes about journals, the map.
 //!
-//! Invariant: what has one encoding encodes back to itself.
+//! Invariant: a value with one encoding is encoded to the same bytes.
 
 use ashlar_format::codec::Writer;
 use ashlar_format::journal::{
@@ -13,7 +13,7 @@ use crate::Target;
 
 const KEY: [u64; 4] = [1, 2, 3, 4];
 const TOKENS: &[&[u8]] = &[&[0xff; 9], &[0x80; 8], &[0], &[1]];
-/// Where the batches of the seeds begin.
+/// The segment at which the batches of the seeds begin.
 const SEGMENT: u32 = 3;
 const AT: u32 = 4096;
 
@@ -67,7 +67,7 @@ pub fn all() -> Vec<Target> {
             run: |b| {
                 let Ok(map) = ashlar_cluster::Map::from_json(b) else { return };
                 assert_eq!(ashlar_cluster::Map::from_json(&map.to_json()).ok().as_ref(), Some(&map));
-                // Whoever reads a map changes it next.
+                // Changes of a map must not fail on any map that is read.
                 let _ = (map.next_epoch(), map.members());
                 for d in &map.drives {
                     let _ =
@@ -136,7 +136,7 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
     ]
 }
 
-/// The kind, then the payload: what decodes encodes to the same bytes.
+/// Decodes a kind and its payload: a payload that decodes encodes to the same bytes.
 fn entry(b: &[u8]) {
     let Some((kind, payload)) = b.split_first() else { return };
     let Ok(entry) = Entry::decode(*kind, payload) else { return };
@@ -168,7 +168,7 @@ fn entry(b: &[u8]) {
     assert_eq!(w.into_vec(), payload, "a record of the journal that is not itself");
 }
 
-/// The header page of a region says what the journal says, and its places are in order.
+/// The header page of a region has the same content as the journal record, and its positions are in order.
 fn page(e: &ExtentEntry<'_>) {
     let page = frame::header(e, &KEY);
     let read = frame::decode_header(&page, &KEY);
@@ -189,7 +189,7 @@ fn batch(records: &[(u8, Vec<u8>)]) -> Vec<u8> {
     buf
 }
 
-/// A batch whose header is believed, as far as the header's own rules go: every record that is given is one.
+/// Decodes a batch whose header is valid: every returned record must be one of the batch.
 fn body(b: &[u8]) {
     let whole = &b[..b.len() / 512 * 512];
     let Some(head) = whole.get(..512) else { return };

@@ -1,12 +1,11 @@
-//! Mutation fuzzing of every decoder that reads bytes others wrote (docs/proof.md, T18).
+//! Mutation fuzzing of every decoder of untrusted bytes (docs/proof.md, T18).
 //!
 //! `cargo run --release -p ashlar-fuzz [-- --seconds N] [--seed S] [TARGET...]`
 //!
-//! Every target starts from its seeds and from the inputs kept in `crates/fuzz/corpus/TARGET/`, which
-//! hold whatever once failed. A panic, a call of more than a second or one that allocates more than 64
-//! times its input (and more than [`SLACK`]) is a failure: the input is written down and the run ends
-//! with status 1. This is no coverage-guided fuzzer: that needs a nightly compiler; the trade is
-//! that it runs in every CI.
+//! Every target starts from its seeds and from the inputs in `crates/fuzz/corpus/TARGET/`, which once caused
+//! failures. A panic, a call of more than a second or one that allocates more than 64 times its input (and
+//! more than [`SLACK`]) is a failure: the input is stored and the run ends with status 1. The fuzzer is not
+//! coverage-guided, because that needs a nightly compiler; therefore it can run in every CI.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 
@@ -24,10 +23,10 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
-/// What a call may allocate whatever its input: error texts, small tables.
+/// Bytes that a call may allocate regardless of its input: error texts, small tables.
 const SLACK: usize = 64 << 10;
-/// Targets whose formats have windows and blocks that are large whatever the input is, and what those may take; and
-/// filters of directories, whose parts are a few bytes each and which administrators write.
+/// Targets with a higher limit: archives, whose formats have large windows and blocks regardless of the
+/// input, and filters of directories, which have parts of a few bytes and come from administrators.
 const WINDOWS: [(&str, usize); 2] = [("archive", 20 << 20), ("ldap-name", 1 << 20)];
 const MAX_CALL: Duration = Duration::from_secs(1);
 
@@ -69,7 +68,7 @@ fn kept(name: &str) -> Vec<Vec<u8>> {
     files.iter().filter_map(|p| std::fs::read(p).ok()).collect()
 }
 
-/// Runs one input; `Err` says what went wrong.
+/// Runs one input; `Err` describes the failure.
 fn one(target: &Target, input: &[u8]) -> Result<(), String> {
     let begin = Instant::now();
     let (result, peak) = alloc::peak_of(|| catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok());

@@ -1,7 +1,7 @@
 //! Makes new inputs from known ones.
 //!
 //! Mutations: bit flips, byte changes, cuts, repeats, splices of two inputs, and tokens that the
-//! target's language knows. Invariant: the same seed gives the same inputs. It must never know the
+//! target's language knows. Invariant: the same seed gives the same inputs. It must not depend on: the
 //! targets.
 
 /// SplitMix64: small, fast, and the same everywhere.

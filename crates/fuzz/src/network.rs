@@ -1,7 +1,8 @@
-//! Decoders of what other servers say: targets of events, and directories.
+//! Decoders of answers of other servers: notification targets and directories.
 //!
-//! Each run plays the input in place of the server and sends one event, or binds and searches: the input goes
-//! through the whole conversation. The seeds are conversations that end well; that they do is asserted once.
+//! Each run uses the input as the answers of the server and sends one event, or binds and searches, so that
+//! the input reaches all steps of the protocol. The seeds are complete successful exchanges; a check at the
+//! start asserts this once.
 
 use ashlar_events::{Kind, script};
 
@@ -26,7 +27,7 @@ const MQTT: Settings = &[("broker", "tcp://h:1"), ("topic", "t"), ("qos", "2")];
 const REDIS: Settings = &[("address", "h:1"), ("key", "k"), ("password", "p"), ("format", "access")];
 const NSQ: Settings = &[("nsqd_address", "h:1"), ("topic", "t")];
 
-/// Every target, with runtimes that are made already: what they allocate is not the input's.
+/// Every target. The runtimes are made here, so that their allocations are not attributed to an input.
 pub fn all() -> Vec<Target> {
     ashlar_outbound::allow(true, false);
     for (kind, settings) in [(Kind::Kafka, KAFKA), (Kind::Redis, REDIS)] {
@@ -120,7 +121,7 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// Metadata with one broker and one partition, and that one record was taken.
+/// Metadata with one broker and one partition, and the acknowledgement of one record.
 fn kafka() -> Vec<u8> {
     let number = |n: i32| n.to_be_bytes().to_vec();
     let metadata = [
@@ -159,7 +160,7 @@ fn kafka() -> Vec<u8> {
     [sized(&metadata.concat()), sized(&produced.concat())].concat()
 }
 
-/// A handshake, and what a server says first; no nonce can be foretold.
+/// A handshake, and the first message of a server; the nonce cannot be predicted.
 fn scram() -> Vec<u8> {
     let shaken = [&1i32.to_be_bytes()[..], &[0, 0], &0i32.to_be_bytes()].concat();
     let first = b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
@@ -167,7 +168,7 @@ fn scram() -> Vec<u8> {
     [sized(&shaken), sized(&said)].concat()
 }
 
-/// A greeting, that all is well, and that a statement was done.
+/// A greeting, a successful authentication, and the result of a statement.
 fn mysql() -> Vec<u8> {
     let packet =
         |number: u8, body: &[u8]| [&(body.len() as u32).to_le_bytes()[..3], &[number], body].concat();
@@ -200,7 +201,7 @@ fn amqp() -> Vec<u8> {
     .concat()
 }
 
-/// That somebody is bound, one entry, and the end of the search.
+/// A successful bind, one entry, and the end of the search.
 fn directory() -> Vec<u8> {
     let framed = |content: &[u8]| [&[0x30, content.len() as u8], content].concat();
     [

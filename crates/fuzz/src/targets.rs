@@ -1,7 +1,7 @@
-//! The decoders under test, their seeds and the words of their languages.
+//! The decoders under test, their seeds and the tokens of their languages.
 //!
-//! Invariant: a target calls only public functions, as the program does. Where a decoder has an
-//! inverse, accepted input must encode back to itself.
+//! Invariant: a target calls only public functions, as the program does. Where a decoder has an inverse,
+//! accepted input must encode to itself.
 
 use crate::Target;
 use ashlar_format::{Data, DriveId, Part, Record, Version, WriteId};
@@ -25,7 +25,7 @@ pub fn all() -> Vec<Target> {
     out
 }
 
-/// Documents as MinIO's administration clients seal them. Without making keys: those cost what they cost.
+/// Documents as MinIO's administration clients seal them. Does not derive keys, which is slow by design.
 fn sealed() -> Target {
     use ashlar_s3::madmin::{Key, Kind, Sealed};
     let kinds = [Kind::Aes, Kind::ChaCha, Kind::Fips];
@@ -53,7 +53,7 @@ fn sealed() -> Target {
     }
 }
 
-/// Archives that are unpacked: the same in one piece and in small ones.
+/// Archives: unpacking gives the same result for one piece and for small pieces.
 fn archive() -> Target {
     use ashlar_s3::archive::fuzzed;
     fn both_ways(b: &[u8]) {
@@ -88,7 +88,7 @@ fn archive() -> Target {
     }
 }
 
-/// What drives keep beside records, behind the hashes that guard it.
+/// Values that drives store beside records, after the hash that protects them.
 fn kept() -> Vec<Target> {
     use ashlar_drive::fuzzed as drive;
     use ashlar_object::fuzzed as object;
@@ -351,7 +351,7 @@ fn wire() -> Vec<Target> {
     ]
 }
 
-/// Access policies of every kind: what is accepted is written back, reads the same and can be asked.
+/// Access policies of every kind: an accepted policy is written, reads the same and can be evaluated.
 fn access_policy() -> Target {
     let mut seeds = text(&[
         r#"{"Version":"2012-10-17","Id":"i","Statement":[{"Sid":"a","Effect":"Allow","Principal":{"AWS":["arn:aws:iam::123456789012:user/u","*"]},"Action":["s3:Get*","s3:PutObject"],"Resource":["arn:aws:s3:::b/${aws:username, 'x'}/*","arn:aws:s3:::b"],"Condition":{"StringLike":{"s3:prefix":["a*","?"]},"ForAnyValue:NumericLessThanIfExists":{"s3:max-keys":10}}}]}"#,

@@ -1,57 +1,57 @@
-//! What the doors ask of other directories: who is this?
+//! The interface to identity providers: the API layer asks them who a caller is.
 //!
-//! Invariants: an answer is about somebody who proved it just now; why somebody is refused goes to the
-//! log and never to the one who asked, so that nobody learns which names exist.
+//! Invariants: an answer is about a user who has just proved their identity; the reason of a refusal goes to
+//! the log and never to the caller, so that callers cannot find out which names exist.
 //!
-//! Must never know: how a directory is asked, what is done with the answer.
+//! Must not depend on: how a directory is asked, what is done with the answer.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use crate::Federated;
 
-/// Somebody a directory vouches for.
+/// A user whose identity a provider has confirmed.
 #[derive(Clone, Debug, Default)]
 pub struct Authenticated {
-    /// Who, for [`crate::Iam::assume_federated`].
+    /// The user, for [`crate::Iam::assume_federated`].
     pub who: Federated,
-    /// Whom the provider means (`sub`, a distinguished name, a common name), for the answer.
+    /// The provider's name for the user (`sub`, a distinguished name, a common name), for the answer.
     pub subject: String,
-    /// For whom the proof was made (`aud`), for the answer.
+    /// The audience of the proof (`aud`), for the answer.
     pub audience: String,
-    /// Who made the proof (`iss`), for the answer.
+    /// The issuer of the proof (`iss`), for the answer.
     pub issuer: String,
     /// A session must not last longer than this, in milliseconds since 1970.
     pub until_ms: Option<i64>,
 }
 
-/// Why nobody is vouched for.
+/// Why a provider did not confirm an identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// No provider of that kind is configured, or none that fits the role asked for.
     #[error("no such identity provider is configured")]
     Unconfigured,
-    /// The proof is wrong. The text is for the log.
+    /// The proof is invalid. The text is for the log.
     #[error("{0}")]
     Denied(String),
-    /// The proof was right once.
+    /// The proof has expired.
     #[error("the token has expired")]
     Expired,
     /// The provider does not answer: try again. The text is for the log.
     #[error("{0}")]
     Unavailable(String),
-    /// Too many ask at once: try again.
+    /// Too many requests at once: try again.
     #[error("too many ask at once")]
     Busy,
 }
 
-/// An answer that takes a while.
+/// A future with the answer.
 pub type Later<'a> = Pin<Box<dyn Future<Output = Result<Authenticated, Refused>> + Send + 'a>>;
 
-/// Other directories.
+/// Identity providers.
 pub trait Authenticator: Send + Sync {
-    /// Whom a token of OpenID Connect means. `access_token`: opens the provider's further claims, where it
-    /// is configured so; `role`: the role asked for (`RoleArn`), if any.
+    /// The user of an OpenID Connect token. `access_token`: gives access to further claims of the provider,
+    /// if that is configured; `role`: the role in the request (`RoleArn`), if any.
     fn web_identity<'a>(
         &'a self,
         token: &'a str,
@@ -59,9 +59,10 @@ pub trait Authenticator: Send + Sync {
         role: Option<&'a str>,
     ) -> Later<'a>;
 
-    /// Whom a name and a password of LDAP mean.
+    /// The LDAP user with this name and password.
     fn ldap<'a>(&'a self, name: &'a str, password: &'a str) -> Later<'a>;
 
-    /// Whom a client certificate means, the peer's first: each in DER, as TLS verified possession of it.
+    /// The user of a client certificate. `chain`: certificates in DER, the client's first; TLS has verified
+    /// that the client has its private key.
     fn certificate<'a>(&'a self, chain: &'a [Vec<u8>]) -> Later<'a>;
 }

@@ -1,10 +1,10 @@
-//! One state of everything stored, and the identities made from it on demand.
+//! A snapshot of all stored identities, and the [`Identity`] values that are made from it on demand.
 //!
-//! Invariants: a directory never changes; an access key that is disabled, expired, or whose parent is
+//! Invariants: a directory is immutable; an access key that is disabled, expired, or whose parent is
 //! missing or disabled is not found; policies that are attached but do not exist allow nothing; at most
-//! [`CACHED`] identities are kept made.
+//! [`CACHED`] identities are cached.
 //!
-//! Must never know: how records are stored.
+//! Must not depend on: how records are stored.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::identity::{ACCOUNT, Identity, Kind, Root};
 use crate::record::Records;
 use crate::secret::Secret;
 
-/// Identities kept made; all are forgotten when there are more.
+/// Most cached identities. The cache is cleared when there are more.
 const CACHED: usize = 16 << 10;
 
 pub(crate) struct Directory {
@@ -27,7 +27,7 @@ pub(crate) struct Directory {
     made: RwLock<HashMap<String, Arc<Identity>>>,
 }
 
-/// What a user may do, by itself and through its groups.
+/// The policies of a user: its own and those of its groups.
 pub(crate) struct Rights {
     pub groups: Vec<String>,
     pub policies: Vec<Arc<Policy>>,
@@ -81,7 +81,7 @@ impl Directory {
         i.kind = Kind::AccessKey;
         i.expires_ms = key.expires_ms;
         if let Some(document) = &key.policy {
-            // Checked when it was stored; one that cannot be read allows nothing.
+            // The policy was checked when it was stored. One that cannot be read allows nothing.
             match Policy::parse(Attached::AccessKey, document.as_bytes()) {
                 Ok(p) => i.bounds.push(Arc::new(p)),
                 Err(e) => {
@@ -133,7 +133,7 @@ impl Directory {
         self.records.users.get(user).map(|u| u.id.as_str()).filter(|id| !id.is_empty()).unwrap_or(user)
     }
 
-    /// When identities that are made were last used; those never used are left out.
+    /// When the cached identities were last used, without those that were never used.
     pub fn uses(&self) -> Vec<(String, i64)> {
         let made = self.made.read();
         let all = made.values().chain([&self.root]);
@@ -142,7 +142,7 @@ impl Directory {
             .collect()
     }
 
-    /// When one was last used.
+    /// When an access key was last used.
     pub fn used(&self, access_key: &str) -> Option<i64> {
         let at = self.made.read().get(access_key)?.used_ms.load(Ordering::Relaxed);
         (at > 0).then_some(at)
@@ -153,7 +153,8 @@ impl Directory {
         let own = self.records.users.get(user).map(|u| &u.policies);
         let mut names: Vec<&String> = own.into_iter().flatten().collect();
         for (name, group) in self.records.groups_of(user) {
-            // A disabled group gives nothing, but its member is still in it for conditions that deny.
+            // A disabled group gives no policies, but its members still match conditions about the group,
+            // which may deny.
             groups.push(name.clone());
             if group.enabled {
                 names.extend(&group.policies);

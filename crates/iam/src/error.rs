@@ -1,16 +1,16 @@
-//! What can go wrong, by what the caller can do.
+//! The error type of the crate. Its variants differ in what the caller can do.
 
 /// Short for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something was not done. Nothing was changed, except where [`Error::Unavailable`] says that it is
-/// not known.
+/// Why an operation failed. Nothing was changed, except that [`Error::Unavailable`] can say that the outcome
+/// is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for is not possible: change the request. The text says how.
+    /// The request is not possible and has to be changed. The text says how.
     #[error("{0}")]
     Invalid(String),
-    /// There is none of that name.
+    /// Nothing of that name exists.
     #[error("there is no {what} called \"{name}\"")]
     Missing {
         /// `user`, `group`, `policy`, `access key`.
@@ -18,7 +18,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// There is one already.
+    /// The name is taken.
     #[error("there is a {what} called \"{name}\" already")]
     Exists {
         /// As in [`Error::Missing`].
@@ -26,36 +26,36 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// Somebody uses it: take it from them first.
+    /// It is in use and has to be detached first.
     #[error("the {what} \"{name}\" is in use by {by}")]
     InUse {
         /// As in [`Error::Missing`].
         what: &'static str,
         /// The name.
         name: String,
-        /// Who.
+        /// The name of the user or group that uses it.
         by: String,
     },
     /// A policy document cannot be used.
     #[error("{0}")]
     Policy(#[from] ashlar_policy::Error),
-    /// The session token is not one of ours, is too old, or was revoked: ask for a new one.
+    /// The session token is not from this deployment, is too old, or was revoked: request a new one.
     #[error("the session token is not valid: {0}")]
     Token(&'static str),
-    /// The session has ended: ask for a new one.
+    /// The session has expired: request a new one.
     #[error("the session token has expired")]
     Expired,
-    /// The control store cannot take or show the change now: try again.
+    /// The control store cannot store or read the change now: try again.
     #[error("{0}")]
     Unavailable(String),
-    /// What is stored was sealed with another root secret: start with that secret once more, given as the
-    /// old one, and it is sealed anew.
+    /// The stored records were sealed with another root secret. Start once with that secret given as the old
+    /// one, and they are sealed again with the new one.
     #[error(
         "the stored users and keys were sealed under another root secret; start once with \
          ASHLAR_ROOT_PASSWORD_OLD set to that secret"
     )]
     OtherSeal,
-    /// What is stored cannot be understood: it was damaged, or written by a newer release.
+    /// A stored record cannot be decoded: it was damaged, or written by a newer release.
     #[error("stored identity data cannot be read: {0}")]
     Corrupt(String),
 }

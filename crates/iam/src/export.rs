@@ -1,6 +1,6 @@
-//! Secrets, for those who may take all identities elsewhere.
+//! Export of secrets, for the migration of all identities to another deployment.
 //!
-//! Invariant: this is the only way out for a stored secret. Who may go it is the door's business.
+//! Invariant: only this function returns a stored secret. The API layer checks who may call it.
 
 use crate::{Iam, Secret};
 

@@ -1,10 +1,10 @@
-//! Identities that another directory vouches for: OpenID Connect, LDAP, client certificates.
+//! Federated users: users of an identity provider (OpenID Connect, LDAP, client certificates).
 //!
-//! Nothing is stored about such a person until a policy is attached, a session revoked, or an access key
-//! made for it. Invariants: its name can never be that of a user, access key or root (it holds a `/` or a
-//! `=`); claims are what the provider said when the session was made.
+//! Nothing is stored about a federated user until a policy is attached, a session revoked, or an access key
+//! made for them. Invariants: the name can never be that of a user, access key or root (it contains a `/` or
+//! a `=`); the claims are those of the time when the session was made.
 //!
-//! Must never know: what is done for them (`federation`), how a provider is asked.
+//! Must not depend on: what is done for them (`federation`), how a provider is asked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::limits;
 use crate::secret::check_name;
 use crate::{Error, Result};
 
-/// Names of what the provider said, and the values.
+/// Claims or attributes of a provider: names and values.
 pub type Facts = Vec<(String, Vec<String>)>;
 
-/// Someone whom another directory vouches for.
+/// A user of an identity provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Federated {
-    /// Who vouches, as it is trusted: `openid/NAME`, `ldap/NAME`, `certificate/NAME`.
+    /// The provider: `openid/NAME`, `ldap/NAME`, `certificate/NAME`.
     pub provider: String,
-    /// Unique here: a distinguished name in normal form, or `openid/PROVIDER/SUBJECT`,
+    /// Unique in this deployment: a distinguished name in normal form, or `openid/PROVIDER/SUBJECT`,
     /// `certificate/COMMON-NAME`. The value of `aws:username`.
     pub id: String,
-    /// Groups, by the provider's names.
+    /// Groups, with the provider's names.
     #[serde(default)]
     pub groups: Vec<String>,
     /// Names of policies that the provider's claims give.
@@ -37,26 +37,26 @@ pub struct Federated {
     /// Values of `jwt:*`.
     #[serde(default)]
     pub claims: Facts,
-    /// Values of `ldap:*`. `ldap:groups` are the groups, and not in here.
+    /// Values of `ldap:*`, except for `ldap:groups`, which are in `groups`.
     #[serde(default)]
     pub attributes: Facts,
 }
 
-/// Sessions that were used since somebody looked, by their access keys.
+/// Sessions that were used since the last [`crate::Iam::take_seen`], by access key.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) Mutex<HashMap<String, Arc<Federated>>>);
 
-/// Providers that are configured, and the names of policies that each gives to everybody it vouches for.
+/// The configured providers, and the names of the policies that each gives to all its users.
 pub type Trusted = BTreeMap<String, Vec<String>>;
 
 impl Federated {
-    /// Their provider is a directory, which can be asked about them at any time.
+    /// Whether the provider is a directory, which can be asked about the user at any time.
     pub(crate) fn is_in_directory(&self) -> bool {
         self.provider.starts_with("ldap/")
     }
 
-    /// As it is stored, in tokens and access keys: both have limits, and distinguished names are long, so
-    /// that groups are not there twice.
+    /// The form in tokens and access keys. It does not repeat the groups: the size of both is limited, and
+    /// distinguished names are long.
     pub(crate) fn stored(mut self) -> Federated {
         if self.is_in_directory() {
             self.attributes.retain(|(n, _)| !n.eq_ignore_ascii_case("groups"));
@@ -64,7 +64,7 @@ impl Federated {
         self
     }
 
-    /// Refuses what cannot be kept apart from users stored here, and what is too long.
+    /// Refuses names that could be those of stored users, and values that are too long.
     ///
     /// # Errors
     /// `Invalid`.

@@ -1,9 +1,9 @@
-//! What is done for identities of other directories: sessions, attached policies, sessions that end.
+//! Operations for federated users: sessions, attached policies, revocation.
 //!
-//! Invariants: what is attached to such a person, or to its groups, is looked up at every use; its sessions
-//! and access keys count only while its provider is configured ([`Iam::trust`]).
+//! Invariants: policies attached to a federated user, or to their groups, are looked up at every use;
+//! sessions and access keys are valid only while the provider is configured ([`Iam::trust`]).
 //!
-//! Must never know: how a provider is asked.
+//! Must not depend on: how a provider is asked.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeSet, HashMap};
@@ -22,12 +22,12 @@ use crate::session::{Assume, Session, check_duration};
 use crate::store::{Change, FEDERATED_GROUPS, FEDERATED_USERS, KEYS};
 use crate::{Error, Iam, Result};
 
-/// To whom policies are attached here.
+/// The policies attached to a federated user or group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingInfo {
-    /// The name: see [`Federated::id`], or that of a group.
+    /// The [`Federated::id`] of a user, or the name of a group.
     pub name: String,
-    /// It is a group's.
+    /// Whether it is a group.
     pub group: bool,
     /// Names of policies.
     pub policies: BTreeSet<String>,
@@ -36,13 +36,13 @@ pub struct MappingInfo {
 }
 
 impl Iam {
-    /// Which providers are configured from now on. Sessions and access keys of others are refused.
+    /// Sets the configured providers. Sessions and access keys of other providers are refused from now on.
     pub fn trust(&self, trusted: Trusted) {
         self.trusted.store(Arc::new(trusted));
         self.forget_made();
     }
 
-    /// Temporary credentials for someone whom a provider vouches for; `until_ms`: not longer than that.
+    /// Temporary credentials for a federated user; `until_ms`: the latest end.
     ///
     /// # Errors
     /// `Invalid`, `Policy`, `Token` when the provider is not trusted.
@@ -63,13 +63,14 @@ impl Iam {
         self.issue(who.id.clone(), expires_ms, bounds, None, Some(who))
     }
 
-    /// The identity that acts for someone federated, as of now: all but its key, secret, kind and bounds.
+    /// The identity of a federated user with the current policies: everything except key, secret, kind and
+    /// bounds.
     #[must_use]
     pub fn federated(&self, who: &Federated) -> Option<Identity> {
         self.directory().federated(who, &self.trusted.load())
     }
 
-    /// What is attached here to federated users and groups, in order of names.
+    /// The policies attached to federated users and groups, in order of names.
     #[must_use]
     pub fn mappings(&self) -> Vec<MappingInfo> {
         let d = self.directory();
@@ -86,7 +87,7 @@ impl Iam {
         users.map(info(false)).chain(groups.map(info(true))).collect()
     }
 
-    /// Enabled access keys of those whom a provider vouches for, and whose they are.
+    /// Enabled access keys of the users of a provider, with their owners.
     #[must_use]
     pub fn federated_keys(&self, provider: &str) -> Vec<(String, Federated)> {
         let d = self.directory();
@@ -95,7 +96,7 @@ impl Iam {
         keys.filter_map(|(n, k)| Some((n.clone(), k.federated.clone().filter(of)?))).collect()
     }
 
-    /// The owner of an access key, someone federated, has these groups and attributes now.
+    /// Stores the current groups and attributes of the federated owner of an access key.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
@@ -122,8 +123,8 @@ impl Iam {
         })
     }
 
-    /// A provider no longer vouches for somebody: disables their access keys, refuses their sessions that
-    /// exist now. Answers how many keys that were.
+    /// Removes the access of a user that a provider no longer has: disables their access keys and revokes
+    /// their sessions. Returns the number of disabled keys.
     ///
     /// # Errors
     /// `Invalid`, `Unavailable`.
@@ -146,8 +147,8 @@ impl Iam {
         })
     }
 
-    /// Notes that a session was used, for [`Iam::take_seen`]: those whose provider is a directory, at most
-    /// [`limits::SEEN`] of them.
+    /// Notes that a session was used, for [`Iam::take_seen`]. Only sessions of directories are noted, at most
+    /// [`limits::SEEN`].
     pub fn see(&self, access_key: &str, who: &Arc<Federated>) {
         let mut seen = self.seen.0.lock();
         if who.is_in_directory() && seen.len() < limits::SEEN && !seen.contains_key(access_key) {
@@ -155,7 +156,7 @@ impl Iam {
         }
     }
 
-    /// The sessions that were used since this was last called, by their access keys, and whose they are.
+    /// The sessions of a provider that were used since the last call: access keys and users.
     #[must_use]
     pub fn take_seen(&self, provider: &str) -> Vec<(String, Arc<Federated>)> {
         let mut seen = self.seen.0.lock();
@@ -170,7 +171,7 @@ impl Iam {
         self.edit_mapping(c, false, id, |m| m.revoked_ms = now)
     }
 
-    /// Changes what is kept about a federated user or group; a record that says nothing is removed.
+    /// Changes the record of a federated user or group; removes it if it becomes empty.
     pub(crate) fn edit_mapping(
         &self,
         c: &mut Change,

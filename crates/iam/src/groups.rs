@@ -1,6 +1,6 @@
 //! Groups: users that share policies.
 //!
-//! Invariants: a member is a user that existed when it was put in; a group with members is not removed.
+//! Invariants: a member is a user that existed when it was added; a group with members cannot be removed.
 
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use crate::secret::check_name;
 use crate::store::{Change, GROUPS, USERS};
 use crate::{Error, Iam, Result};
 
-/// What is told about a group.
+/// Information about a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupInfo {
     /// Its name.
     pub name: String,
-    /// Whether its policies count.
+    /// Whether its policies apply.
     pub enabled: bool,
     /// Names of its members.
     pub members: BTreeSet<String>,
@@ -28,7 +28,7 @@ pub struct GroupInfo {
 }
 
 impl Iam {
-    /// Puts users into a group, which is made if there is none.
+    /// Adds users to a group. Creates the group if it does not exist.
     ///
     /// # Errors
     /// `Invalid`, `Missing` (a user), `Unavailable`.
@@ -55,7 +55,7 @@ impl Iam {
         })
     }
 
-    /// Takes users out of a group.
+    /// Removes users from a group.
     ///
     /// # Errors
     /// `Missing` (the group), `Unavailable`.
@@ -84,7 +84,7 @@ impl Iam {
         })
     }
 
-    /// Lets a group's policies count, or no longer.
+    /// Enables or disables a group. The policies of a disabled group do not apply.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.

@@ -1,10 +1,10 @@
-//! Who stands behind an access key, ready for a decision.
+//! [`Identity`]: the caller behind an access key, with everything that authorization needs.
 //!
-//! Invariants: an identity is made from one state of the records and never changes; what restricts it
-//! (an access key's own policy, a session policy) is beside what its parent may do, never instead of
-//! it, so that a child is never more than its parent, at every use.
+//! Invariants: an identity is made from one snapshot of the records and is immutable; its bounds (an access
+//! key's own policy, a session policy) restrict the policies of its parent and never replace them, so that a
+//! child never has more permissions than its parent.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,22 +14,22 @@ use ashlar_policy::{Authority, BucketRules, Lookup, Policy, Principal, Who};
 use crate::federated::Federated;
 use crate::secret::Secret;
 
-/// What kind of credential.
+/// The kind of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nobody: the request was not signed.
+    /// None: the request was not signed.
     Anonymous,
-    /// Root's own.
+    /// The credential of root.
     Root,
-    /// A user's own.
+    /// The credential of a user.
     User,
     /// An access key of a user or of root.
     AccessKey,
-    /// A temporary one, of a user, of root or of someone federated.
+    /// A temporary credential of a user, of root or of a federated user.
     Session,
 }
 
-/// Root's name and secret, which are not stored here.
+/// Root's access key and secret, which are not in the control store.
 #[derive(Clone)]
 pub struct Root {
     /// The access key.
@@ -38,14 +38,14 @@ pub struct Root {
     pub secret: Secret,
 }
 
-/// Who asks, and what is attached to them.
+/// A caller, with the attached policies.
 #[derive(Debug)]
 pub struct Identity {
     /// The access key that signs.
     pub access_key: String,
     /// Its secret.
     pub secret: Secret,
-    /// What kind.
+    /// The kind of credential.
     pub kind: Kind,
     /// The user it acts for: itself, or the parent.
     pub user: String,
@@ -59,17 +59,17 @@ pub struct Identity {
     pub policy_names: Vec<String>,
     /// Policies that each must allow.
     pub bounds: Vec<Arc<Policy>>,
-    /// Not accepted from this time on, in milliseconds since 1970.
+    /// When it expires, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
     /// When the session was made; `None` for others.
     pub issued_ms: Option<i64>,
     /// `arn:aws:iam::ACCOUNT:user/NAME`.
     pub arn: String,
-    /// What lists and owners of objects name. A user's was made with the user and is not chosen by anybody,
-    /// so that another user of the same name does not get what was granted to the first; that of somebody
-    /// federated is [`Federated::id`].
+    /// The id in access control lists and of object owners. That of a user is random and made with the user,
+    /// so that a later user of the same name does not get what was granted to the first. That of a federated
+    /// user is [`Federated::id`].
     pub canonical_id: String,
-    /// Who vouches, and what they said; `None` for users of this deployment.
+    /// The provider and its claims; `None` for users of this deployment.
     pub federated: Option<Arc<Federated>>,
     pub(crate) used_ms: AtomicI64,
 }
@@ -79,7 +79,7 @@ pub struct Identity {
 pub const ACCOUNT: &str = "000000000000";
 
 impl Identity {
-    /// Root.
+    /// The identity of root.
     #[must_use]
     pub fn of_root(root: &Root) -> Identity {
         Identity {
@@ -101,14 +101,14 @@ impl Identity {
         }
     }
 
-    /// Nobody.
+    /// The identity of unsigned requests.
     #[must_use]
     pub fn anonymous() -> Identity {
         let nobody = Root { access_key: String::new(), secret: Secret::new("") };
         Identity { kind: Kind::Anonymous, root: false, arn: String::new(), ..Identity::of_root(&nobody) }
     }
 
-    /// Root with nothing that bounds it.
+    /// Whether it is root without bounds.
     #[must_use]
     pub fn is_unbounded_root(&self) -> bool {
         self.root && self.kind != Kind::Anonymous && self.bounds.is_empty()
@@ -141,7 +141,7 @@ impl Identity {
         }
     }
 
-    /// What is attached, together with what the bucket says. `own`: see [`Authority::own`].
+    /// The attached policies together with those of a bucket. `own`: see [`Authority::own`].
     #[must_use]
     pub fn authority<'a>(&'a self, bucket: BucketRules<'a>, own: bool) -> Authority<'a> {
         Authority { identity: &self.policies, sessions: &self.bounds, bucket, own }
@@ -149,7 +149,7 @@ impl Identity {
 
     /// Notes that it was used; milliseconds since 1970.
     pub fn used(&self, now_ms: i64) {
-        // Seconds are enough, and other cores keep the cache line.
+        // A resolution of seconds is enough, and it saves transfers of the cache line between cores.
         if now_ms - self.used_ms.load(Ordering::Relaxed) >= 1000 {
             self.used_ms.store(now_ms, Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
-//! Access keys (service accounts): further keys of a user, with a policy of their own and an end.
+//! Access keys (service accounts): additional keys of a user, with their own policy and expiry.
 //!
-//! Invariants: an access key belongs to a user that existed when it was made, or to root; its policy
-//! only ever takes away. Who may make one for whom is the door's business.
+//! Invariants: an access key belongs to a user that existed when it was made, or to root; its policy only
+//! restricts the policies of that user. The API layer checks who may make an access key for whom.
 
 use crate::error::missing;
 use crate::federated::Federated;
@@ -13,16 +13,16 @@ use crate::{Error, Iam, Result, Secret};
 use ashlar_policy::{Attached, Policy};
 use futures::future::BoxFuture;
 
-/// What a new access key is to be.
+/// The parameters of a new access key.
 #[derive(Clone, Debug, Default)]
 pub struct NewKey {
     /// The user it acts for.
     pub parent: String,
-    /// The access key; `None`: made up.
+    /// The access key; `None`: a random one.
     pub access_key: Option<String>,
-    /// The secret; `None`: made up.
+    /// The secret; `None`: a random one.
     pub secret: Option<Secret>,
-    /// A policy document that bounds it.
+    /// A policy document that restricts it.
     pub policy: Option<String>,
     /// Its end, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
@@ -30,35 +30,35 @@ pub struct NewKey {
     pub name: String,
     /// What its owner says about it.
     pub description: String,
-    /// The parent is someone federated: `parent` is then their id.
+    /// Set if the parent is a federated user; `parent` is then their id.
     pub federated: Option<Federated>,
 }
 
-/// What is to be changed; `None` stays as it is.
+/// Changes of an access key; fields that are `None` stay unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct KeyChange {
-    /// Another secret.
+    /// The new secret.
     pub secret: Option<Secret>,
-    /// Another policy; `Some(None)`: none.
+    /// The new policy; `Some(None)` removes it.
     pub policy: Option<Option<String>>,
-    /// Accepted or not.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
-    /// Another end; `Some(None)`: none.
+    /// The new expiry; `Some(None)` removes it.
     pub expires_ms: Option<Option<i64>>,
-    /// Another name.
+    /// The new name.
     pub name: Option<String>,
-    /// Another description.
+    /// The new description.
     pub description: Option<String>,
 }
 
-/// What is told about an access key. Never the secret.
+/// Information about an access key, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
     /// The access key.
     pub access_key: String,
     /// The user it acts for.
     pub parent: String,
-    /// Whether it is accepted.
+    /// Whether it is enabled.
     pub enabled: bool,
     /// Its own policy.
     pub policy: Option<String>,
@@ -73,7 +73,7 @@ pub struct KeyInfo {
 }
 
 impl Iam {
-    /// Makes an access key. Answers key and secret, which is not shown again.
+    /// Makes an access key. Returns the key and its secret, which is not returned again.
     ///
     /// # Errors
     /// `Missing` (the parent), `Exists`, `Invalid`, `Policy`, `Unavailable`.

@@ -1,29 +1,29 @@
-//! # ashlar-iam: who there is, and what they may do
+//! # ashlar-iam: identity and access management
 //!
-//! Users, groups, access keys, policies and temporary credentials of a deployment, kept sealed in the
-//! control store, and answered from memory.
+//! Users, groups, access keys, policies and temporary credentials of a deployment. They are stored sealed in
+//! the control store and read from memory.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `store` | [`Iam`]: opening, following, changing; the one writer of `iam/` in the control store |
+//! | `store` | [`Iam`]: opens, follows and changes the store; the only writer of `iam/` in the control store |
 //! | `users`, `groups`, `keys`, `policies` | the changes, one file per kind |
-//! | `session`, `federation` | temporary credentials: made, opened, revoked; those of other directories' users |
-//! | `authenticator` | what the doors ask of other directories |
+//! | `session`, `federation` | temporary credentials: issued, verified, revoked; federated users |
+//! | `authenticator` | the interface to identity providers |
 //! | `settings` | configuration that is changed while the server runs |
-//! | `export` | secrets, for those who take all identities elsewhere |
-//! | `directory`, `identity` | the present state; who stands behind an access key |
-//! | `record`, `federated` | what is stored; users of other directories |
-//! | `seal`, `secret` | how it is sealed; keys and names |
+//! | `export` | export of secrets |
+//! | `directory`, `identity` | the snapshot of all identities; the caller behind an access key |
+//! | `record`, `federated` | the stored records; federated users |
+//! | `seal`, `secret` | sealing of records; secrets and names |
 //!
-//! Layers, each of which uses only those before it: keys and what is stored (`error`, `secret`, `seal`,
-//! `federated`, `record`, `identity`), the present state (`directory`), `store`, and the operations, which are
+//! Layers, each of which uses only those before it: secrets and stored records (`error`, `secret`, `seal`,
+//! `federated`, `record`, `identity`), the snapshot (`directory`), `store`, and the operations, which are
 //! `impl` blocks of [`Iam`].
 //!
-//! Invariants: a change is durable before it is answered, and the next request sees it; a child
-//! (access key, session) never may more than its parent, at every use; secrets are stored sealed only,
-//! have no `Debug` and are handed out once; names of root and of users and access keys never collide.
+//! Invariants: a change is durable before it is answered, and the next request sees it; a child (access key,
+//! session) never has more permissions than its parent, checked at every use; secrets are stored only sealed,
+//! have no `Debug` and are returned once; names of root, users and access keys never collide.
 //!
-//! Must never know: HTTP, S3, buckets. Who may call what here is the door's business.
+//! Must not depend on: HTTP, S3, buckets. The API layer checks who may call which function.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -66,7 +66,7 @@ pub use settings::DEFAULT_TARGET;
 pub use store::{Clock, Iam};
 pub use users::UserInfo;
 
-/// The bounds this room keeps.
+/// The limits of this crate.
 pub mod limits {
     /// Policies attached to one user or group.
     pub const POLICIES: usize = 64;
@@ -82,7 +82,7 @@ pub mod limits {
     pub const KEY_DESCRIPTION: usize = 256;
     /// Longest name of a federated user or group, in bytes: distinguished names are long.
     pub const FEDERATED_NAME: usize = 1024;
-    /// Sessions of directories' users that are noted as used until they are looked at.
+    /// Sessions of directories' users that are noted as used.
     pub const SEEN: usize = 10_000;
     /// Configured targets of all subsystems.
     pub const SETTINGS: usize = 256;

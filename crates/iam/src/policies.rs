@@ -1,7 +1,7 @@
-//! Named policies, and to whom they are attached.
+//! Named policies, and their attachment to users and groups.
 //!
-//! Invariants: what is stored compiles; a policy that somebody has is not removed; a policy that is
-//! attached exists at that moment.
+//! Invariants: every stored policy compiles; a policy that is attached cannot be removed; a policy exists at
+//! the moment when it is attached.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,39 +16,39 @@ use crate::secret::check_name;
 use crate::store::{Change, POLICIES};
 use crate::{Error, Iam, Result};
 
-/// Who has policies.
+/// A user or group that policies can be attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entity<'a> {
     /// A user.
     User(&'a str),
     /// A group.
     Group(&'a str),
-    /// Someone federated: see [`crate::Federated::id`].
+    /// A federated user: see [`crate::Federated::id`].
     FederatedUser(&'a str),
-    /// A group of another directory.
+    /// A group of an identity provider.
     FederatedGroup(&'a str),
 }
 
-/// Who holds a policy, or may hold it.
+/// The users, groups and providers that have a policy, or may have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// Users that it is attached to, in order.
     pub users: Vec<String>,
     /// Groups that it is attached to, in order.
     pub groups: Vec<String>,
-    /// Users of other directories that it is attached to, in order.
+    /// Federated users that it is attached to, in order.
     pub federated_users: Vec<String>,
-    /// Groups of other directories that it is attached to, in order.
+    /// Groups of identity providers that it is attached to, in order.
     pub federated_groups: Vec<String>,
-    /// Identity providers that give it to everybody they vouch for.
+    /// Identity providers that give it to all their users.
     pub roles: Vec<String>,
-    /// Identity providers whose claims name policies. Nobody here knows which ones: a session carries its
-    /// claims in its token, so every policy that exists may be held through each of these.
+    /// Identity providers whose claims name policies. A session carries its claims in its token, and nothing
+    /// is stored about it, so each of these may give any existing policy.
     pub claims: Vec<String>,
 }
 
 impl Holders {
-    /// Whether anybody is known to hold it.
+    /// Whether any user, group or role is known to have it.
     #[must_use]
     pub fn is_attached(&self) -> bool {
         [&self.users, &self.groups, &self.federated_users, &self.federated_groups, &self.roles]
@@ -57,14 +57,15 @@ impl Holders {
     }
 }
 
-/// Whether claims of this provider name policies: those of a directory never do, nor those of a provider
-/// that gives the same policies to everybody.
+/// Whether claims of this provider name policies. Claims of a directory never do, nor claims of a provider
+/// that gives the same policies to all its users.
 fn takes_claims(provider: &str, roles: &[String]) -> bool {
     !provider.starts_with("ldap/") && roles.is_empty()
 }
 
 impl Iam {
-    /// Stores a policy under a name, in place of one that is there. A name of a built-in policy hides that.
+    /// Stores a policy under a name, replacing an existing one. A stored policy hides a built-in one of that
+    /// name.
     ///
     /// # Errors
     /// `Invalid`, `Policy`, `Unavailable`.
@@ -88,7 +89,7 @@ impl Iam {
         })
     }
 
-    /// Removes a stored policy that nobody has.
+    /// Removes a stored policy that is not attached.
     ///
     /// # Errors
     /// `Missing`, `InUse`, `Invalid` (a built-in one), `Unavailable`.
@@ -124,7 +125,7 @@ impl Iam {
         })
     }
 
-    /// Attaches policies; those that are there already stay. Answers what was news.
+    /// Attaches policies in addition to those already attached. Returns those that were not attached before.
     ///
     /// # Errors
     /// `Missing` (policy, user, group), `Invalid`, `Unavailable`.
@@ -145,7 +146,7 @@ impl Iam {
         })
     }
 
-    /// Detaches policies. Answers what was attached before.
+    /// Detaches policies. Returns those that were attached.
     ///
     /// # Errors
     /// `Missing` (user, group), `Unavailable`.
@@ -158,7 +159,7 @@ impl Iam {
         })
     }
 
-    /// Attaches exactly these policies.
+    /// Replaces the attached policies by these.
     ///
     /// # Errors
     /// As [`Iam::attach`].
@@ -198,7 +199,7 @@ impl Iam {
         answer.ok_or_else(|| Error::Invalid("nothing was changed".into()))
     }
 
-    /// All policies by name: built-in ones, and those that are stored.
+    /// All policies by name: built-in and stored ones.
     #[must_use]
     pub fn policies(&self) -> BTreeMap<String, Arc<NamedPolicy>> {
         let mut all = self.directory().records.policies.clone();
@@ -220,7 +221,7 @@ impl Iam {
         })
     }
 
-    /// Who holds a policy.
+    /// The holders of a policy.
     #[must_use]
     pub fn holders(&self, policy: &str) -> Holders {
         let d = self.directory();

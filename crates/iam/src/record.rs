@@ -1,9 +1,9 @@
-//! What is stored about identities: one sealed JSON document per name in the control store.
+//! The stored records of identities: one sealed JSON document per name in the control store.
 //!
-//! Invariants: unknown fields are refused (a newer release wrote them; dropping one could widen what
-//! somebody may do); a document says nothing of other documents but names.
+//! Invariants: unknown fields are refused, because a newer release wrote them and ignoring one could widen
+//! permissions; a document refers to other documents only by name.
 //!
-//! Must never know: who asks.
+//! Must not depend on: requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::federated::Federated;
 pub struct User {
     /// The secret key.
     pub secret: String,
-    /// False: nothing is accepted from it, nor from its access keys and sessions.
+    /// If false, requests with its key, its access keys and its sessions are refused.
     pub enabled: bool,
     /// Names of its policies.
     #[serde(default)]
@@ -29,8 +29,8 @@ pub struct User {
     /// Sessions made at or before this time are refused.
     #[serde(default)]
     pub revoked_ms: i64,
-    /// Its canonical id, which nobody chose: see [`crate::Identity::canonical_id`]. Empty in records of
-    /// releases that did not have it: the name stands for it.
+    /// Its random canonical id: see [`crate::Identity::canonical_id`]. Empty in records of releases that did
+    /// not have it; then its name is its canonical id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
 }
@@ -39,7 +39,7 @@ pub struct User {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// False: its policies do not count.
+    /// If false, its policies do not apply.
     pub enabled: bool,
     /// Names of users.
     pub members: BTreeSet<String>,
@@ -56,11 +56,11 @@ pub struct Group {
 pub struct AccessKey {
     /// The secret key.
     pub secret: String,
-    /// The user it acts for; root's name for root's; see [`Federated::id`].
+    /// The user it acts for: a name, root's name, or a [`Federated::id`].
     pub parent: String,
-    /// False: nothing is accepted from it.
+    /// If false, requests with it are refused.
     pub enabled: bool,
-    /// A policy document that bounds what the parent's policies allow.
+    /// A policy document that restricts what the parent's policies allow.
     #[serde(default)]
     pub policy: Option<String>,
     /// No longer accepted from this time on, in milliseconds since 1970.
@@ -72,16 +72,16 @@ pub struct AccessKey {
     /// What its owner says about it.
     #[serde(default)]
     pub description: String,
-    /// When it was made: sessions that are older were made with another key of that name.
+    /// When it was made. Sessions that are older were made with an earlier key of that name.
     pub made_ms: i64,
     /// As [`User::changed_ms`].
     pub changed_ms: i64,
-    /// The parent is someone federated, and this is who: what a session would know.
+    /// The federated user that is the parent, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub federated: Option<Federated>,
 }
 
-/// What is kept about a federated user or group.
+/// The stored record of a federated user or group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mapping {
@@ -107,9 +107,9 @@ pub(crate) struct StoredPolicy {
 /// A named policy.
 #[derive(Clone, Debug)]
 pub struct NamedPolicy {
-    /// Compiled.
+    /// The compiled policy.
     pub policy: Arc<Policy>,
-    /// When it was made, in milliseconds since 1970; 0 for those that every deployment has.
+    /// When it was made, in milliseconds since 1970; 0 for built-in policies.
     pub made_ms: i64,
     /// When it was last changed.
     pub changed_ms: i64,
@@ -118,7 +118,7 @@ pub struct NamedPolicy {
 /// Names and values of one target.
 pub type Values = BTreeMap<String, String>;
 
-/// What is stored of one target.
+/// The stored record of one target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
@@ -128,7 +128,7 @@ pub struct Setting {
     pub changed_ms: i64,
 }
 
-/// Everything that is stored, decoded.
+/// All stored records, decoded.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
     pub users: BTreeMap<String, Arc<User>>,

@@ -1,10 +1,10 @@
-//! Sealed bytes: what is stored or handed out cannot be read or changed without the key.
+//! Authenticated encryption of records and tokens: without the key they cannot be read or changed.
 //!
-//! AES-256-GCM with random nonces of 96 bits (NIST SP 800-38D), bound to where the bytes belong.
-//! Invariants: a key seals at most 2^32 times by use (changes of configuration and tokens are far
-//! fewer); what does not open gives no reason; keys are never printed.
+//! AES-256-GCM with random nonces of 96 bits (NIST SP 800-38D), bound to a context.
+//! Invariants: a key seals at most 2^32 times (changes of configuration and tokens are far fewer); a failure
+//! to open gives no reason; keys are never printed.
 //!
-//! Must never know: what is sealed.
+//! Must not depend on: what is sealed.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -16,9 +16,9 @@ const VERSION: u8 = 1;
 /// First byte of what is sealed under a password.
 const SLOW: u8 = 2;
 /// Memory in KiB, passes, lanes of Argon2id: what OWASP's Password Storage Cheat Sheet asks for at least.
-/// They stand in the sealed bytes, so that they can be raised.
+/// They are stored in the sealed bytes, so that a later release can raise them.
 const COST: [u32; 3] = [47_104, 1, 1];
-/// No more of each is ever worked for.
+/// Upper limits of each. Bytes with higher values are not opened.
 const MOST: [u32; 3] = [1 << 20, 16, 16];
 const SALT: usize = 16;
 /// Bytes before those of [`Sealer::seal`].
@@ -48,7 +48,7 @@ impl Sealer {
         out
     }
 
-    /// Seals bytes for `place`.
+    /// Seals bytes for the context `place`.
     #[must_use]
     pub fn seal(&self, place: &str, bytes: &[u8]) -> Vec<u8> {
         let nonce: [u8; NONCE_LEN] = random();
@@ -59,7 +59,7 @@ impl Sealer {
         [&[VERSION][..], &nonce, &body].concat()
     }
 
-    /// Opens what was sealed for `place`; `None` when it was not, or not under this key.
+    /// Opens bytes; `None` if they were not sealed for the context `place` with this key.
     #[must_use]
     pub fn open(&self, place: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let (version, rest) = sealed.split_first()?;
@@ -75,8 +75,8 @@ impl Sealer {
     }
 }
 
-/// Seals under root's secret, which may be a password that somebody made up: guessing costs Argon2id (RFC
-/// 9106) with a random salt.
+/// Seals under root's secret, which may be a weak password: every guess costs Argon2id (RFC 9106) with a
+/// random salt.
 pub(crate) struct RootSealer {
     secret: Secret,
     deployment: [u8; 16],
@@ -87,7 +87,7 @@ impl RootSealer {
         RootSealer { secret, deployment }
     }
 
-    /// `front`: the salt and the cost. `None`: the cost is beyond reason.
+    /// The sealer for a salt and a cost (`front`). `None`: the cost is above [`MOST`].
     fn sealer(&self, place: &str, front: &[u8; FRONT]) -> Option<Sealer> {
         let number = |i: usize| u32::from_be_bytes([front[i], front[i + 1], front[i + 2], front[i + 3]]);
         let cost = [number(1 + SALT), number(5 + SALT), number(9 + SALT)];
@@ -113,7 +113,7 @@ impl RootSealer {
         [&front[..], &sealer.seal(place, bytes)].concat()
     }
 
-    /// As [`Sealer::open`]; also what earlier releases sealed under the secret without Argon2id.
+    /// As [`Sealer::open`]. Also opens bytes that earlier releases sealed under the secret without Argon2id.
     pub fn open(&self, place: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         if RootSealer::is_fast(sealed) {
             let key = Sealer::derive(self.secret.expose().as_bytes(), &self.deployment, place);
@@ -126,7 +126,7 @@ impl RootSealer {
         self.sealer(place, front)?.open(place, rest)
     }
 
-    /// Whether bytes were sealed without Argon2id, and should be sealed anew.
+    /// Whether bytes were sealed without Argon2id and must be sealed again.
     pub fn is_fast(sealed: &[u8]) -> bool {
         sealed.first() == Some(&VERSION)
     }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_key_and_place_open_it_and_every_changed_byte_is_noticed() {
+    fn only_same_key_and_context_open_unchanged_bytes() {
         let sealer = Sealer::new(&[7; 32]);
         let sealed = sealer.seal("iam/users/a", b"secret");
         assert_eq!(sealed.len(), 6 + 1 + NONCE_LEN + 16);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn guessing_the_root_secret_costs_argon2id() {
+    fn root_sealer_uses_argon2id() {
         let sealer = |secret: &str, deployment| RootSealer::new(Secret::new(secret), [deployment; 16]);
         let sealed = sealer("root-secret", 1).seal("iam/seal", b"key");
         assert_eq!(sealed[0], SLOW);
@@ -172,21 +172,21 @@ mod tests {
         assert!(sealer("other-secret", 1).open("iam/seal", &sealed).is_none());
         assert!(sealer("root-secret", 2).open("iam/seal", &sealed).is_none());
         assert!(sealer("root-secret", 1).open("iam/root", &sealed).is_none());
-        // Every byte counts, and a cost that somebody wrote there stops nobody.
+        // Every changed byte is detected, and a manipulated cost does not block the server.
         for at in [0, 1, SALT, 1 + SALT, FRONT - 1, FRONT, sealed.len() - 1] {
             let mut bad = sealed.clone();
             bad[at] ^= 0x80;
             assert!(sealer("root-secret", 1).open("iam/seal", &bad).is_none(), "byte {at}");
             assert!(sealer("root-secret", 1).open("iam/seal", &sealed[..at]).is_none(), "cut at {at}");
         }
-        // What an earlier release sealed opens, and is to be sealed anew.
+        // Bytes of an earlier release open, and must be sealed again.
         let old = Sealer::new(&Sealer::derive(b"root-secret", &[1; 16], "iam/seal")).seal("iam/seal", b"key");
         assert!(RootSealer::is_fast(&old) && !RootSealer::is_fast(&sealed));
         assert_eq!(sealer("root-secret", 1).open("iam/seal", &old).unwrap(), b"key");
     }
 
     #[test]
-    fn deployments_and_purposes_have_other_keys() {
+    fn deployments_and_purposes_have_different_keys() {
         let key = |secret: &[u8], d: u8, p| Sealer::derive(secret, &[d; 16], p);
         let all = [key(b"s", 1, "a"), key(b"s", 2, "a"), key(b"s", 1, "b"), key(b"t", 1, "a")];
         for (i, a) in all.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A secret, and how names and secrets look.
+//! Secrets, and the rules for names and secrets.
 
 use crate::seal::random;
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text, for signing and for the one time it is shown.
+    /// The text, for signing and for the one answer that returns it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -47,7 +47,7 @@ pub fn new_secret() -> Secret {
     use base64::Engine as _;
     loop {
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random::<30>());
-        // A secret that begins with `-` would be taken for an option by command lines.
+        // Command lines would take a secret that begins with `-` for an option.
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Secret(text);
         }
@@ -64,7 +64,7 @@ fn is_canonical_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Refuses what cannot stand in a signature or a policy, or could pass for a canonical id.
+/// Refuses names that cannot be in a signature or a policy, or that look like a canonical id.
 pub(crate) fn check_access_key(what: &'static str, name: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_graphic() && !b"=,/\"\\".contains(&b);
     if !ACCESS_KEY.contains(&name.len()) || !name.bytes().all(plain) {
@@ -94,7 +94,7 @@ pub(crate) fn check_secret(secret: &Secret) -> Result<()> {
     )))
 }
 
-/// Names of groups and policies: what MinIO and AWS allow, and LDAP names for groups.
+/// Checks the name of a group or policy: names that MinIO and AWS allow, and LDAP names for groups.
 pub(crate) fn check_name(what: &'static str, name: &str, limit: usize) -> Result<()> {
     if name.is_empty() || name.len() > limit || name.trim() != name || name.chars().any(char::is_control) {
         return Err(Error::Invalid(format!(

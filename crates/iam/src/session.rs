@@ -1,13 +1,13 @@
-//! Temporary credentials: an access key, a secret and a token that carries everything.
+//! Sessions: temporary credentials with an access key, a secret and a token that contains everything else.
 //!
-//! Nothing is stored for a session: the token is the record, sealed under its own key, so that issuing
-//! costs one seal and a server that never saw it can open it. Invariants: a token names its own access
-//! key, and is refused with another one; it always ends; its algorithm is fixed by its first byte and
-//! never chosen by its holder; a session of a user that was removed or disabled, or that was made before
-//! the user's sessions were revoked, is refused; a session is bounded by everything that bounds the
-//! credential it was made with.
+//! Nothing is stored for a session: the token is its record, sealed under the token key, so that issuing
+//! costs one seal and every server of the deployment can open it. Invariants: a token names its own access
+//! key, and is refused with another one; it always expires; its first byte determines the algorithm, and its
+//! holder cannot choose it; a session of a user that was removed or disabled, or that was made before the
+//! user's sessions were revoked, is refused; a session has all bounds of the credential that it was made
+//! with.
 //!
-//! Must never know: HTTP, where a claim came from.
+//! Must not depend on: HTTP, the source of a claim.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ pub const MIN_SESSION_S: i64 = 900;
 /// Longest session (MinIO: 365 days; AWS: 12 hours for roles).
 pub const MAX_SESSION_S: i64 = 365 * 24 * 3600;
 
-/// What tokens are sealed for.
+/// The context that tokens are sealed for.
 const PLACE: &str = "session";
 
-/// What a session is to be.
+/// The parameters of a new session.
 #[derive(Clone, Debug, Default)]
 pub struct Assume {
-    /// Seconds.
+    /// The duration in seconds.
     pub duration_s: i64,
-    /// A policy document that bounds it.
+    /// A policy document that restricts it.
     pub policy: Option<String>,
 }
 
@@ -46,13 +46,13 @@ pub struct Session {
     pub access_key: String,
     /// The secret.
     pub secret: Secret,
-    /// To be sent with every request.
+    /// The token, which clients send with every request.
     pub token: String,
     /// The end, in milliseconds since 1970.
     pub expires_ms: i64,
 }
 
-/// What a token holds.
+/// The content of a token.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -61,18 +61,18 @@ struct Content {
     user: String,
     issued_ms: i64,
     expires_ms: i64,
-    /// Documents that each must allow.
+    /// Policy documents that each must allow a request.
     #[serde(default)]
     bounds: Vec<String>,
-    /// The stored access key it was made with: without it the session ends too.
+    /// The stored access key that the session was made with. The session ends with it.
     #[serde(default)]
     made_with: Option<String>,
-    /// Whom another directory vouches for; its `id` is the user.
+    /// The federated user, if it is one; its `id` is the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     federated: Option<Federated>,
 }
 
-/// Refuses what is no duration of a session.
+/// Refuses durations that a session cannot have.
 pub(crate) fn check_duration(seconds: i64) -> Result<()> {
     if (MIN_SESSION_S..=MAX_SESSION_S).contains(&seconds) {
         return Ok(());
@@ -81,7 +81,7 @@ pub(crate) fn check_duration(seconds: i64) -> Result<()> {
 }
 
 impl Iam {
-    /// Makes temporary credentials for `who`, which may do at most what `who` may.
+    /// Makes temporary credentials for `who`, with at most the permissions of `who`.
     ///
     /// # Errors
     /// `Invalid` (the duration), `Policy`, `Missing` when `who` was removed meanwhile.
@@ -178,7 +178,8 @@ impl Iam {
             return Err(Error::Token("the access key it was made with is gone or disabled"));
         }
         for document in &content.bounds {
-            // The longest kind of document: each was checked against its own limit when it was made.
+            // Use the limit of the longest kind of document: each was checked against its own limit when it
+            // was made.
             let policy = Policy::parse(Attached::Identity, document.as_bytes())
                 .map_err(|_| Error::Token("its policy cannot be read"))?;
             identity.bounds.push(Arc::new(policy));

@@ -1,10 +1,11 @@
 //! Settings that are changed while the server runs: per subsystem and target, names and values.
 //!
 //! As MinIO's configuration: `identity_openid:keycloak` has `config_url`, `client_id`, ... The target of
-//! a subsystem that exists once is `_`. Invariants: sealed like users, since values hold secrets; what a
-//! value means is known to its subsystem only, which checks a change before it is stored here.
+//! a subsystem that exists once is `_`. Invariants: settings are sealed like users, because values contain
+//! secrets; only a subsystem knows the meaning of its values, and it checks a change before it is stored
+//! here.
 //!
-//! Must never know: what a subsystem does.
+//! Must not depend on: what a subsystem does.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::{Error, Iam, Result};
 pub const DEFAULT_TARGET: &str = "_";
 
 impl Iam {
-    /// Stores all values of a target, in place of those that are there. The caller checked them.
+    /// Stores all values of a target, replacing the existing ones. The caller must have checked them.
     ///
     /// # Errors
     /// `Invalid` (names, size), `Unavailable`.
@@ -86,7 +87,7 @@ impl Iam {
         self.directory().records.settings.get(&format!("{subsystem}/{target}")).cloned()
     }
 
-    /// Tells when settings change, here or on another machine. The number means nothing.
+    /// Notifies of changes of settings, on this or another machine. The number itself has no meaning.
     #[must_use]
     pub fn settings_changed(&self) -> tokio::sync::watch::Receiver<u64> {
         self.settings_news.subscribe()

@@ -1,11 +1,11 @@
 //! The identity store: sealed records in the control store, the present state in memory.
 //!
 //! Invariants: every change is one update that compares the revision of each record it was made
-//! from, so that two writers never undo each other; the state in memory is replaced before a change is
-//! answered; the key that seals is itself stored, sealed under root's secret, so that another secret
-//! of root's costs one record.
+//! from, so that two writers never undo each other's changes; the state in memory is replaced before a change
+//! is answered; the sealing key is itself stored, sealed under root's secret, so that only one record has to
+//! be written when root's secret changes.
 //!
-//! Must never know: what a request is.
+//! Must not depend on: requests.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ const SEAL: &str = "iam/seal";
 const TOKENS: &str = "iam/token-key";
 /// When access keys were last used.
 const USED: &str = "iam/used";
-/// Since when root's sessions count.
+/// Since when root's sessions are valid.
 pub(crate) const ROOT: &str = "iam/root";
 pub(crate) const USERS: &str = "iam/users/";
 pub(crate) const GROUPS: &str = "iam/groups/";
@@ -48,14 +48,14 @@ pub(crate) const FEDERATED_USERS: &str = "iam/federated/users/";
 pub(crate) const FEDERATED_GROUPS: &str = "iam/federated/groups/";
 pub(crate) const SETTINGS: &str = "iam/settings/";
 
-/// How often a change is tried when others change the same records.
+/// How often a change is tried while other servers change the same records.
 const TRIES: usize = 16;
-/// Most of our own changes that are remembered.
+/// Most remembered revisions of this server's own changes.
 const MOST_OURS: usize = 1024;
-/// Most bytes for when access keys were last used, before they are sealed.
+/// Most bytes of the record of last uses, before it is sealed.
 const MAX_USED: usize = Update::MAX_VALUE - 1024;
 
-/// Who there is. Cheap to share behind an [`Arc`].
+/// The identity store of a deployment. Share it with an [`Arc`].
 pub struct Iam {
     control: Control,
     sealer: Sealer,
@@ -65,7 +65,7 @@ pub struct Iam {
     state: ArcSwap<Directory>,
     /// One change of the state in memory at a time.
     turn: tokio::sync::Mutex<()>,
-    /// Revisions of the store that are our own changes and that [`Iam::follow`] has not come to.
+    /// Revisions of this server's own changes that [`Iam::follow`] has not reached.
     ours: Mutex<BTreeSet<u64>>,
     /// The revision of the store that the state was read after: where [`Iam::follow`] begins.
     since: u64,
@@ -73,18 +73,18 @@ pub struct Iam {
     pub(crate) trusted: ArcSwap<Trusted>,
     /// Sessions that were used.
     pub(crate) seen: Seen,
-    /// Settings changed.
+    /// Sends notifications of changed settings.
     pub(crate) settings_news: tokio::sync::watch::Sender<u64>,
     /// New keys that could not be stored yet.
     fresh: Mutex<Vec<(Entry, Bytes)>>,
 }
 
-/// A change in the making: what it was made from, and what it writes.
+/// A change in progress: the records it is made from, and what it writes.
 pub(crate) struct Change {
     pub records: Records,
     control: Control,
     update: Update,
-    /// A record is not what `records` were made from.
+    /// A record in the control store is newer than `records`.
     stale: bool,
 }
 
@@ -96,7 +96,7 @@ impl Change {
         entry
     }
 
-    /// The record under `key` is looked at: the change holds only while it stays as it is.
+    /// Notes that the change depends on the record under `key`: it is made only if that is unchanged.
     fn watch(&mut self, key: &str) {
         let entry = self.entry(key);
         self.update.expect(&entry);
@@ -109,8 +109,8 @@ impl Change {
 }
 
 impl Iam {
-    /// Opens the store, and makes its keys at the first start. `old_secret`: root's secret before it was
-    /// changed.
+    /// Opens the store; makes its keys at the first start. `old_secret`: the previous root secret, after a
+    /// change.
     ///
     /// # Errors
     /// `OtherSeal`, `Corrupt`, `Unavailable`.
@@ -146,13 +146,13 @@ impl Iam {
         })
     }
 
-    /// The identity behind a stored access key; root's too. `None`: unknown, disabled, expired.
+    /// The identity of a stored access key or of root. `None`: unknown, disabled or expired.
     #[must_use]
     pub fn find(&self, access_key: &str) -> Option<Arc<Identity>> {
         self.state.load().find(access_key, &self.trusted.load(), (self.clock)())
     }
 
-    /// Root.
+    /// The identity of root.
     #[must_use]
     pub fn root(&self) -> Arc<Identity> {
         self.state.load().root.clone()
@@ -203,7 +203,7 @@ impl Iam {
     fn show(&self, records: Records) {
         let before = self.state.load_full();
         let now = Directory::new(records, &self.root.load());
-        // When keys were last used outlives a change of something else.
+        // A change of other records must not lose when keys were last used.
         for (key, at) in before.uses() {
             if let Some(i) = now.find(&key, &self.trusted.load(), i64::MIN) {
                 i.used_ms.store(at, Ordering::Relaxed);
@@ -216,12 +216,12 @@ impl Iam {
         }
     }
 
-    /// Makes identities anew from now on.
+    /// Clears the cache of identities.
     pub(crate) fn forget_made(&self) {
         self.show(self.state.load().records.clone());
     }
 
-    /// Puts one stored record into `records`, or takes it out.
+    /// Puts one stored record into `records`, or removes it.
     fn take(&self, records: &mut Records, key: &str, stored: Option<(&[u8], u64)>) -> Result<()> {
         let sealed = stored.map(|(bytes, _)| bytes);
         set(&mut records.revisions, key, stored.map(|(_, revision)| revision));
@@ -266,12 +266,12 @@ impl Iam {
         change.update.set(&entry, self.sealer.seal(&key, &plain));
     }
 
-    /// Holds a change to the records under these keys although it does not write them.
+    /// Makes a change depend on the record under `key` although it does not write it.
     pub(crate) fn depends(&self, change: &mut Change, key: &str) {
         change.watch(key);
     }
 
-    /// Makes a change: `f` looks at the records and writes; repeated when somebody else was faster.
+    /// Makes a change: `f` reads the records and writes. Repeated if another server changed them meanwhile.
     pub(crate) async fn change<T: Send>(
         &self,
         f: impl Fn(&Iam, &mut Change) -> Result<T> + Send + Sync,
@@ -286,7 +286,7 @@ impl Iam {
         Ok(answer)
     }
 
-    /// [`Iam::change`], compiled once and not for every kind of answer.
+    /// [`Iam::change`] without its type parameter, so that it is compiled once.
     async fn change_by(&self, f: &mut (dyn FnMut(&Iam, &mut Change) -> Result<()> + Send)) -> Result<()> {
         let _turn = self.turn.lock().await;
         for _ in 0..TRIES {
@@ -327,7 +327,7 @@ impl Iam {
                 }
                 Err(ashlar_cluster::Error::Conflict(_)) => self.reload()?,
                 Err(e) => {
-                    // It may have happened: what is stored now is what counts.
+                    // The update may have been made: read what is stored now.
                     self.reload()?;
                     return Err(e.into());
                 }
@@ -336,7 +336,7 @@ impl Iam {
         Err(Error::Unavailable("others keep changing the same users or policies; try again".into()))
     }
 
-    /// Stores when access keys were last used, if that is news. To be called now and then.
+    /// Stores when access keys were last used, if that changed. The caller calls it regularly.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -344,7 +344,7 @@ impl Iam {
         Box::pin(async move {
             let directory = self.directory();
             let uses: BTreeMap<String, i64> = directory.uses().into_iter().collect();
-            // What another server made, and this one has not seen, is not forgotten either.
+            // Keep the entries of keys that another server made and this one has not seen.
             let new = |k: &str| {
                 [USERS, KEYS].into_iter().map(|prefix| format!("{prefix}{k}")).any(|key| {
                     let stored = self.control.get(&key).map(|v| v.revision);
@@ -371,11 +371,11 @@ impl Iam {
         })
     }
 
-    /// A change of ours, which there is no need to read again.
+    /// Notes a change of this server, so that [`Iam::follow`] need not read it again.
     fn note_ours(&self, revision: u64) {
         let mut ours = self.ours.lock();
         ours.insert(revision);
-        // Nobody follows: whoever begins to, begins later.
+        // Nobody follows the store: whoever begins to follow starts at a later revision.
         while ours.len() > MOST_OURS {
             ours.pop_first();
         }
@@ -399,7 +399,7 @@ fn set<T>(map: &mut BTreeMap<String, T>, name: &str, value: Option<T>) {
     };
 }
 
-/// Uses as they are stored; the oldest are left out when there are too many for one value.
+/// The stored form of last uses; the oldest are left out when there are too many for one value.
 fn bounded(mut all: BTreeMap<String, i64>) -> Vec<u8> {
     loop {
         let json = serde_json::to_vec(&all).expect("plain data");
@@ -416,19 +416,19 @@ fn bounded(mut all: BTreeMap<String, i64>) -> Vec<u8> {
     }
 }
 
-/// The two keys, and what has to be written for them.
+/// The two keys, and the updates that store them.
 struct Opened {
     sealing: [u8; 32],
     tokens: [u8; 32],
     /// Keys that are not stored yet.
     fresh: Vec<(Entry, Bytes)>,
-    /// The sealing key under another secret than it is stored under.
+    /// The update that stores the sealing key under the new root secret.
     again: Option<(Entry, Bytes)>,
 }
 
-/// Opens the keys, or makes them, and stores what has to be stored: of two servers that start at the same
-/// time, the later one takes the keys of the other. A store that takes no changes now does not stop a server
-/// that can still serve reads: new keys then go with the first change.
+/// Opens the keys, or makes and stores them. Of two servers that start at the same time, the later one takes
+/// the keys of the other. While the control store takes no changes, a server can still start and serve reads:
+/// it stores new keys with its first change.
 async fn stored_keys(control: &Control, now: &RootSealer, old: Option<RootSealer>) -> Result<Opened> {
     for _ in 0..TRIES {
         let mut opened = open_keys(control, now, old.as_ref())?;
@@ -449,8 +449,8 @@ async fn stored_keys(control: &Control, now: &RootSealer, old: Option<RootSealer
     Err(Error::Unavailable("other servers keep changing the keys of the identity store; try again".into()))
 }
 
-/// Opens the keys with root's secret, or the one before; makes them when there are none, or when nothing
-/// is sealed with those that do not open.
+/// Opens the keys with root's secret, or the previous one. Makes new keys if there are none, or if they do
+/// not open and nothing is sealed with them.
 fn open_keys(control: &Control, now: &RootSealer, old: Option<&RootSealer>) -> Result<Opened> {
     let fits = |k: Vec<u8>| <[u8; 32]>::try_from(k).ok();
     let seal = |key: &[u8; 32]| Bytes::from(now.seal(SEAL, key));
@@ -486,7 +486,7 @@ fn open_keys(control: &Control, now: &RootSealer, old: Option<&RootSealer>) -> R
     Ok(Opened { sealing, tokens, fresh: Vec::new(), again })
 }
 
-/// No user, group, access key or policy is stored: another secret of root's loses nothing but sessions.
+/// Whether no user, group, access key or policy is stored. Then a new root secret invalidates only sessions.
 fn nobody_stored(control: &Control) -> bool {
     let records = [USERS, GROUPS, KEYS, POLICIES, FEDERATED_USERS, FEDERATED_GROUPS, SETTINGS];
     !control.list(PREFIX).iter().any(|(k, _)| records.iter().any(|r| k.starts_with(r)))

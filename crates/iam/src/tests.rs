@@ -1,4 +1,4 @@
-//! The whole room over a control store in memory: what is promised in `lib.rs`, each as a test.
+//! Tests of the whole crate over a control store in memory: one for each invariant in `lib.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ async fn user(iam: &Iam, name: &str, policies: &[&str]) {
 }
 
 #[test]
-fn a_change_counts_from_the_next_request_on() {
+fn change_applies_to_the_next_request() {
     run(async {
         let iam = World::new(1).await.iam("root-secret", None).await.unwrap();
         assert!(iam.find("alice").is_none());
@@ -100,7 +100,7 @@ fn a_change_counts_from_the_next_request_on() {
 }
 
 #[test]
-fn names_never_collide_and_what_is_used_stays() {
+fn names_never_collide_and_policies_in_use_cannot_be_removed() {
     run(async {
         let iam = World::new(1).await.iam("root-secret", None).await.unwrap();
         let s = Secret::new("long enough".replace(' ', "-"));
@@ -132,7 +132,7 @@ fn names_never_collide_and_what_is_used_stays() {
         iam.add_members("g", &names(&["alice"])).await.unwrap();
         assert!(matches!(iam.remove_group("g").await, Err(Error::InUse { .. })));
         assert!(matches!(iam.add_members("g", &names(&["nobody"])).await, Err(Error::Missing { .. })));
-        // With the user everything of it goes.
+        // Removing the user removes its access keys and memberships.
         iam.remove_user("alice").await.unwrap();
         assert!(iam.find("key1").is_none() && iam.key("key1").is_none());
         assert_eq!(iam.group("g").unwrap().members, BTreeSet::new());
@@ -143,7 +143,7 @@ fn names_never_collide_and_what_is_used_stays() {
 }
 
 #[test]
-fn an_access_key_is_never_more_than_its_user() {
+fn access_key_never_has_more_permissions_than_its_user() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -167,7 +167,7 @@ fn an_access_key_is_never_more_than_its_user() {
         assert!(!may(&at(&roots), Action::AdminCreateUser, "", ""), "root's key is bounded too");
         iam.change_key(&plain, &KeyChange { enabled: Some(false), ..KeyChange::default() }).await.unwrap();
         assert!(iam.find(&plain).is_none());
-        // Rotation: another secret, and the old one with another key beside it.
+        // Rotation: a new secret, or a second key beside the old one.
         let other = Secret::new("another-secret-key");
         let change = KeyChange { enabled: Some(true), secret: Some(other.clone()), ..KeyChange::default() };
         iam.change_key(&plain, &change).await.unwrap();
@@ -186,7 +186,7 @@ fn an_access_key_is_never_more_than_its_user() {
 }
 
 #[test]
-fn a_session_ends_with_everything_it_stands_on() {
+fn session_ends_with_its_user_and_access_key() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -215,7 +215,7 @@ fn a_session_ends_with_everything_it_stands_on() {
         }
         assert!(matches!(iam.session("alice", &s.token), Err(Error::Token(_))), "a token has its own key");
         assert!(matches!(iam.session(&s.access_key, &none.token), Err(Error::Token(_))));
-        // No byte of a token can be changed, and none can be left out.
+        // No byte of a token can be changed or left out.
         for at in 0..s.token.len() {
             let mut bad = s.token.clone().into_bytes();
             bad[at] = if bad[at] == b'A' { b'B' } else { b'A' };
@@ -223,7 +223,7 @@ fn a_session_ends_with_everything_it_stands_on() {
             assert!(iam.session(&s.access_key, &bad).is_err(), "byte {at}");
             assert!(iam.session(&s.access_key, &s.token[..at]).is_err(), "cut at {at}");
         }
-        // A key's own bound and end hold for its sessions; without the key they end.
+        // The policy and expiry of a key apply to its sessions; they end with the key.
         let new = NewKey {
             parent: "alice".into(),
             access_key: Some("key1".into()),
@@ -240,7 +240,7 @@ fn a_session_ends_with_everything_it_stands_on() {
         world.pass(1);
         iam.add_key(new).await.unwrap();
         assert!(open(&of_key).is_err(), "another key of that name");
-        // Disabled, revoked, removed and made anew, expired.
+        // Disabled, revoked, removed and made again, expired.
         iam.enable_user("alice", false).await.unwrap();
         assert!(open(&s).is_err());
         iam.enable_user("alice", true).await.unwrap();
@@ -264,7 +264,7 @@ fn a_session_ends_with_everything_it_stands_on() {
 }
 
 #[test]
-fn what_is_stored_is_sealed_under_roots_secret() {
+fn records_are_sealed_under_the_root_secret() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -289,7 +289,7 @@ fn what_is_stored_is_sealed_under_roots_secret() {
         assert!(world.iam("other-secret", Some("root-secret")).await.unwrap().find(&key).is_some());
         assert!(world.iam("other-secret", None).await.unwrap().find(&key).is_some());
         assert!(matches!(world.iam("root-secret", None).await, Err(Error::OtherSeal)));
-        // Where nobody is stored, another secret of root's needs no old one.
+        // Without stored users, a new root secret works without the old one.
         let fresh = World::new(4).await;
         fresh.iam("one-secret", None).await.unwrap();
         let other = fresh.iam("two-secret", None).await.unwrap();
@@ -310,13 +310,13 @@ fn two_servers_never_undo_each_other() {
         for n in 0..10 {
             user(if n % 2 == 0 { &a } else { &b }, &format!("user{n}"), &[]).await;
         }
-        // Neither has been told of the other's changes; each change is made from what is stored.
+        // Neither server follows the other's changes; each change is made from the stored records.
         for n in 0..10 {
             let iam = if n % 3 == 0 { &a } else { &b };
             iam.add_members("all", &names(&[&format!("user{n}")]))
                 .await
                 .or_else(|e| match e {
-                    // It does not know that user yet.
+                    // This server does not know that user yet.
                     Error::Missing { .. } => Ok(()),
                     e => Err(e),
                 })
@@ -341,7 +341,7 @@ fn two_servers_never_undo_each_other() {
 }
 
 #[test]
-fn last_use_is_kept() {
+fn last_use_is_stored() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -364,9 +364,9 @@ fn last_use_is_kept() {
     });
 }
 
-/// A store that an earlier release sealed under root's secret without Argon2id is sealed anew.
+/// A store that an earlier release sealed under root's secret without Argon2id is sealed again.
 #[test]
-fn the_sealing_key_of_an_earlier_release_is_sealed_anew() {
+fn sealing_key_of_an_earlier_release_is_sealed_again() {
     run(async {
         let world = World::new(1).await;
         user(&world.iam("root-secret", None).await.unwrap(), "alice", &[]).await;
@@ -385,16 +385,16 @@ fn the_sealing_key_of_an_earlier_release_is_sealed_anew() {
     });
 }
 
-/// Two servers that start for the first time at once have the same keys, and see each other's changes.
+/// Two servers whose first starts coincide have the same keys, and see each other's changes.
 #[test]
-fn two_first_starts_at_once_share_their_keys() {
+fn concurrent_first_starts_share_their_keys() {
     run(async {
         let world = World::new(1).await;
         let (one, two) = tokio::join!(world.iam("root-secret", None), world.iam("root-secret", None));
         let (one, two) = (Arc::new(one.unwrap()), Arc::new(two.unwrap()));
         let followers = [tokio::spawn(one.clone().follow()), tokio::spawn(two.clone().follow())];
         tokio::task::yield_now().await;
-        // Changes of both, one after the other: each is made from the other's.
+        // Both make changes in turn, each from the other's.
         for name in ["a-one", "a-two", "a-three", "a-four"] {
             let (iam, other) = if name.len() == 5 { (&one, &two) } else { (&two, &one) };
             user(iam, name, &[]).await;
@@ -410,9 +410,9 @@ fn two_first_starts_at_once_share_their_keys() {
     });
 }
 
-/// Of two servers that store when a key was last used, the later use stays.
+/// Of two servers that store when a key was last used, the later time is kept.
 #[test]
-fn the_later_use_stays() {
+fn later_use_is_kept() {
     run(async {
         let world = World::new(1).await;
         let one = world.iam("root-secret", None).await.unwrap();
@@ -429,7 +429,7 @@ fn the_later_use_stays() {
     });
 }
 
-/// docs/formats.md, "Sealed": these bytes must open for ever.
+/// docs/formats.md, "Sealed": every later release must open these bytes.
 #[test]
 fn golden_bytes() {
     use crate::{AccessKey, Group, Sealer, User};
@@ -476,7 +476,7 @@ fn authenticated(id: &str, groups: &[&str], policies: &[&str]) -> crate::Federat
 }
 
 #[test]
-fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
+fn federated_session_has_policies_of_claims_provider_and_mappings() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -498,7 +498,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
         assert!(open(&s).is_err(), "its provider is no longer configured");
         trust(&["openid/k"]);
 
-        // Mappings, of the person and of a group, count at once.
+        // Mappings of the user and of a group apply immediately.
         let bare =
             iam.assume_federated(authenticated("openid/k/t", &["cn=g,dc=x"], &[]), &ask, None).unwrap();
         assert!(!reads(&open(&bare).unwrap()));
@@ -514,7 +514,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
         assert!(reads(&open(&bare).unwrap()), "what the provider gives to everybody");
         iam.trust([("openid/k".to_owned(), Vec::new())].into());
 
-        // An access key of theirs follows in the same way.
+        // The same holds for an access key of the user.
         let new = NewKey { parent: "openid/k/s".into(), federated: Some(who.clone()), ..NewKey::default() };
         let (key, _) = iam.add_key(new.clone()).await.unwrap();
         assert!(reads(&iam.find(&key).unwrap()));
@@ -525,7 +525,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
         let other = NewKey { parent: "openid/k/t".into(), ..new };
         assert!(matches!(iam.add_key(other).await, Err(Error::Invalid(_))));
 
-        // Revoked: what was made before is refused, what is made later is not.
+        // After a revocation, earlier sessions are refused and later ones are not.
         iam.revoke_sessions("openid/k/s").await.unwrap();
         assert!(open(&s).is_err() && open(&bare).is_ok());
         world.pass(1);
@@ -533,7 +533,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
         assert_eq!(again.expires_ms, 1_800_000_010_000, "not longer than what vouches");
         assert!(open(&again).is_ok());
 
-        // Nobody there is taken for a user here.
+        // A federated user is never taken for a stored user.
         for id in ["root", "alice", "", "a b"] {
             let e = iam.assume_federated(authenticated(id, &[], &[]), &ask, None).unwrap_err();
             assert!(matches!(e, Error::Invalid(_)), "{id}");
@@ -543,7 +543,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
             assert!(iam.attach(entity, &names(&["read"])).await.is_err(), "{name}");
         }
 
-        // Everything outlives a restart.
+        // Everything survives a restart.
         iam.attach(Entity::FederatedGroup("cn=g,dc=x"), &names(&["read"])).await.unwrap();
         let iam = world.iam("root-secret", None).await.unwrap();
         iam.trust([("openid/k".to_owned(), Vec::new())].into());
@@ -553,7 +553,7 @@ fn a_federated_session_has_what_claims_provider_and_mappings_give_now() {
 }
 
 #[test]
-fn what_a_directory_no_longer_says_ends() {
+fn users_removed_from_a_directory_lose_keys_and_sessions() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -574,7 +574,7 @@ fn what_a_directory_no_longer_says_ends() {
         let (key_a, _) = iam.add_key(new("uid=a,dc=x")).await.unwrap();
         let (key_b, _) = iam.add_key(new("uid=b,dc=x")).await.unwrap();
 
-        // Those that were used are told once, each once; others than directories' are not.
+        // Each used session is reported once; only sessions of directories are reported.
         assert!(iam.take_seen("ldap/_").is_empty());
         for _ in 0..2 {
             assert!(open(&a).is_ok() && open(&other).is_ok());
@@ -590,14 +590,14 @@ fn what_a_directory_no_longer_says_ends() {
         let groups = identity.federated.as_ref().unwrap().attributes.iter().find(|(n, _)| n == "groups");
         assert_eq!(groups.unwrap().1, ["cn=g,dc=x", "cn=h,dc=x"], "ldap:groups");
 
-        // What a session knows is stored without the groups a second time.
+        // A session's token does not contain the groups twice.
         let mine = NewKey { federated: identity.federated.as_deref().cloned(), ..new("uid=a,dc=x") };
         let (key_c, _) = iam.add_key(mine).await.unwrap();
         let kept = iam.federated_keys("ldap/_").into_iter().find(|(n, _)| *n == key_c).unwrap().1;
         assert_eq!(kept, who("uid=a,dc=x"));
         iam.remove_key(&key_c).await.unwrap();
 
-        // Groups of a key follow.
+        // The groups of a key are updated.
         assert_eq!(iam.federated_keys("ldap/_").len(), 2);
         assert!(iam.federated_keys("openid/k").is_empty());
         assert!(reads(&iam.find(&key_a).unwrap()));
@@ -607,7 +607,8 @@ fn what_a_directory_no_longer_says_ends() {
         assert!(!reads(&iam.find(&key_a).unwrap()) && reads(&iam.find(&key_b).unwrap()));
         assert!(matches!(iam.set_federated_facts("none", &[], &facts).await, Err(Error::Missing { .. })));
 
-        // Somebody is gone: keys and sessions of theirs end, nobody else's do, and a later session counts.
+        // A user is removed: their keys and sessions end, those of others do not, and a later session is
+        // valid.
         assert_eq!(iam.end_federated("ldap/_", "uid=b,dc=x").await.unwrap(), 1);
         assert!(iam.find(&key_b).is_none() && open(&b).is_err());
         assert!(iam.find(&key_a).is_some() && open(&a).is_ok());
@@ -648,9 +649,9 @@ fn settings_are_sealed_bounded_and_announced() {
     });
 }
 
-/// Who holds a policy counts mappings, roles and claims.
+/// The holders of a policy include mappings, roles and claims.
 #[test]
-fn holders_count_other_directories() {
+fn holders_include_identity_providers() {
     run(async {
         let world = World::new(1).await;
         let iam = world.iam("root-secret", None).await.unwrap();
@@ -673,7 +674,7 @@ fn holders_count_other_directories() {
         assert_eq!(holders.federated_groups, ["cn=g,dc=x"]);
         assert_eq!(holders.roles, ["openid/role"]);
         assert_eq!(holders.claims, ["certificate/_", "openid/claims"], "a directory names no policies");
-        // Only the role is left: it still is in use.
+        // Only the role is left: the policy is still in use.
         iam.detach(Entity::User("alice"), &names(&["deny"])).await.unwrap();
         iam.detach(Entity::FederatedUser("openid/k/s"), &names(&["deny"])).await.unwrap();
         iam.detach(Entity::FederatedGroup("cn=g,dc=x"), &names(&["deny"])).await.unwrap();

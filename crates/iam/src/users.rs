@@ -1,4 +1,4 @@
-//! Users: made, changed, disabled, removed.
+//! Users: creating, changing, disabling and removing them.
 //!
 //! Invariants: a user's name is its access key; removing a user removes its access keys and its
 //! memberships in the same transaction.
@@ -12,12 +12,12 @@ use crate::secret::{check_access_key, check_secret, new_canonical_id};
 use crate::store::{Change, GROUPS, KEYS, ROOT, USERS};
 use crate::{Error, Iam, Result, Secret};
 
-/// What is told about a user. Never the secret.
+/// Information about a user, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserInfo {
     /// Its name.
     pub name: String,
-    /// Whether it is accepted.
+    /// Whether it is enabled.
     pub enabled: bool,
     /// Names of its own policies.
     pub policies: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub struct UserInfo {
 }
 
 impl Iam {
-    /// Makes a user, or gives an existing one another secret (as `mc admin user add` does).
+    /// Creates a user, or changes the secret of an existing one (as `mc admin user add` does).
     ///
     /// # Errors
     /// `Invalid`, `Exists` (an access key or root has that name), `Unavailable`.
@@ -50,7 +50,7 @@ impl Iam {
                 let before = c.records.users.get(name).cloned();
                 let now = iam.now();
                 let before = before.map(|u| (*u).clone());
-                // Sessions of an earlier user of that name do not come to life again.
+                // Sessions of an earlier user of that name must not become valid again.
                 let before = before.unwrap_or_else(|| User {
                     revoked_ms: now,
                     id: new_canonical_id(),
@@ -64,7 +64,7 @@ impl Iam {
         })
     }
 
-    /// Accepts a user, or no longer.
+    /// Enables or disables a user.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
@@ -99,7 +99,7 @@ impl Iam {
         })
     }
 
-    /// Refuses all sessions of a user (or of root, or of someone federated) that exist now.
+    /// Revokes all existing sessions of a user, of root, or of a federated user.
     ///
     /// # Errors
     /// `Missing`, `Unavailable`.
@@ -170,7 +170,7 @@ impl Iam {
         Ok(())
     }
 
-    /// Refuses a name that root or an access key has (CVE-2023-27589); or a user, unless `users`.
+    /// Refuses a name that root or an access key has (CVE-2023-27589), and that of a user unless `users`.
     pub(crate) fn name_is_free(&self, c: &mut Change, name: &str, users: bool) -> Result<()> {
         let root = self.root().access_key == name;
         let user = c.records.users.contains_key(name);
@@ -178,7 +178,7 @@ impl Iam {
             let what = if root || user { "user" } else { "access key" };
             return Err(Error::Exists { what, name: name.to_owned() });
         }
-        // Nobody else may take the name meanwhile.
+        // The change fails if another server takes the name meanwhile.
         self.depends(c, &format!("{KEYS}{name}"));
         self.depends(c, &format!("{USERS}{name}"));
         Ok(())

@@ -1,11 +1,12 @@
 //! Client certificates: the common name is the name of a policy, as MinIO has it.
 //!
-//! TLS proved that the peer holds the key of the first certificate of its chain; whether that certificate
-//! means anything is decided here. Invariants: only the first certificate speaks for the peer; it leads to
-//! an authority of the server's own `CAs` folder, never to the system's, which sign for anybody; it is made
-//! for clients, says so, and is in force; nobody's session outlives the certificate.
+//! TLS has verified that the client has the private key of the first certificate of its chain. This file
+//! decides whether that certificate is accepted. Invariants: only the first certificate identifies the
+//! client; its chain ends at an authority of the server's `CAs` folder, never at one of the system's, which
+//! sign for anybody; it has the extended key usage for clients and is in its period of validity; no session
+//! outlives the certificate.
 //!
-//! Must never know: sockets.
+//! Must not depend on: sockets.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::X509Name;
 
 use crate::values::switch;
-use crate::{Around, Error};
+use crate::{Error, ProviderContext};
 
 /// Names of values.
 pub(crate) const NAMES: &[&str] = &["enable", "skip_verify", "comment"];
-/// None is secret.
+/// No value is secret.
 pub(crate) const SECRETS: &[&str] = &[];
 
 /// Most certificates between the peer's and an authority.
@@ -32,15 +33,15 @@ const BETWEEN: usize = 10;
 /// Most authorities.
 const AUTHORITIES: usize = 1000;
 
-/// The authorities that vouch for clients.
+/// The authorities that are trusted for client certificates.
 pub(crate) struct Provider {
-    around: Arc<Around>,
+    context: Arc<ProviderContext>,
     anchors: Vec<TrustAnchor<'static>>,
 }
 
 impl Provider {
-    /// From settings, and the authorities around.
-    pub fn new(target: &str, values: &Values, around: &Arc<Around>) -> Result<Provider, Error> {
+    /// A provider from settings, with the authorities of the context.
+    pub fn new(target: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Provider, Error> {
         let wrong = |why: &str| Error::Invalid(why.to_owned());
         if target != DEFAULT_TARGET {
             return Err(wrong("identity_tls exists once; leave its name out"));
@@ -51,7 +52,7 @@ impl Provider {
             ));
         }
         let mut anchors = Vec::new();
-        for pem in &around.authorities {
+        for pem in &context.authorities {
             for der in CertificateDer::pem_slice_iter(pem) {
                 let der = der.map_err(|e| Error::Invalid(format!("a file in CAs is no PEM: {e:?}")))?;
                 let anchor = webpki::anchor_from_trusted_cert(&der)
@@ -66,7 +67,7 @@ impl Provider {
                 anchors.len()
             )));
         }
-        Ok(Provider { around: around.clone(), anchors })
+        Ok(Provider { context: context.clone(), anchors })
     }
 
     /// See `providers`.
@@ -74,7 +75,7 @@ impl Provider {
         ("certificate/_".into(), Vec::new())
     }
 
-    /// Nobody has to be asked.
+    /// Always succeeds: there is no server to ask.
     pub fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move { Ok(()) })
     }
@@ -84,7 +85,7 @@ impl Provider {
         vec![("authorities", self.anchors.len().to_string())]
     }
 
-    /// Whom a chain means.
+    /// The user of a chain of certificates.
     pub fn authenticator(&self, chain: &[Vec<u8>], now_ms: i64) -> Result<Authenticated, Refused> {
         let denied = |why: String| Refused::Denied(why);
         let Some((first, between)) = chain.split_first() else {
@@ -99,7 +100,7 @@ impl Provider {
         if !rest.is_empty() {
             return Err(denied("the certificate has bytes behind it".into()));
         }
-        // Without the extension a certificate may be for anything: said by nobody for this.
+        // A certificate without the extension is not restricted to a use, so it is not meant for clients.
         let usage = certificate.extended_key_usage().ok().flatten();
         if !usage.is_some_and(|u| u.value.client_auth) {
             return Err(denied("the certificate is not made for clients (extended key usage)".into()));
@@ -119,7 +120,7 @@ impl Provider {
         if !organizations.is_empty() {
             claims.push(("aud".to_owned(), organizations.clone()));
         }
-        let exists = self.around.iam.policy(name).is_some();
+        let exists = self.context.iam.policy(name).is_some();
         let who = Federated {
             provider: self.trusted().0,
             id: format!("certificate/{name}"),
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_of_the_house_names_its_policy() {
+    async fn certificate_of_a_trusted_authority_names_its_policy() {
         let ca = authority("ca");
         let world = world(&ca).await;
         let got = world.idp.certificate(&[client(&ca, &params(&["job"]))]).await.unwrap();
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(got.until_ms, Some(1_830_297_600_000), "2028-01-01");
         let unknown = world.idp.certificate(&[client(&ca, &params(&["nobody"]))]).await.unwrap();
         assert!(unknown.who.policies.is_empty(), "no such policy");
-        // Over one between.
+        // With one intermediate authority.
         let mut p = params(&["between"]);
         p.extended_key_usages.clear();
         p.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn others_are_refused() {
+    async fn untrusted_or_unsuitable_certificates_are_refused() {
         let (ca, stranger) = (authority("ca"), authority("ca"));
         let world = world(&ca).await;
         let changed = |f: &dyn Fn(&mut CertificateParams)| {
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_honoured_is_refused_by_name() {
+    async fn unsupported_settings_are_refused_with_their_name() {
         let ca = authority("ca");
         let world = world(&ca).await;
         let check = async |target: &str, pairs: &[(&str, &str)]| {

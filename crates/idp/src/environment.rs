@@ -1,21 +1,21 @@
-//! What is stored of settings and what the environment says, which wins value by value.
+//! Stored settings and environment variables, merged: a variable overrides the stored value.
 //!
 //! Variables are named as MinIO's: `ASHLAR_IDENTITY_OPENID_CLIENT_ID` for the target `_`, and
 //! `ASHLAR_IDENTITY_OPENID_CLIENT_ID_KEYCLOAK` for `keycloak`; `MINIO_` in place of `ASHLAR_` works too
-//! and counts less. Invariant: a target that the environment configures says so.
+//! with lower precedence. Invariant: a target lists which of its values come from the environment.
 //!
-//! Must never know: which subsystems there are, what a value means.
+//! Must not depend on: which subsystems there are, what a value means.
 
 use std::collections::BTreeMap;
 
 use ashlar_iam::{DEFAULT_TARGET, Iam, Values};
 
-/// The environment variables that configure something, taken once at the start.
+/// The environment variables that configure providers, read once at the start.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Keeps the variables that can matter.
+    /// Keeps the variables that can configure a provider.
     pub fn new(all: impl IntoIterator<Item = (String, String)>) -> Environment {
         let ours = |n: &str| n.starts_with("ASHLAR_IDENTITY_") || n.starts_with("MINIO_IDENTITY_");
         Environment(all.into_iter().filter(|(n, v)| ours(n) && !v.is_empty()).collect())
@@ -27,12 +27,12 @@ impl Environment {
         subsystem: &str,
         names: &'a [&'a str],
     ) -> impl Iterator<Item = (String, &'a str, &'a str)> {
-        // MinIO's first, so that ours replace them.
+        // MinIO's names first, so that Ashlar's override them.
         let before = ["MINIO_", "ASHLAR_"].map(|p| format!("{p}{}_", subsystem.to_ascii_uppercase()));
         let found = before.into_iter().flat_map(move |prefix| {
             self.0.iter().filter_map(move |(variable, value)| {
                 let rest = variable.strip_prefix(&prefix)?;
-                // The longest name that fits: `scopes` is not the target `s` of `scope`.
+                // The longest name that matches: `scopes` is not the target `s` of `scope`.
                 let fits = names.iter().filter_map(|name| {
                     let after = rest.strip_prefix(&name.to_ascii_uppercase())?;
                     let target =
@@ -47,7 +47,7 @@ impl Environment {
     }
 }
 
-/// What is configured for one target.
+/// The configuration of one target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// `_`, or the name.
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_name_targets_and_ours_count_more() {
+    fn variables_name_targets_and_ashlar_overrides_minio() {
         let pairs = [
             ("MINIO_IDENTITY_OPENID_CLIENT_ID", "a"),
             ("ASHLAR_IDENTITY_OPENID_CLIENT_ID", "b"),

@@ -1,9 +1,10 @@
-//! [`Idp`]: all providers that are configured, as the doors and those who change settings see them.
+//! [`Idp`]: all configured providers; the interface of the crate for the API layer and for changes of
+//! settings.
 //!
-//! Invariants: a change of settings is checked before it is stored ([`Idp::check`]) and counts from the
-//! next request on. This is the top of the crate: nothing in it uses this file.
+//! Invariants: a change of settings is checked before it is stored ([`Idp::check`]) and applies from the
+//! next request on. No other file of the crate uses this one.
 //!
-//! Must never know: how a provider is asked.
+//! Must not depend on: how a provider is asked.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
@@ -14,24 +15,24 @@ use arc_swap::ArcSwap;
 use ashlar_iam::{Authenticated, Authenticator, Later, Refused, Values};
 
 use crate::providers::Providers;
-use crate::{Around, Checked, Choice, Error, Shown, SignIn, Subsystem, ldap, openid};
+use crate::{Checked, Choice, Error, ProviderContext, Shown, SignIn, Subsystem, ldap, openid};
 
 /// The providers that are configured.
 pub struct Idp {
-    around: Arc<Around>,
+    context: Arc<ProviderContext>,
     providers: ArcSwap<Providers>,
-    /// For the listener: whether clients are asked for certificates.
+    /// Whether the listener asks clients for certificates.
     certificates: Arc<AtomicBool>,
     sign_in_flow: openid::SignInFlow,
 }
 
 impl Idp {
-    /// Reads the settings. One that cannot be used is reported in the log and left out: the others, and
-    /// users stored here, go on.
+    /// Reads the settings. A target that cannot be used is reported in the log and left out; it does not
+    /// affect other providers and stored users.
     #[must_use]
-    pub fn new(around: Around) -> Arc<Idp> {
+    pub fn new(context: ProviderContext) -> Arc<Idp> {
         let idp = Arc::new(Idp {
-            around: Arc::new(around),
+            context: Arc::new(context),
             providers: ArcSwap::default(),
             certificates: Arc::default(),
             sign_in_flow: openid::SignInFlow::new(),
@@ -43,8 +44,8 @@ impl Idp {
     /// Follows changes of settings. Runs until it is dropped.
     pub fn follow(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let mut news = self.around.iam.settings_changed();
-            // Whatever changed before this was called.
+            let mut news = self.context.iam.settings_changed();
+            // Load changes from before this was called.
             self.reload();
             while news.changed().await.is_ok() {
                 self.reload();
@@ -52,13 +53,13 @@ impl Idp {
         })
     }
 
-    /// Takes up what is configured now. A provider whose settings are as before keeps what it knows.
+    /// Loads the current configuration. A provider with unchanged settings keeps its state.
     pub fn reload(&self) {
-        let next = Providers::load(&self.around, &self.providers.load());
+        let next = Providers::load(&self.context, &self.providers.load());
         self.certificates.store(next.certificate().is_some(), Ordering::Release);
         let trusted = next.trusted();
         self.providers.store(Arc::new(next));
-        self.around.iam.trust(trusted);
+        self.context.iam.trust(trusted);
     }
 
     /// True while clients are to be asked for certificates.
@@ -67,17 +68,17 @@ impl Idp {
         self.certificates.clone()
     }
 
-    /// What is configured for a subsystem, in order of names; secrets are not in it.
+    /// The targets of a subsystem, in order of names, without secrets.
     #[must_use]
     pub fn shown(&self, subsystem: Subsystem) -> Vec<Shown> {
-        self.providers.load().shown(&self.around, subsystem)
+        self.providers.load().shown(&self.context, subsystem)
     }
 
-    /// Whether these values could be used for a target, together with what is configured otherwise: they
-    /// are understood, and the provider answers. What the environment says wins here too.
+    /// Checks whether these values could be used for a target, together with the other targets: they are
+    /// valid, and the provider answers. Environment variables override them here too.
     ///
     /// # Errors
-    /// In words: what is missing, unknown or wrong; or the provider does not answer.
+    /// A value is missing, unknown or wrong, or the provider does not answer.
     pub fn check<'a>(
         &'a self,
         subsystem: Subsystem,
@@ -85,7 +86,7 @@ impl Idp {
         values: &'a Values,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let built = self.providers.load().build_one(&self.around, subsystem, target, values)?;
+            let built = self.providers.load().build_one(&self.context, subsystem, target, values)?;
             match built {
                 Some(provider) => provider.probe().await,
                 None => Ok(()),
@@ -93,32 +94,32 @@ impl Idp {
         })
     }
 
-    /// The providers that somebody can sign in with by a browser. `origin`: as the browser sees this
-    /// server (`https://host:port`), for providers whose redirect is made from it.
+    /// The providers that users can sign in with in a browser. `origin`: the address of this server in the
+    /// browser (`https://host:port`), for providers whose redirect is made from it.
     pub fn choices<'a>(&'a self, origin: &'a str) -> BoxFuture<'a, Vec<Choice>> {
         Box::pin(async move {
             let providers = self.providers.load_full();
-            self.sign_in_flow.choices(&providers.openid(), origin, (self.around.clock)()).await
+            self.sign_in_flow.choices(&providers.openid(), origin, (self.context.clock)()).await
         })
     }
 
-    /// Whom a code means that a provider sent back through the browser.
+    /// The user of an authorization code that a provider sent through the browser.
     ///
     /// # Errors
     /// As [`ashlar_iam::Authenticator::web_identity`].
     pub fn sign_in<'a>(&'a self, back: &'a SignIn) -> BoxFuture<'a, Result<Authenticated, Refused>> {
         Box::pin(async move {
             let providers = self.providers.load_full();
-            self.sign_in_flow.sign_in(&providers.openid(), back, (self.around.clock)()).await
+            self.sign_in_flow.sign_in(&providers.openid(), back, (self.context.clock)()).await
         })
     }
 }
 
-/// What belongs to directories.
+/// Operations of directories.
 impl Idp {
-    /// The one spelling of a user of another directory, for what is attached to them: a login name or a
-    /// distinguished name of LDAP is looked up; while no directory is configured, a distinguished name gets
-    /// its one spelling. `openid/...` and `certificate/...` stay as they are.
+    /// The normal form of a federated user's name, under which policies are attached. A login name or a
+    /// distinguished name of LDAP is looked up; while no directory is configured, a distinguished name is
+    /// only normalized. `openid/...` and `certificate/...` are returned unchanged.
     ///
     /// # Errors
     /// `Invalid`: there is no such user; `Unreachable`: a login name cannot be looked up now.
@@ -134,8 +135,8 @@ impl Idp {
         })
     }
 
-    /// As [`Idp::normal_user_dn`] for a group. What is no distinguished name may be a group of another
-    /// provider, and stays as it is.
+    /// As [`Idp::normal_user_dn`] for a group. Text that is not a distinguished name may be a group of
+    /// another provider, and is returned unchanged.
     ///
     /// # Errors
     /// `Invalid`: there is no such group.
@@ -149,14 +150,14 @@ impl Idp {
         })
     }
 
-    /// One spelling of a distinguished name, whether it exists or not; other text stays as it is.
+    /// The normal form of a distinguished name, whether it exists or not; other text is returned unchanged.
     #[must_use]
     pub fn normal_dn(text: &str) -> String {
         ldap::normal(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// Looks up everybody again for whom a directory vouched and who has access keys or sessions. `None`:
-    /// there is no directory.
+    /// Looks up all users of the directory again that have access keys or sessions. `None`: no directory is
+    /// configured.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -164,7 +165,7 @@ impl Idp {
         Box::pin(async move {
             let directory = self.providers.load().ldap().into_iter().next();
             match directory {
-                Some(ldap) => ldap.check(&self.around.iam).await.map(Some),
+                Some(ldap) => ldap.check(&self.context.iam).await.map(Some),
                 None => Ok(None),
             }
         })
@@ -173,7 +174,7 @@ impl Idp {
     /// Does [`Idp::check_directories`] as often as is configured. Runs until it is dropped.
     pub fn watch_directories(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let mut news = self.around.iam.settings_changed();
+            let mut news = self.context.iam.settings_changed();
             loop {
                 let interval = self.providers.load().ldap().first().map(|l| l.check_interval());
                 let wait = async {
@@ -185,7 +186,7 @@ impl Idp {
                 tokio::select! {
                     () = wait => {}
                     changed = news.changed() => match changed {
-                        // Who reloads the settings hears of them at the same time.
+                        // The task that reloads the settings gets the same notification.
                         Ok(()) => { time::sleep(std::time::Duration::from_secs(1)).await; continue }
                         Err(_) => return,
                     }
@@ -233,7 +234,7 @@ impl Authenticator for Idp {
         Box::pin(async move {
             match self.providers.load().certificate() {
                 None => Err(Refused::Unconfigured),
-                Some(provider) => provider.authenticator(chain, (self.around.clock)()),
+                Some(provider) => provider.authenticator(chain, (self.context.clock)()),
             }
         })
     }

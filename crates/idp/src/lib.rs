@@ -1,40 +1,40 @@
-//! # ashlar-idp: other directories that vouch for users
+//! # ashlar-idp: identity providers
 //!
-//! Asks OpenID Connect providers, LDAP servers and client certificates who somebody is, for the doors
-//! ([`ashlar_iam::Vouch`]). What somebody may do is not decided here.
+//! Authenticates users with OpenID Connect providers, LDAP servers and client certificates, for the API layer
+//! ([`ashlar_iam::Authenticator`]). Authorization is not part of this crate.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `environment` | what is configured: stored, or in the environment, which wins |
-//! | `settings` | the kinds of providers, and what may be shown of their settings |
-//! | `around`, `values`, `error` | what all providers share |
-//! | `providers` | one state of what is configured, and whom it makes trusted |
+//! | `environment` | the configuration: stored settings, overridden by environment variables |
+//! | `settings` | the kinds of providers, and which settings may be shown |
+//! | `context`, `values`, `error` | shared by all providers |
+//! | `providers` | a snapshot of the configured providers |
 //! | `openid` | OpenID Connect: tokens, and signing in with a browser |
-//! | `ldap` | names and passwords |
+//! | `ldap` | LDAP: names and passwords |
 //! | `certificate` | client certificates |
-//! | `web` | how providers are asked over HTTP |
-//! | `idp` | [`Idp`]: all of it together |
+//! | `web` | HTTP requests to providers |
+//! | `idp` | [`Idp`], the interface of the crate |
 //!
-//! Layers, each of which uses only those before it: what all share; one provider of a kind; `settings`, which
-//! knows all kinds; `providers`; `idp`.
+//! Layers, each of which uses only those before it: the shared modules; the providers of each kind;
+//! `settings`, which lists all kinds; `providers`; `idp`.
 //!
 //! Settings are those of `ashlar_iam`'s store and of the environment: subsystems `identity_openid`,
 //! `identity_ldap`, `identity_tls`, with MinIO's names of values, so that a configuration written for
-//! MinIO means the same here, or is refused by the name of what does not exist.
+//! MinIO means the same here, or is refused with an error that names the unsupported setting.
 //!
-//! Invariants: a change of settings is checked before it is stored ([`Idp::check`]) and counts from the
-//! next request on; a provider that cannot be reached stops nobody else; whatever is asked of a provider
-//! has an end in time and in bytes; passwords and tokens are never logged.
+//! Invariants: a change of settings is checked before it is stored ([`Idp::check`]) and applies from the next
+//! request on; an unreachable provider does not affect others; every request to a provider has a limit in
+//! time and in bytes; passwords and tokens are never logged.
 //!
-//! Must never know: S3, policies, HTTP requests of clients.
+//! Must not depend on: S3, policies, HTTP requests of clients.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
-mod around;
 mod certificate;
+mod context;
 mod environment;
 mod error;
 mod idp;
@@ -47,7 +47,7 @@ mod testing;
 mod values;
 mod web;
 
-pub use around::{Around, Clock};
+pub use context::{Clock, ProviderContext};
 pub use environment::{Environment, Target, targets};
 pub use error::Error;
 pub use idp::Idp;

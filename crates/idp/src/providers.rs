@@ -1,11 +1,11 @@
-//! One state of what is configured: which providers there are, and whom that makes trusted.
+//! A snapshot of the configured providers.
 //!
-//! Every kind has a module with the same shape: `NAMES` and `SECRETS` of its values, and a `Provider` with
-//! `new(target, values, around)`, `trusted()`, `probe()`, `facts()`. Invariants: a target that cannot be
-//! used is left out and said why; a target whose values are as before stays the very provider it was, with
-//! what it learned (keys, connections).
+//! Every kind has a module with the same items: `NAMES` and `SECRETS` of its values, and a `Provider` with
+//! `new(target, values, context)`, `trusted()`, `probe()`, `facts()`. Invariants: a target that cannot be
+//! used is left out, and the reason is reported; a target with unchanged values keeps its provider with its
+//! state (keys, connections).
 //!
-//! Must never know: how a provider is asked.
+//! Must not depend on: how a provider is asked.
 
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use ashlar_iam::{Trusted, Values};
 
 use crate::settings::known_names;
 use crate::values::is_enabled;
-use crate::{Around, Error, Shown, Subsystem, certificate, ldap, openid, targets};
+use crate::{Error, ProviderContext, Shown, Subsystem, certificate, ldap, openid, targets};
 
-/// A provider, whatever it is.
+/// A provider of any kind.
 #[derive(Clone)]
 pub(crate) enum Provider {
     OpenId(Arc<openid::Provider>),
@@ -26,23 +26,23 @@ pub(crate) enum Provider {
 }
 
 impl Provider {
-    /// From values that are known by name and say that it is enabled.
+    /// A provider from values with known names that enable it.
     fn new(
         subsystem: Subsystem,
         target: &str,
         values: &Values,
-        around: &Arc<Around>,
+        context: &Arc<ProviderContext>,
     ) -> Result<Provider, Error> {
         Ok(match subsystem {
-            Subsystem::OpenId => Provider::OpenId(Arc::new(openid::Provider::new(target, values, around)?)),
-            Subsystem::Ldap => Provider::Ldap(Arc::new(ldap::Provider::new(target, values, around)?)),
+            Subsystem::OpenId => Provider::OpenId(Arc::new(openid::Provider::new(target, values, context)?)),
+            Subsystem::Ldap => Provider::Ldap(Arc::new(ldap::Provider::new(target, values, context)?)),
             Subsystem::Tls => {
-                Provider::Certificate(Arc::new(certificate::Provider::new(target, values, around)?))
+                Provider::Certificate(Arc::new(certificate::Provider::new(target, values, context)?))
             }
         })
     }
 
-    /// Its name in `Federated::provider`, and the policies it gives to everybody.
+    /// Its name in `Federated::provider`, and the policies that it gives to all users.
     fn trusted(&self) -> (String, Vec<String>) {
         match self {
             Provider::OpenId(p) => p.trusted(),
@@ -51,7 +51,7 @@ impl Provider {
         }
     }
 
-    /// Asks it for something that costs nothing, to see that it is there.
+    /// Checks with a cheap request that the provider answers.
     pub fn probe(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             match self {
@@ -62,7 +62,7 @@ impl Provider {
         })
     }
 
-    /// What follows from its settings and is good to know.
+    /// Information derived from its settings, for administrators.
     fn facts(&self) -> Vec<(&'static str, String)> {
         match self {
             Provider::OpenId(p) => p.facts(),
@@ -72,13 +72,13 @@ impl Provider {
     }
 }
 
-/// A provider and what it was made from.
+/// A provider and the values it was made from.
 struct Built {
     values: Values,
     provider: Provider,
 }
 
-/// One state of what is configured.
+/// A snapshot of the configured providers.
 #[derive(Default)]
 pub(crate) struct Providers {
     built: BTreeMap<(Subsystem, String), Built>,
@@ -87,16 +87,16 @@ pub(crate) struct Providers {
 }
 
 impl Providers {
-    /// What is configured now; `before`: what was.
-    pub fn load(around: &Arc<Around>, before: &Providers) -> Providers {
+    /// Loads the current configuration; `before`: the previous snapshot.
+    pub fn load(context: &Arc<ProviderContext>, before: &Providers) -> Providers {
         let mut next = Providers::default();
         for subsystem in Subsystem::ALL {
-            for target in targets(&around.iam, &around.environment, subsystem.name(), subsystem.names()) {
+            for target in targets(&context.iam, &context.environment, subsystem.name(), subsystem.names()) {
                 let key = (subsystem, target.name.clone());
                 let old = before.built.get(&key).filter(|b| b.values == target.values);
                 let made = match old.map(|b| b.provider.clone()) {
                     Some(provider) => next.fits(subsystem, &target.name, &provider).map(|()| Some(provider)),
-                    None => next.build(around, subsystem, &target.name, &target.values),
+                    None => next.build(context, subsystem, &target.name, &target.values),
                 };
                 match made {
                     Ok(Some(provider)) => {
@@ -114,10 +114,10 @@ impl Providers {
         next
     }
 
-    /// A provider from values, if they say that it is enabled.
+    /// A provider from values, if they enable it.
     fn build(
         &self,
-        around: &Arc<Around>,
+        context: &Arc<ProviderContext>,
         subsystem: Subsystem,
         target: &str,
         values: &Values,
@@ -126,30 +126,30 @@ impl Providers {
         if !is_enabled(values)? {
             return Ok(None);
         }
-        let provider = Provider::new(subsystem, target, values, around)?;
+        let provider = Provider::new(subsystem, target, values, context)?;
         self.fits(subsystem, target, &provider)?;
         Ok(Some(provider))
     }
 
-    /// As [`Providers::build`], for values that are not stored yet; the environment's win.
+    /// As [`Providers::build`], for values that are not stored yet. Environment variables override them.
     pub fn build_one(
         &self,
-        around: &Arc<Around>,
+        context: &Arc<ProviderContext>,
         subsystem: Subsystem,
         target: &str,
         values: &Values,
     ) -> Result<Option<Provider>, Error> {
         let mut values = values.clone();
-        let all = targets(&around.iam, &around.environment, subsystem.name(), subsystem.names());
+        let all = targets(&context.iam, &context.environment, subsystem.name(), subsystem.names());
         if let Some(now) = all.iter().find(|t| t.name == target) {
             for name in &now.fixed {
                 values.insert(name.clone(), now.values[name].clone());
             }
         }
-        self.build(around, subsystem, target, &values)
+        self.build(context, subsystem, target, &values)
     }
 
-    /// Refuses a provider that could not be told from another one.
+    /// Refuses a provider that could not be distinguished from another one.
     fn fits(&self, subsystem: Subsystem, target: &str, provider: &Provider) -> Result<(), Error> {
         let others = self.built.iter().filter(|((s, t), _)| *s == subsystem && t != target);
         for ((_, name), other) in others {
@@ -165,7 +165,7 @@ impl Providers {
         self.built.values().map(|b| b.provider.trusted()).collect()
     }
 
-    /// Those of OpenID Connect, in order of names.
+    /// The providers of OpenID Connect, in order of names.
     pub fn openid(&self) -> Vec<Arc<openid::Provider>> {
         let of = |b: &Built| match &b.provider {
             Provider::OpenId(p) => Some(p.clone()),
@@ -174,7 +174,7 @@ impl Providers {
         self.built.values().filter_map(of).collect()
     }
 
-    /// Those of LDAP, in order of names.
+    /// The providers of LDAP, in order of names.
     pub fn ldap(&self) -> Vec<Arc<ldap::Provider>> {
         let of = |b: &Built| match &b.provider {
             Provider::Ldap(p) => Some(p.clone()),
@@ -183,7 +183,7 @@ impl Providers {
         self.built.values().filter_map(of).collect()
     }
 
-    /// That of certificates.
+    /// The provider of client certificates.
     pub fn certificate(&self) -> Option<Arc<certificate::Provider>> {
         self.built.values().find_map(|b| match &b.provider {
             Provider::Certificate(p) => Some(p.clone()),
@@ -192,8 +192,8 @@ impl Providers {
     }
 
     /// See [`crate::Idp::shown`].
-    pub fn shown(&self, around: &Around, subsystem: Subsystem) -> Vec<Shown> {
-        let all = targets(&around.iam, &around.environment, subsystem.name(), subsystem.names());
+    pub fn shown(&self, context: &ProviderContext, subsystem: Subsystem) -> Vec<Shown> {
+        let all = targets(&context.iam, &context.environment, subsystem.name(), subsystem.names());
         all.into_iter()
             .map(|target| {
                 let key = (subsystem, target.name.clone());
@@ -215,7 +215,7 @@ mod tests {
     use crate::{Error, Subsystem};
 
     #[tokio::test]
-    async fn the_environment_wins_and_one_bad_target_stops_no_other() {
+    async fn environment_overrides_and_invalid_target_does_not_affect_others() {
         let variables = [
             ("MINIO_IDENTITY_OPENID_CONFIG_URL_A", "https://a.test/.well-known/openid-configuration"),
             ("ASHLAR_IDENTITY_OPENID_CLIENT_ID_A", "of-the-environment"),
@@ -237,7 +237,7 @@ mod tests {
             assert!(!of(name).enabled);
             assert!(of(name).problem.as_ref().unwrap().contains(why));
         }
-        // What is checked is what would be in force: the environment's address, which does not answer.
+        // The check uses the effective values: the address from the environment, which does not answer.
         let pairs = values(&[("config_url", "https://b.test/.well-known/openid-configuration")]);
         let why = world.idp.check(Subsystem::OpenId, "a", &pairs).await.unwrap_err();
         assert!(matches!(why, Error::Unreachable(_)), "{why}");

@@ -3,7 +3,7 @@
 //! Invariants: a target that the environment configures cannot be removed; names of values are known to each
 //! subsystem, others are an error; secrets are not shown.
 //!
-//! Must never know: what a value means.
+//! Must not depend on: what a value means.
 
 use ashlar_iam::Values;
 
@@ -24,7 +24,7 @@ impl Subsystem {
     /// All of them.
     pub const ALL: [Subsystem; 3] = [Subsystem::OpenId, Subsystem::Ldap, Subsystem::Tls];
 
-    /// As it is stored, and in MinIO.
+    /// The name in the store and in MinIO.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Subsystem {
         }
     }
 
-    /// By its name, or by the short one of mc: `openid`, `ldap`, `tls`.
+    /// Finds a kind by its name, or by the short name of mc: `openid`, `ldap`, `tls`.
     #[must_use]
     pub fn find(name: &str) -> Option<Subsystem> {
         let short = |s: &Subsystem| s.name().strip_prefix("identity_") == Some(name);
@@ -62,23 +62,23 @@ impl Subsystem {
     }
 }
 
-/// What stands in a secret's place when settings are shown.
+/// Replaces a secret when settings are shown.
 pub const REDACTED: &str = "*redacted*";
 
-/// A target as it may be shown.
+/// A target without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// The values, without secrets.
     pub target: Target,
-    /// It is in use.
+    /// Whether it is in use.
     pub enabled: bool,
-    /// Why it is not, although it should be.
+    /// Why it is not in use although it is enabled.
     pub problem: Option<String>,
-    /// What follows from the settings: names and values.
+    /// Information derived from the settings: names and values.
     pub facts: Vec<(&'static str, String)>,
 }
 
-/// Refuses names that mean nothing.
+/// Refuses unknown names.
 pub(crate) fn known_names(subsystem: Subsystem, values: &Values) -> Result<(), Error> {
     match values.keys().find(|name| !subsystem.names().contains(&name.as_str())) {
         None => Ok(()),
@@ -90,7 +90,7 @@ pub(crate) fn known_names(subsystem: Subsystem, values: &Values) -> Result<(), E
 }
 
 impl Target {
-    /// Without secrets.
+    /// Removes the secrets.
     pub(crate) fn redacted(mut self, subsystem: Subsystem) -> Target {
         for name in subsystem.secrets() {
             if let Some(value) = self.values.get_mut(*name).filter(|v| !v.is_empty()) {

@@ -1,4 +1,4 @@
-//! For tests: users in memory, a clock that is set, providers that answer from a table, keys that sign.
+//! For tests: users in memory, a settable clock, providers that answer from a table, signing keys.
 
 use futures::future::BoxFuture;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::{Around, Environment, Idp, Web, WebAnswer, WebAsk, Within};
+use crate::{Environment, Idp, ProviderContext, Web, WebAnswer, WebAsk, Within};
 
 pub const START_S: i64 = 1_800_000_000;
 
@@ -24,7 +24,7 @@ pub fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Answers from a table and remembers what it was asked.
+/// Answers from a table and records the requests.
 #[derive(Default)]
 pub struct Table {
     pub answers: Mutex<HashMap<String, (u16, String)>>,
@@ -52,7 +52,7 @@ impl Web for Table {
     }
 }
 
-/// A deployment with providers to be configured.
+/// A deployment in which providers can be configured.
 pub struct World {
     pub iam: Arc<Iam>,
     pub web: Arc<Table>,
@@ -78,8 +78,9 @@ impl World {
             let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
             let web = Arc::new(Table::default());
             let environment = Environment::new(values(variables));
-            let around = Around { iam: iam.clone(), environment, web: web.clone(), clock, authorities };
-            World { iam, web, now_ms, idp: Idp::new(around) }
+            let context =
+                ProviderContext { iam: iam.clone(), environment, web: web.clone(), clock, authorities };
+            World { iam, web, now_ms, idp: Idp::new(context) }
         })
     }
 
@@ -115,7 +116,7 @@ pub struct Signer {
     pub id: String,
     pub algorithm: &'static str,
     secrets: Secrets,
-    /// The public key, as it is published.
+    /// The public key as the provider publishes it.
     pub jwk: Value,
 }
 

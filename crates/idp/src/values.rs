@@ -1,12 +1,12 @@
-//! Reading values of settings: switches, lists, what is filled in.
+//! Parsing of setting values: switches, lists, required values.
 //!
-//! Must never know: which values there are, what they mean.
+//! Must not depend on: which values there are, what they mean.
 
 use ashlar_iam::Values;
 
 use crate::Error;
 
-/// Whether `enable` says so; without it, whether there is any value.
+/// Whether a target is enabled: by `enable`; without it, if there is any value.
 pub(crate) fn is_enabled(values: &Values) -> Result<bool, Error> {
     let any = values.iter().any(|(name, value)| name != "comment" && !value.is_empty());
     switch(values, "enable", any)
@@ -22,12 +22,12 @@ pub(crate) fn switch(values: &Values, name: &str, default: bool) -> Result<bool,
     }
 }
 
-/// A value that is there and not empty.
+/// A value that exists and is not empty.
 pub(crate) fn filled<'a>(values: &'a Values, name: &str) -> Option<&'a str> {
     values.get(name).map(|v| v.trim()).filter(|v| !v.is_empty())
 }
 
-/// A list with commas in it.
+/// A list separated by commas.
 pub(crate) fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect()
 }

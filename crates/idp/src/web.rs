@@ -1,9 +1,9 @@
-//! How providers are asked over HTTP.
+//! HTTP requests to providers.
 //!
-//! A trait, so that tests need no network. Invariants of the real one are `ashlar_outbound`'s: the address
-//! that was checked is the one that is connected to, redirects are not followed, an end in time and bytes.
+//! A trait, so that tests need no network. The implementation has the invariants of `ashlar_outbound`: it
+//! connects to the address that was checked, does not follow redirects, and limits time and bytes.
 //!
-//! Must never know: what is asked.
+//! Must not depend on: the content of requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use ashlar_outbound::Outbound;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 
-/// A question.
+/// A request.
 #[derive(Clone, Debug, Default)]
 pub struct WebAsk {
-    /// Where.
+    /// The URL.
     pub url: String,
     /// The `Authorization` header.
     pub authorization: Option<String>,
-    /// A form to send; without one it is a GET.
+    /// A form for a POST; without one the request is a GET.
     pub form: Option<String>,
 }
 
@@ -28,16 +28,16 @@ pub struct WebAsk {
 pub struct WebAnswer {
     /// The HTTP status.
     pub status: u16,
-    /// The document.
+    /// The body.
     pub body: Bytes,
 }
 
-/// What comes later; an error is for the log, without secrets.
+/// A future with the answer. An error is for the log and contains no secrets.
 pub type Within<'a> = Pin<Box<dyn Future<Output = Result<WebAnswer, String>> + Send + 'a>>;
 
-/// Asks over HTTP.
+/// Sends HTTP requests.
 pub trait Web: Send + Sync {
-    /// Asks once.
+    /// Sends one request.
     fn ask(&self, ask: WebAsk) -> Within<'_>;
 }
 

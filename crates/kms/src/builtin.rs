@@ -4,12 +4,13 @@
 //! sealed by `wrap` under the root key for the context `deployment 0x00 NAME 0x00 number`. A sealed data key
 //! is the number of the version (u32, big-endian) and then what `wrap` makes.
 //!
-//! All keys are in memory, opened, each with the revision it was opened from: another revision in the control
-//! store, whose reads are from memory too, is opened anew. So the hot path asks nobody, and what another server
-//! made is used. Invariants: a version is never removed, since something may be sealed under it; a version is
-//! made from the versions that were read, and stored before anything is sealed under it; when the root key was
-//! replaced, all keys are sealed anew, in as many updates as it takes: a start that dies between two of them
-//! has keys under both root keys, and the next start with both goes on.
+//! All keys are in memory, opened, each with the revision it was opened from. If the revision in the control
+//! store, whose reads are from memory too, is another one, the key is opened again. So a request needs no
+//! other server, and keys of other servers are used. Invariants: a version is never removed, because data
+//! keys may be sealed under it; a version is made from the versions that were read, and stored before
+//! anything is sealed under it; after a change of the root key, all keys are sealed again, in as many updates
+//! as necessary: after a crash between two of them there are keys under both root keys, and the next start
+//! with both continues.
 
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ const PREFIX: &str = "kms/key/";
 const MOST: usize = 1000;
 /// Most versions of one key: bounds its document.
 const MOST_VERSIONS: usize = 1000;
-/// How often keys are sealed anew when others change them at the same time.
+/// How often keys are sealed again when other servers change them at the same time.
 const TRIES: usize = 16;
 
 #[derive(Serialize, Deserialize)]
@@ -44,7 +45,7 @@ struct Named {
     versions: Vec<Secret>,
 }
 
-/// A key in memory, and which revision of the control store it is.
+/// A key in memory, and its revision in the control store.
 struct Opened {
     revision: Option<u64>,
     named: Arc<Named>,
@@ -59,8 +60,8 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// Opens the keys that are there. `old`: the root key before this one, under which they may still be
-    /// sealed; then they are sealed anew. `clock`: milliseconds since 1970.
+    /// Opens the existing keys. `old`: the previous root key, under which they may still be sealed; then they
+    /// are sealed again. `clock`: milliseconds since 1970.
     ///
     /// # Errors
     /// [`Error::OtherRoot`], [`Error::Corrupt`], [`Error::Unavailable`].
@@ -81,7 +82,7 @@ impl Builtin {
                 let count = again.len();
                 match me.control.update(again).await {
                     Ok(_) => tracing::info!(count, "keys are sealed under the new root key"),
-                    // Another server may be at the same: then there is less to do each time.
+                    // Another server may do the same: then fewer keys are left each time.
                     Err(ashlar_cluster::Error::Conflict(_)) if conflicts < TRIES => {
                         conflicts += 1;
                         continue;
@@ -95,8 +96,8 @@ impl Builtin {
         })
     }
 
-    /// Opens what is stored. Answers keys that are to be sealed anew, as many as one update takes, and
-    /// whether there are more.
+    /// Opens the stored keys. Returns the keys to seal again, as many as fit into one update, and whether
+    /// there are more.
     fn open_all(&self, old: Option<&Secret>) -> Result<(Update, bool)> {
         let (mut again, mut more) = (Update::new(), false);
         for entry in self.control.entries(PREFIX) {
@@ -162,7 +163,7 @@ impl Builtin {
                 self.keys.write().remove(name);
                 return Err(Error::Missing(name.to_owned()));
             }
-            // Another server has another root key already. What was opened still opens, and seals.
+            // Another server has changed the root key. The opened version still opens and seals data keys.
             (Err(error), Some(before)) => {
                 tracing::warn!(key = name, %error, "a key was changed and cannot be read; as it was it is used on");
                 before
@@ -174,7 +175,7 @@ impl Builtin {
         Ok(named)
     }
 
-    /// What was read of a key, opened; `None`: it is not there.
+    /// Opens the entry of a key; `None`: it does not exist.
     fn opened(&self, name: &str, entry: &Entry) -> Result<Option<Named>> {
         let opened = read(name, entry)?.map(|stored| match self.decode(&self.root, name, &stored) {
             Err(Error::Sealed) => Err(Error::OtherRoot),
@@ -236,7 +237,7 @@ impl Builtin {
         self.control.change(make).await
     }
 
-    /// Adds a version to those that are stored: of two at the same time, the later one has the higher number.
+    /// Adds a version to the stored ones. Of two concurrent rotations, the later one gets the higher number.
     pub(crate) async fn rotate(&self, name: &str) -> Result<u32> {
         let key = format!("{PREFIX}{name}");
         let fresh = Secret::generate();
@@ -255,7 +256,7 @@ impl Builtin {
 
     pub(crate) fn list(&self) -> Vec<KeyStatus> {
         let names = self.control.list(PREFIX).into_iter().map(|(key, _)| key[PREFIX.len()..].to_owned());
-        // One that does not open is not listed; whoever uses it is told why.
+        // A key that does not open is not listed; its use returns the error.
         names.filter_map(|name| self.status(&name).ok()).collect()
     }
 
@@ -264,7 +265,7 @@ impl Builtin {
     }
 }
 
-/// What is stored of a key; `None`: it is not there.
+/// The stored form of a key; `None`: it does not exist.
 fn read(name: &str, entry: &Entry) -> Result<Option<Stored>> {
     let Some(bytes) = entry.bytes() else { return Ok(None) };
     let bad = |why: &dyn std::fmt::Display| Error::Corrupt(format!("the key {name}: {why}"));

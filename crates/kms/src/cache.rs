@@ -1,5 +1,5 @@
-//! Data keys that a remote driver opened a moment ago: so that reading one object in many ranges asks the
-//! key server once. At most [`MOST`] keys, each for [`KEPT`]; wiped when they go.
+//! Cache of data keys that a remote driver opened recently, so that reading one object in many ranges asks
+//! the key server once. At most [`MOST`] keys, each for [`KEPT`]; keys are wiped when they are removed.
 
 use ashlar_environment::time::Instant;
 use std::collections::HashMap;
@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use crate::Secret;
 
-/// Keys that are kept; all are forgotten when there are more.
+/// Most cached keys. The cache is cleared when there are more.
 const MOST: usize = 4096;
-/// How long one is kept: a key that was taken away at the server is of no use after this.
+/// How long a key is cached. A key that was revoked at the server cannot be used longer than this.
 const KEPT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]

@@ -1,34 +1,35 @@
-//! What can go wrong, by what the caller can do.
+//! The error type of the crate. Its variants differ in what the caller can do.
 
 /// Short for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why there is no key. Nothing was changed, except where [`Error::Unavailable`] says that it is not known.
+/// Why an operation failed. Nothing was changed, except that [`Error::Unavailable`] can say that the outcome
+/// is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for is not possible: change the request. The text says how.
+    /// The request is not possible and has to be changed. The text says how.
     #[error("{0}")]
     Invalid(String),
-    /// There is no key of that name: create it, or name another.
+    /// No key of that name exists: create it, or name another.
     #[error("there is no key called \"{0}\"")]
     Missing(String),
-    /// There is one already.
+    /// A key of that name exists.
     #[error("there is a key called \"{0}\" already")]
     Exists(String),
-    /// It does not open: it was changed, belongs elsewhere, or was sealed under another key. There is no
-    /// more to say.
+    /// A sealed key does not open: it was changed, is for another context, or was sealed under another key.
+    /// No more is known.
     #[error("the sealed key does not open")]
     Sealed,
-    /// The key server does not let us: change its policies, or our credentials.
+    /// The key server refuses access: change its policies, or the server's credentials.
     #[error("{0}")]
     Refused(String),
-    /// It cannot be had now: try again.
+    /// The key is not available now: try again.
     #[error("{0}")]
     Unavailable(String),
-    /// What is stored cannot be understood: it was damaged, or written by a newer release.
+    /// A stored key cannot be decoded: it was damaged, or written by a newer release.
     #[error("stored keys cannot be read: {0}")]
     Corrupt(String),
-    /// The stored keys were sealed under another root key: start with that one, given as the old one.
+    /// The stored keys were sealed under another root key: start once with that key given as the old one.
     #[error(
         "the stored keys were sealed under another root key; start once with ASHLAR_KMS_ROOT_KEY_OLD set to it"
     )]

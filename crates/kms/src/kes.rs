@@ -1,16 +1,16 @@
 //! Named keys in a MinIO KES server.
 //!
-//! KES makes and seals an intermediate key; the data key is sealed under that by `wrap`, for its context.
-//! So KES never sees a data key, and a data key moves to another named key by what every KES policy for
+//! KES makes and seals an intermediate key; `wrap` seals the data key under that, for its context. So KES
+//! never sees a data key, and moving a data key to another named key needs only what every KES policy for
 //! object stores allows (`generate` and `decrypt`, not `encrypt`). The context is bound twice: by `wrap`, and
-//! at KES as associated data, as its SHA-256: KES learns no names of objects. What is stored: length of KES's
-//! ciphertext (u16, big-endian), the ciphertext, then what `wrap` makes.
+//! at KES as associated data, as its SHA-256, so that KES learns no names of objects. Stored form: length of
+//! KES's ciphertext (u16, big-endian), the ciphertext, then the output of `wrap`.
 //!
 //! API: KES's own documentation ("Server API") and what its client in Go sends. Every change is a POST: servers
 //! that want PUT take POST too. Lists are read as one JSON object (`names`, `continue_at`) and as lines of JSON
 //! (`name`), which older servers send.
-//! Invariants: a server that does not answer is not the end while there is another; who answered last is
-//! asked first; each server is asked once, a single one twice at most.
+//! Invariants: if a server does not answer, the next one is asked; the server that answered last is asked
+//! first; each server is asked once, a single one at most twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,14 +28,14 @@ use time::format_description::well_known::Rfc3339;
 use crate::wrap::{self, sealed_parts};
 use crate::{Error, KeyStatus, Result, Secret};
 
-/// Servers that may be named.
+/// Most servers.
 const MOST: usize = 64;
 
-/// How KES is reached. Who we are is in the rules of the outbound requests: a client certificate.
+/// The connection to KES. The client certificate is in the rules of the outbound requests.
 pub struct KesSettings {
     /// `https://HOST:PORT`, without a path; one or more.
     pub endpoints: Vec<String>,
-    /// Our identity as KES's policies name it, for messages; empty: not known.
+    /// This server's identity in KES's policies, for messages; empty: not known.
     pub identity: String,
 }
 
@@ -43,7 +43,7 @@ pub struct KesSettings {
 pub struct Kes {
     settings: KesSettings,
     web: Outbound,
-    /// Who answered last.
+    /// The server that answered last.
     last: AtomicUsize,
 }
 
@@ -55,7 +55,7 @@ fn joined(text: &[u8], wrapped: &[u8]) -> Result<Vec<u8>> {
     wrap::joined(text, wrapped).ok_or_else(|| odd("a ciphertext of that length"))
 }
 
-/// The context as KES gets it.
+/// The form of the context for KES.
 fn bound(context: &[u8]) -> String {
     STANDARD.encode(digest(&SHA256, context))
 }
@@ -65,16 +65,16 @@ fn bytes_of(document: &Value, name: &str) -> Result<Vec<u8>> {
     text.ok_or_else(|| odd(&format!("without a {name}")))
 }
 
-/// Whether another server may know better.
+/// Whether another server may succeed.
 fn is_away(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
 impl Kes {
-    /// Nothing is asked yet.
+    /// A driver with these settings. Sends no request yet.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: the settings make no sense.
+    /// [`Error::Invalid`]: the settings are not usable.
     pub fn new(mut settings: KesSettings, web: Outbound) -> Result<Kes> {
         if settings.endpoints.is_empty() || settings.endpoints.len() > MOST {
             return Err(Error::Invalid(format!("KES: name 1 to {MOST} servers")));
@@ -118,7 +118,8 @@ impl Kes {
                     return self.checked(answer, name);
                 }
                 Err(e) => {
-                    // A connection that was kept may have ended meanwhile; whoever is slow stays slow.
+                    // A kept connection may have been closed meanwhile, so try again. A slow server is not
+                    // tried again.
                     repeat = matches!(e, ashlar_outbound::Error::Unreachable(_));
                     last = e.into();
                 }
@@ -135,7 +136,7 @@ impl Kes {
         }
     }
 
-    /// What went wrong, by what can be done.
+    /// Maps an answer to the error that says what to do.
     fn checked(&self, answer: Answer, name: &str) -> Result<Answer> {
         if answer.status.is_success() {
             return Ok(answer);
@@ -198,7 +199,7 @@ impl Kes {
         wrap::open(&self.decrypt(name, text, context).await?, wrapped, context)
     }
 
-    /// Keys have no versions: under the same key there is nothing to do.
+    /// KES's keys have no versions: under the same key there is nothing to do.
     pub(crate) async fn rewrap(
         &self,
         from: &str,
@@ -214,7 +215,7 @@ impl Kes {
         joined(&text, &wrap::seal(&between, &plain, context)).map(Some)
     }
 
-    /// Under another intermediate key: the context is bound at KES as well.
+    /// Seals again under another intermediate key, because the context is bound at KES as well.
     pub(crate) async fn rebind(&self, name: &str, sealed: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
         let plain = self.open(name, sealed, from).await?;
         let (between, text) = self.fresh(name, to).await?;
@@ -232,7 +233,7 @@ impl Kes {
         )))
     }
 
-    /// What KES tells of a key; nothing, where its policies do not let us ask.
+    /// The status of a key at KES; without details if KES's policies do not allow the request.
     pub(crate) async fn status(&self, name: &str) -> Result<KeyStatus> {
         let path = format!("/v1/key/describe/{name}");
         let document = match self.document(Method::GET, &path, name, None).await {
@@ -244,11 +245,11 @@ impl Kes {
         Ok(KeyStatus { name: name.to_owned(), version: 0, created_ms })
     }
 
-    /// All keys, or more narrowly those of a prefix where KES would not name all at once.
+    /// All keys, or those with a prefix if KES does not list all at once.
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<KeyStatus>> {
         let (mut names, mut whole) = self.page("*").await?;
-        // Not its `continue_at`: servers take that for a prefix and leave out most of what follows. A prefix
-        // that ends with '-' is no pattern to KES.
+        // Does not use KES's `continue_at`: servers take that for a prefix and leave out most of what
+        // follows. A prefix that ends with '-' is not a pattern to KES.
         let narrow = prefix.trim_end_matches('-');
         if !whole && !narrow.is_empty() {
             (names, whole) = self.page(narrow).await?;
@@ -262,7 +263,7 @@ impl Kes {
         Ok(names.into_iter().map(|name| KeyStatus { name, version: 0, created_ms: 0 }).collect())
     }
 
-    /// One answer to a list, and whether that is all.
+    /// One page of a list, and whether it is the last.
     async fn page(&self, pattern: &str) -> Result<(Vec<String>, bool)> {
         let answer = self.ask(Method::GET, &format!("/v1/key/list/{pattern}"), "", None).await?;
         if let Ok(document) = serde_json::from_slice::<Value>(&answer.body)
@@ -286,7 +287,7 @@ impl Kes {
     }
 }
 
-/// What an answer says is wrong; for the operator, not for a client.
+/// The error text of an answer; for the operator, not for a client.
 fn said(answer: &Answer) -> String {
     let value: Value = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
     let text = value["message"].as_str().or(value["error"].as_str());

@@ -1,11 +1,10 @@
-//! Who we are to KES: an API key, made into the client certificate that it stands for.
+//! The client certificate that a KES API key stands for.
 //!
 //! `kes:v1:` and base64 of a zero byte (Ed25519) and the 32 bytes of the private key (RFC 8032's seed). KES
-//! looks at the public key of a client's certificate and at nothing else of it: its SHA-256, over the
-//! SubjectPublicKeyInfo, is the identity that policies name. So the certificate signs itself, and has no end
-//! that would have to be watched.
+//! uses only the public key of a client's certificate: its SHA-256, over the SubjectPublicKeyInfo, is the
+//! identity in policies. So the certificate is self-signed and does not expire.
 //!
-//! Invariant: no error repeats any of the API key.
+//! Invariant: no error contains a part of the API key.
 
 use ashlar_outbound::tls::Identity;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -18,14 +17,14 @@ use zeroize::Zeroizing;
 
 use crate::{Error, Result};
 
-/// What stands before the seed in a PKCS #8 document of Ed25519 (RFC 8410, 7).
+/// The bytes before the seed in a PKCS #8 document of Ed25519 (RFC 8410, 7).
 const PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 /// The client certificate of an API key, and the identity (64 hexadecimal digits) that KES gives it.
 ///
 /// # Errors
-/// [`Error::Invalid`]: it is no API key.
+/// [`Error::Invalid`]: the text is not an API key.
 pub fn kes_identity(api_key: &str) -> Result<(Identity, String)> {
     let bad = || Error::Invalid("KES: an API key looks like kes:v1: and 44 characters of base64".to_owned());
     let text = api_key.trim();
@@ -42,7 +41,7 @@ pub fn kes_identity(api_key: &str) -> Result<(Identity, String)> {
     let identity = hex::encode(digest(&SHA256, &key.subject_public_key_info()));
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, identity.as_str());
-    // KES passes over certificates of authorities.
+    // KES ignores certificates of authorities.
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -55,9 +54,9 @@ pub fn kes_identity(api_key: &str) -> Result<(Identity, String)> {
 mod tests {
     use super::*;
 
-    /// The key of the vector 1 of RFC 8032, 7.1, as an API key; the identity as `kes identity of` says it.
+    /// The key of vector 1 of RFC 8032, 7.1, as an API key; the identity is the output of `kes identity of`.
     #[test]
-    fn an_api_key_is_an_identity() {
+    fn api_key_gives_the_identity_of_kes() {
         let seed = hex::decode("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60").unwrap();
         let text = format!("kes:v1:{}", STANDARD.encode([&[0][..], &seed].concat()));
         let (identity, name) = kes_identity(&text).ok().unwrap();

@@ -1,10 +1,11 @@
 #![forbid(unsafe_code)]
-//! Keys that seal other keys.
+//! The key service: named keys that seal data keys.
 //!
-//! A **data key** is 32 random bytes that somebody encrypts something with. It leaves this room twice: in
-//! clear, to be used and forgotten, and sealed, to be stored beside what it encrypted. A **named key**
-//! seals data keys and never leaves; it has versions: the newest seals, all of them open. Every data key is
-//! bound to a context (where it belongs): it opens under the same context only.
+//! A **data key** is 32 random bytes that encrypt something, for instance an object. It leaves this crate in
+//! two forms: in clear, for immediate use, and sealed, to be stored with the encrypted data. A **named key**
+//! seals data keys and never leaves the key service. It has versions: the newest seals, all of them open.
+//! Every data key is bound to a context, for instance bucket and key of an object, and opens only with the
+//! same context.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -14,13 +15,13 @@
 //! | `builtin` | named keys in the control store, sealed under the root key |
 //! | `vault` | named keys in HashiCorp Vault (transit engine) |
 //! | `kes`, `kes_identity` | named keys in MinIO KES; the client certificate of an API key |
-//! | `cache` | data keys of remote drivers that were opened a moment ago |
+//! | `cache` | recently opened data keys of remote drivers |
 //!
-//! Invariants: what does not open gives no reason and no bytes; nothing is ever handed out unsealed in
-//! place of a key that is missing; a key name is checked before it enters a path; secrets have neither
-//! `Debug` nor `Display`; what is kept is bounded.
+//! Invariants: opening fails without a reason and without bytes; a missing key never leads to unencrypted
+//! data; the name of a key is checked before it enters a path; secrets have neither `Debug` nor `Display`;
+//! caches are bounded.
 //!
-//! Must never know: objects, requests, users.
+//! Must not depend on: objects, requests, users.
 
 #![cfg_attr(
     test,
@@ -58,38 +59,38 @@ pub const MAX_NAME: usize = 80;
 
 /// A fresh data key.
 pub struct DataKey {
-    /// In clear: to be used now.
+    /// In clear: for immediate use.
     pub plain: Secret,
-    /// Sealed: to be stored.
+    /// Sealed: for storage.
     pub sealed: Vec<u8>,
     /// The named key that it is sealed under.
     pub key_id: String,
 }
 
-/// What is known of a named key.
+/// The status of a named key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyStatus {
     /// Its name.
     pub name: String,
-    /// The newest version, from 1; 0: the driver has no versions that it tells of.
+    /// The newest version, from 1; 0: the driver reports no versions.
     pub version: u32,
-    /// Milliseconds since 1970; 0: the driver does not tell.
+    /// Milliseconds since 1970; 0: the driver does not report it.
     pub created_ms: i64,
 }
 
-/// Where named keys are.
+/// The driver that keeps the named keys.
 enum Driver {
     Builtin(Builtin),
     Vault(Box<Vault>),
     Kes(Box<Kes>),
 }
 
-/// Named keys, wherever they are.
+/// The key service with its driver.
 pub struct Kms {
     driver: Driver,
-    /// The key that is used when nobody names one.
+    /// The key that is used if a request names none.
     default: String,
-    /// The default key is made when it is first needed.
+    /// The default key is made at its first use.
     when_needed: bool,
     cache: Cache,
     counts: Counts,
@@ -103,7 +104,7 @@ struct Counts {
     failed: AtomicU64,
 }
 
-/// Refuses names that could be something else in a path or a header.
+/// Refuses names with another meaning in a path or a header.
 ///
 /// # Errors
 /// [`Error::Invalid`].
@@ -123,7 +124,7 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 impl Kms {
-    /// Keys in the control store. The default key is made if it is not there.
+    /// Keys in the control store. The default key is made if it does not exist.
     ///
     /// # Errors
     /// [`Error::Invalid`] (the name), [`Error::Unavailable`] (it cannot be stored).
@@ -136,7 +137,7 @@ impl Kms {
         })
     }
 
-    /// As [`Kms::builtin`], but the default key is made only when something is to be sealed under it.
+    /// As [`Kms::builtin`], but the default key is made at its first use.
     ///
     /// # Errors
     /// [`Error::Invalid`] (the name).
@@ -173,7 +174,7 @@ impl Kms {
         }
     }
 
-    /// What kind of driver it is, and where its keys are, for people.
+    /// The kind of driver and the location of its keys, for people.
     #[must_use]
     pub fn describe(&self) -> (&'static str, String) {
         match &self.driver {
@@ -183,16 +184,16 @@ impl Kms {
         }
     }
 
-    /// The key that is used when nobody names one.
+    /// The key that is used if a request names none.
     #[must_use]
     pub fn default_key(&self) -> &str {
         &self.default
     }
 
-    /// Makes the default key, if it is not there.
+    /// Makes the default key if it does not exist.
     ///
     /// # Errors
-    /// As [`Kms::create_key`], but for [`Error::Exists`].
+    /// As [`Kms::create_key`], except for [`Error::Exists`].
     pub fn ensure_default(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             match self.create_key(&self.default).await {
@@ -210,8 +211,8 @@ impl Kms {
         Box::pin(async move { self.noted(self.try_generate(key_id, context).await) })
     }
 
-    /// Data keys made and opened since the start: how often that succeeded, was refused, and failed because
-    /// the key server could not be used.
+    /// Uses of data keys since the start: how many succeeded, were refused, and failed because the key server
+    /// could not be used.
     #[must_use]
     pub fn uses(&self) -> [u64; 3] {
         [&self.counts.succeeded, &self.counts.refused, &self.counts.failed].map(|n| n.load(Relaxed))
@@ -275,7 +276,7 @@ impl Kms {
         Ok(plain)
     }
 
-    /// Seals a data key again, under the newest version of `to`, if it is not already. `None`: it is.
+    /// Seals a data key again under the newest version of `to`. `None`: it already is.
     ///
     /// # Errors
     /// As [`Kms::open`].
@@ -350,7 +351,7 @@ impl Kms {
         })
     }
 
-    /// Whether a named key works: a data key is sealed and opened again.
+    /// Checks that a named key works: seals a data key and opens it again.
     ///
     /// # Errors
     /// As [`Kms::open`].
@@ -358,7 +359,7 @@ impl Kms {
         Box::pin(async move {
             check_name(name)?;
             let key = self.generate(name, b"status").await?;
-            // Not from the cache: the driver is what is asked about.
+            // Bypasses the cache, because this checks the driver.
             let again = match &self.driver {
                 Driver::Builtin(b) => b.open(name, &key.sealed, b"status")?,
                 Driver::Vault(v) => v.open(name, &key.sealed, b"status").await?,
@@ -375,7 +376,7 @@ impl Kms {
         })
     }
 
-    /// Gives a named key a new version, which seals from now on; answers its number.
+    /// Gives a named key a new version, which seals from now on; returns its number.
     ///
     /// # Errors
     /// [`Error::Invalid`] (the driver has no versions), [`Error::Missing`], [`Error::Unavailable`], [`Error::Refused`].

@@ -1,9 +1,9 @@
-//! The root key: what seals the named keys that are kept here.
+//! The root key, which seals the named keys in the control store.
 //!
-//! Three forms, of which at most one may be given: 32 bytes as base64, hexadecimal digits or raw in a
-//! file; the same as text; MinIO's `name:base64`, which names the default key too. A file that others can
-//! read is refused. The file may be sealed under a passphrase (`sealed_root`). Neither a TPM nor a smart card
-//! is used: there is no seal to the machine, and nothing here pretends that there is.
+//! Three forms, of which at most one may be given: 32 bytes as base64, hexadecimal digits or raw in a file;
+//! the same as text; MinIO's `name:base64`, which names the default key too. A file that other users can read
+//! is refused. The file may be sealed under a passphrase (`sealed_root`). Neither a TPM nor a smart card is
+//! supported, so the root key is not bound to the machine.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use crate::{Error, Result, Secret, check_name, sealed_root};
 pub struct Root {
     /// Seals the named keys.
     pub key: Secret,
-    /// MinIO's form only: what the default key is called.
+    /// MinIO's form only: the name of the default key.
     pub default: Option<String>,
-    /// Where it came from, for people.
+    /// Its source, for people.
     pub origin: &'static str,
 }
 
@@ -80,10 +80,11 @@ fn from_file(path: &Path, passphrase: impl Fn() -> Result<Option<String>>) -> Re
     key
 }
 
-/// The passphrase of a sealed root key: a variable, or the first line of a file that a variable names.
+/// The passphrase of a sealed root key: from a variable, or from the first line of a file that a variable
+/// names.
 ///
 /// # Errors
-/// [`Error::Invalid`]: both, or a file that cannot be read.
+/// [`Error::Invalid`]: both are set, or the file cannot be read.
 pub fn passphrase_from(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
     let get = |name: &str| variable(name).filter(|v| !v.is_empty());
     match (get("ASHLAR_KMS_ROOT_KEY_PASSPHRASE"), get("ASHLAR_KMS_ROOT_KEY_PASSPHRASE_FILE")) {
@@ -101,11 +102,11 @@ pub fn passphrase_from(variable: impl Fn(&str) -> Option<String>) -> Result<Opti
     }
 }
 
-/// The root key by a file that was named, or else by variables of the environment (`variable` asks for
-/// one). `None`: there is none.
+/// The root key from a file, or else from variables of the environment (`variable` reads one). `None`: there
+/// is none.
 ///
 /// # Errors
-/// [`Error::Invalid`]: two forms at once, or one that cannot be used. Nothing is ever left out silently.
+/// [`Error::Invalid`]: two forms at once, or one that cannot be used. No form is ignored silently.
 pub fn root_from(file: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Result<Option<Root>> {
     let get = |name: &str| variable(name).filter(|v| !v.is_empty());
     let text = get("ASHLAR_KMS_ROOT_KEY");
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn forms() {
+    fn root_key_is_read_in_all_forms() {
         assert!(with(&[]).ok().unwrap().is_none());
         let key = with(&[("ASHLAR_KMS_ROOT_KEY", BASE64)]).ok().unwrap().unwrap();
         assert_eq!(key.key.expose()[31], 32);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused() {
+    fn key_file_readable_by_others_is_refused() {
         use std::os::unix::fs::PermissionsExt as _;
         let path = std::env::temp_dir().join(format!("ashlar-root-{}", std::process::id()));
         std::fs::write(&path, BASE64).unwrap();
@@ -185,7 +186,7 @@ mod tests {
         assert!(root_from(Some(&path), |_| None).is_err());
         mode(0o600);
         assert!(root_from(Some(&path), |_| None).ok().unwrap().is_some());
-        // Sealed, it needs its passphrase.
+        // A sealed file needs its passphrase.
         let key = Secret::generate();
         std::fs::write(&path, sealed_root::seal_root(&key, "a long passphrase").ok().unwrap()).unwrap();
         assert!(root_from(Some(&path), |_| None).err().unwrap().to_string().contains("is sealed"));

@@ -1,4 +1,4 @@
-//! A root key in a file that says nothing without its passphrase: for machines without a TPM.
+//! A root key file that is sealed under a passphrase, for machines without a TPM.
 //!
 //! Text, two lines: [`HEAD`], then base64 of
 //!
@@ -26,7 +26,7 @@ pub const SHORTEST: usize = 12;
 const FRONT: usize = 16 + 3 * 4;
 /// Memory in KiB, passes, lanes (RFC 9106, 4: the second recommended option).
 const COST: [u32; 3] = [64 << 10, 3, 4];
-/// No more of each is ever worked for.
+/// Upper limits of each. A file with higher values is not opened.
 const MOST: [u32; 3] = [4 << 20, 64, 64];
 
 fn invalid(why: &str) -> Error {
@@ -71,10 +71,10 @@ fn seal_at(cost: [u32; 3], key: &Secret, passphrase: &str) -> Result<String> {
     Ok(format!("{HEAD}\n{}\n", STANDARD.encode([&front[..], &sealed].concat())))
 }
 
-/// Opens it again.
+/// Opens a sealed root key.
 ///
 /// # Errors
-/// [`Error::Invalid`]: it cannot be understood, or the passphrase is another.
+/// [`Error::Invalid`]: the text cannot be decoded, or the passphrase is wrong.
 pub fn open_root(text: &str, passphrase: &str) -> Result<Secret> {
     let coded = text.strip_prefix(HEAD).map(str::trim).ok_or_else(|| invalid("it does not begin as one"))?;
     let bytes = STANDARD.decode(coded).map_err(|_| invalid("it is not base64"))?;
@@ -93,14 +93,14 @@ mod tests {
     const LIGHT: [u32; 3] = [64, 1, 1];
 
     #[test]
-    fn only_the_passphrase_opens_it() {
+    fn only_the_passphrase_opens_the_root_key() {
         let key = Secret::generate();
         let text = seal_at(LIGHT, &key, "correct horse battery").ok().unwrap();
         assert_eq!(open_root(&text, "correct horse battery").ok().unwrap().expose(), key.expose());
         assert!(open_root(&text, "correct horse batterx").is_err());
         let coded = text.lines().nth(1).unwrap();
         let bytes = STANDARD.decode(coded).unwrap();
-        // A changed cost is not worked for without limit, and nothing changed opens.
+        // A changed cost is limited, and no changed text opens.
         for at in (0..bytes.len()).filter(|at| !(16..FRONT).contains(at)) {
             let mut bad = bytes.clone();
             bad[at] ^= 1;

@@ -19,7 +19,7 @@ impl Secret {
         Secret(bytes)
     }
 
-    /// A fresh one.
+    /// A random key.
     #[must_use]
     pub fn generate() -> Secret {
         Secret(random())
@@ -33,7 +33,7 @@ impl Secret {
         out
     }
 
-    /// The bytes, to be used at once.
+    /// The bytes, for immediate use.
     #[must_use]
     pub fn expose(&self) -> &[u8; 32] {
         &self.0

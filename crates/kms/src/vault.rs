@@ -1,12 +1,12 @@
-//! Named keys in HashiCorp Vault, by its transit engine.
+//! Named keys in HashiCorp Vault, with its transit engine.
 //!
-//! Vault seals an intermediate key; the data key is sealed under that by `wrap`, for its context. So the
-//! context is bound whatever release of Vault it is (its `associated_data` is younger than the engine), and
-//! Vault never sees a data key. What is stored: length of Vault's text (u16, big-endian), the text
-//! (`vault:v3:...`), then what `wrap` makes.
+//! Vault seals an intermediate key; `wrap` seals the data key under that, for its context. So the context is
+//! bound with every release of Vault (`associated_data` is newer than the engine), and Vault never sees a
+//! data key. Stored form: length of Vault's text (u16, big-endian), the text (`vault:v3:...`), then the
+//! output of `wrap`.
 //!
 //! API: HashiCorp Vault documentation, "Transit secrets engine (API)" and "AppRole auth method (API)".
-//! Invariants: the token is never printed; a token that ran out is asked for once more, not for ever.
+//! Invariants: the token is never printed; an expired token is renewed once per request, not repeatedly.
 
 use ashlar_outbound::{Answer, Outbound};
 use base64::Engine as _;
@@ -20,7 +20,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::{Error, KeyStatus, Result, Secret, check_name, wrap};
 
-/// How Vault is reached.
+/// The connection to Vault.
 pub struct VaultSettings {
     /// `https://HOST:PORT`, without a path.
     pub endpoint: String,
@@ -61,10 +61,10 @@ fn version_of(text: &str) -> u32 {
 }
 
 impl Vault {
-    /// Nothing is asked yet.
+    /// A driver with these settings. Sends no request yet.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: the settings make no sense.
+    /// [`Error::Invalid`]: the settings are not usable.
     pub fn new(settings: VaultSettings, web: Outbound) -> Result<Vault> {
         if settings.token.is_empty() == settings.role.0.is_empty() {
             return Err(Error::Invalid(
@@ -138,8 +138,8 @@ impl Vault {
         let mut plain = STANDARD.encode(key.expose());
         let body = json!({ "plaintext": plain });
         plain.zeroize();
-        // Vault makes a key that it does not know, if its policies let us; a typing mistake would then
-        // seal under a key that nobody meant.
+        // If its policies allow it, Vault creates a key that does not exist; a typing mistake would then seal
+        // under an unintended key.
         self.status(name).await?;
         let answer = self.ask(Method::POST, &self.path("encrypt", name), name, Some(body)).await?;
         let text = answer["data"]["ciphertext"].as_str().ok_or_else(|| odd("without a ciphertext"))?;
@@ -177,7 +177,7 @@ impl Vault {
             return Ok(None);
         }
         let between = self.decrypt(from, text).await?;
-        // What would not open later is not sealed again now.
+        // A data key that could not be opened later is not sealed again now.
         wrap::open(&between, wrapped, context)?;
         joined(&self.encrypt(to, &between).await?, wrapped).map(Some)
     }
@@ -215,7 +215,7 @@ impl Vault {
     pub(crate) async fn list(&self) -> Result<Vec<KeyStatus>> {
         let path = format!("{}/keys?list=true", self.settings.mount);
         let answer = match self.ask(Method::GET, &path, "", None).await {
-            // No keys at all.
+            // There are no keys.
             Err(Error::Missing(_)) => return Ok(Vec::new()),
             other => other?,
         };
@@ -225,7 +225,7 @@ impl Vault {
     }
 }
 
-/// The document of an answer; what it says is wrong is for the operator, not for a client.
+/// The document of an answer. Its error text is for the operator, not for a client.
 fn document(answer: &Answer, name: &str) -> Result<Value> {
     let value: Value = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
     let said = || {

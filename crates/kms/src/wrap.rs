@@ -8,9 +8,9 @@
 //! | 49..65 | tag |
 //!
 //! The key of the AES-256-GCM is HKDF-SHA-256 (RFC 5869) of the sealing key with the salt and, as `info`, a
-//! purpose and the context; its nonce is zero, since every such key seals once. So a sealing key may seal
-//! any number of times (NIST SP 800-38D bounds random nonces under one key to 2^32), and a context of any
-//! length is bound. Golden in the tests below.
+//! purpose and the context. Its nonce is zero, because every derived key seals once. So a sealing key may
+//! seal any number of times (NIST SP 800-38D limits random nonces under one key to 2^32), and a context of
+//! any length is bound. A golden test below fixes the format.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
@@ -31,7 +31,7 @@ impl KeyType for Bytes32 {
     }
 }
 
-/// A key made from a key, a salt and a list of texts, which are told apart by their lengths.
+/// Derives a key from a key, a salt, a purpose and a context; lengths separate the texts.
 #[must_use]
 fn derive(key: &[u8; 32], salt: &[u8], purpose: &str, context: &[u8]) -> Secret {
     let prk = Salt::new(HKDF_SHA256, salt).extract(key);
@@ -91,8 +91,8 @@ pub fn open(key: &Secret, sealed: &[u8], context: &[u8]) -> Result<Secret> {
     out
 }
 
-/// What a key server made of an intermediate key, and what is sealed under that, in one: length of `text`
-/// (u16, big-endian), `text`, `wrapped`. `None`: `text` is too long.
+/// Joins a key server's ciphertext of an intermediate key with what is sealed under that key: length of
+/// `text` (u16, big-endian), `text`, `wrapped`. `None`: `text` is too long.
 pub(crate) fn joined(text: &[u8], wrapped: &[u8]) -> Option<Vec<u8>> {
     let length = u16::try_from(text.len()).ok()?;
     Some([&length.to_be_bytes(), text, wrapped].concat())
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_under_the_same_key_and_context_only() {
+    fn sealed_key_opens_with_same_key_and_context_only() {
         let (key, what) = (Secret::generate(), Secret::generate());
         let sealed = seal(&key, &what, b"a");
         assert_eq!(sealed.len(), SEALED);

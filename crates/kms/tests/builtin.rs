@@ -1,4 +1,4 @@
-//! The built-in driver: versions, restarts, another root key; nothing in clear.
+//! The built-in driver: versions, restarts, change of the root key; nothing is stored in clear.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -10,7 +10,7 @@ use ashlar_kms::{Builtin, Error, Kms, Secret};
 use common::{again, create};
 
 fn root(n: u8) -> Secret {
-    // Unlike anything else that is stored.
+    // Unlike any other stored bytes.
     Secret::new(std::array::from_fn(|i| n.wrapping_mul(37).wrapping_add((i as u8).wrapping_mul(11))))
 }
 
@@ -21,7 +21,7 @@ async fn kms(control: ashlar_cluster::Control, n: u8, old: Option<u8>) -> Result
 }
 
 #[tokio::test]
-async fn versions_open_what_they_sealed_after_every_restart() {
+async fn old_versions_open_after_restart() {
     let (control, slots) = create().await;
     let k = kms(control.clone(), 1, None).await.ok().unwrap();
     let first = k.generate("main", b"here").await.ok().unwrap();
@@ -71,14 +71,14 @@ async fn versions_open_what_they_sealed_after_every_restart() {
 }
 
 #[tokio::test]
-async fn the_contract() {
+async fn builtin_driver_meets_the_contract() {
     let (control, _slots) = create().await;
     contract::kept(&kms(control.clone(), 1, None).await.ok().unwrap(), true).await;
     control.close().await;
 }
 
 #[tokio::test]
-async fn another_root_key() {
+async fn keys_are_sealed_again_after_a_change_of_the_root_key() {
     let (control, slots) = create().await;
     let made = {
         let k = kms(control.clone(), 1, None).await.ok().unwrap();
@@ -104,10 +104,10 @@ async fn another_root_key() {
     }
 }
 
-/// Two servers over one store rotate at once: each makes a version of its own, and what either seals opens
-/// at both, and after a restart.
+/// Two servers over one store rotate at once: each makes its own version, and data keys of either open at
+/// both, and after a restart.
 #[tokio::test]
-async fn rotations_at_once_lose_no_version() {
+async fn concurrent_rotations_lose_no_version() {
     let (control, slots) = create().await;
     let one = kms(control.clone(), 1, None).await.ok().unwrap();
     let two = kms(control.clone(), 1, None).await.ok().unwrap();
@@ -122,7 +122,7 @@ async fn rotations_at_once_lose_no_version() {
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (2..=9).collect::<Vec<_>>(), "no number is given twice");
-    // A key that one made is there for the other, and is made once.
+    // A key that one server made is visible to the other, and is made once.
     let (a, b) = tokio::join!(one.create_key("other"), two.create_key("other"));
     assert!(a.is_ok() != b.is_ok(), "one of them made it");
     for k in [&one, &two] {

@@ -1,6 +1,6 @@
 //! The KES driver against a small server that answers as KES does: over TLS, to clients with a certificate,
-//! by the hash of its public key. The real KES is asked in tests/system/test_kes.py; this one also answers as
-//! older servers do, and fails on demand.
+//! by the hash of its public key. tests/system/test_kes.py uses the real KES; this server also answers as
+//! older releases do, and fails on demand.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -27,35 +27,35 @@ const API_KEY: &str = "kes:v1:AGtra2tra2tra2tra2tra2tra2tra2tra2tra2tra2tr";
 
 struct State {
     keys: BTreeMap<String, Secret>,
-    /// Who may ask.
+    /// The only accepted identity.
     identity: String,
-    /// Paths that are not allowed to them.
+    /// Paths that are denied to it.
     denied: Vec<&'static str>,
     asked: Vec<String>,
-    /// The contexts that came with requests.
+    /// The contexts in requests.
     contexts: BTreeSet<Vec<u8>>,
     /// The keys that were handed out.
     made: Vec<Secret>,
-    /// The context is not looked at, as by a server that is not what it seems.
+    /// Whether the server ignores the context, as a malicious server could.
     careless: bool,
-    /// Every answer is this instead.
+    /// Replaces every answer.
     fails: Option<(u16, &'static str)>,
-    /// Requests that end with the connection and without an answer.
+    /// Number of requests after which the connection is closed without an answer.
     hangs_up: u32,
-    /// Lists are lines of JSON, as older servers answer them.
+    /// Whether lists are lines of JSON, as older servers send them.
     lines: bool,
     /// Names in one answer to a list.
     page: usize,
 }
 
-/// As `Failf` of KES answers.
+/// The error answer of KES.
 fn refuse(status: u16, text: &str) -> (u16, String) {
     (status, json!({ "message": text }).to_string())
 }
 
 fn list(state: &State, pattern: &str) -> (u16, String) {
     if state.lines {
-        // A glob: without a star it is one name.
+        // A pattern without a star is one name.
         let prefix = pattern.strip_suffix('*');
         let fits = |name: &&String| prefix.map_or(name.as_str() == pattern, |p| name.starts_with(p));
         let lines = state.keys.keys().filter(fits).map(|n| format!("{}\n", json!({ "name": n })));
@@ -121,7 +121,7 @@ fn answer(state: &mut State, identity: &str, method: &str, path: &str, body: &Va
     }
 }
 
-/// Any certificate will do, as with KES: its key is what counts.
+/// Accepts any client certificate, as KES does: only its public key matters.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -160,7 +160,7 @@ impl ClientCertVerifier for Anybody {
     }
 }
 
-/// As KES computes it; certificates of authorities do not count.
+/// Computes the identity as KES does, ignoring certificates of authorities.
 fn identity_of(connection: &ServerConnection) -> String {
     use x509_parser::prelude::{FromDer as _, X509Certificate};
     let chain = connection.peer_certificates().unwrap_or_default();
@@ -204,7 +204,7 @@ fn serve(stream: Stream, state: &Mutex<State>) -> Option<()> {
     }
 }
 
-/// Starts a server; its address, its certificate, what it keeps.
+/// Starts a server; returns its address, its certificate and its state.
 fn start() -> (String, Vec<u8>, Arc<Mutex<State>>) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -259,14 +259,14 @@ fn one() -> (Kms, Arc<Mutex<State>>) {
 }
 
 #[tokio::test]
-async fn the_contract() {
+async fn kes_driver_meets_the_contract() {
     let (kms, state) = one();
     assert!(kms.list_keys("").await.ok().unwrap().is_empty());
     contract::kept(&kms, false).await;
     assert_eq!(kms.describe().0, "kes");
     let created = kms.key_status("one").await.ok().unwrap().created_ms;
     assert_eq!(created, 1_767_323_045_678);
-    // No more than policies for object stores allow, and no names of objects.
+    // The driver uses only paths that policies for object stores allow, and sends no names of objects.
     let allowed = ["POST /v1/key/create/", "POST /v1/key/generate/", "POST /v1/key/decrypt/"];
     let more = ["GET /v1/key/describe/", "GET /v1/key/list/"];
     for asked in &state.lock().unwrap().asked {
@@ -275,7 +275,7 @@ async fn the_contract() {
 }
 
 #[tokio::test]
-async fn kes_sees_no_data_key_and_no_names() {
+async fn kes_sees_neither_data_keys_nor_object_names() {
     let (kms, state) = one();
     kms.create_key("main").await.ok().unwrap();
     let made = kms.generate("main", b"bucket/object").await.ok().unwrap();
@@ -290,7 +290,7 @@ async fn kes_sees_no_data_key_and_no_names() {
 }
 
 #[tokio::test]
-async fn a_context_is_bound_whatever_kes_does() {
+async fn context_is_bound_even_if_kes_ignores_it() {
     let (kms, state) = one();
     state.lock().unwrap().careless = true;
     kms.create_key("main").await.ok().unwrap();
@@ -300,7 +300,7 @@ async fn a_context_is_bound_whatever_kes_does() {
 }
 
 #[tokio::test]
-async fn keys_are_cached_and_the_status_is_not() {
+async fn data_keys_are_cached_but_the_status_is_not() {
     let (kms, state) = one();
     kms.create_key("main").await.ok().unwrap();
     let made = kms.generate("main", b"here").await.ok().unwrap();
@@ -311,14 +311,14 @@ async fn keys_are_cached_and_the_status_is_not() {
     assert_eq!(asked(), before);
     kms.key_status("main").await.ok().unwrap();
     assert_eq!(asked(), before + 3, "sealed, opened, described");
-    // Where we may not ask for more, it works all the same.
+    // The status works even if KES's policies do not allow the request for details.
     state.lock().unwrap().denied = vec!["/v1/key/describe/"];
     let status = kms.key_status("main").await.ok().unwrap();
     assert_eq!((status.version, status.created_ms), (0, 0));
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_apart() {
+async fn errors_are_distinguished() {
     let (kms, state) = one();
     kms.create_key("main").await.ok().unwrap();
     let told = |fails| {
@@ -348,24 +348,24 @@ async fn what_goes_wrong_is_told_apart() {
     state.lock().unwrap().denied = vec!["/v1/key/generate/"];
     let identity = kes_identity(API_KEY).ok().unwrap().1;
     assert!(matches!(told(None).await, Err(Error::Refused(t)) if t.contains("403") && t.contains(&identity)));
-    // A name that Ashlar takes and KES does not.
+    // A name that Ashlar accepts and KES does not.
     assert!(matches!(kms.create_key("a.b").await, Err(Error::Invalid(_))));
 }
 
 #[tokio::test]
-async fn only_our_key_and_only_that_server() {
+async fn unknown_api_key_or_server_certificate_is_refused() {
     let (endpoint, certificate, _state) = start();
     let other = API_KEY.replace("AGtra", "AGtrb");
     let stranger = driver(vec![endpoint.clone()], vec![certificate], &other);
     assert!(matches!(stranger.create_key("main").await, Err(Error::Refused(_))));
-    // A server whose certificate is another's is not asked.
+    // A server with another certificate gets no request.
     let (_, another, _) = start();
     let kms = driver(vec![endpoint], vec![another], API_KEY);
     assert!(matches!(kms.create_key("main").await, Err(Error::Unavailable(t)) if t.contains("certificate")));
 }
 
 #[tokio::test]
-async fn lists_of_every_kind() {
+async fn lists_of_all_formats_are_read() {
     let (kms, state) = one();
     for name in ["a-1", "a-2", "b"] {
         kms.create_key(name).await.ok().unwrap();
@@ -384,7 +384,7 @@ async fn lists_of_every_kind() {
     for name in ["a-1", "a-2", "b"] {
         kms.create_key(name).await.ok().unwrap();
     }
-    // More than fit: those of a prefix, or an error; never a part as if it were all.
+    // If not all keys fit, the list of a prefix, or an error; never an incomplete list.
     state.lock().unwrap().page = 2;
     assert_eq!(names(kms.list_keys("a-").await), ["a-1", "a-2"]);
     assert!(matches!(kms.list_keys("").await, Err(Error::Refused(t)) if t.contains("longer prefix")));
@@ -395,7 +395,7 @@ async fn lists_of_every_kind() {
 }
 
 #[tokio::test]
-async fn the_next_server_is_asked() {
+async fn next_server_is_asked_after_a_failure() {
     let (first, certificate, one) = start();
     let (second, other, two) = start();
     let gone = {
@@ -408,13 +408,13 @@ async fn the_next_server_is_asked() {
     two.lock().unwrap().keys = one.lock().unwrap().keys.clone();
     let made = kms.generate("main", b"here").await.ok().unwrap();
     assert_eq!(one.lock().unwrap().asked.len(), 2, "who answered is asked first");
-    // One that answers that it cannot is as good as gone.
+    // A server that answers 5xx is treated as unreachable.
     one.lock().unwrap().fails = Some((503, "no key store"));
     kms.open("main", &made.sealed, b"here").await.ok().unwrap();
     assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (3, 1));
     kms.generate("main", b"here").await.ok().unwrap();
     assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (3, 2));
-    // An answer is an answer: what one refuses, others are not asked for.
+    // A refusal is an answer: the other servers are not asked.
     assert!(matches!(kms.generate("none", b"here").await, Err(Error::Missing(_))));
     assert_eq!(one.lock().unwrap().asked.len(), 3);
     two.lock().unwrap().fails = Some((503, "neither"));
@@ -422,7 +422,7 @@ async fn the_next_server_is_asked() {
         matches!(kms.generate("main", b"here").await, Err(Error::Unavailable(t)) if t.contains("none of 3"))
     );
     assert_eq!((one.lock().unwrap().asked.len(), two.lock().unwrap().asked.len()), (4, 4), "each once");
-    // A single one that hung up is asked once more.
+    // A single server that closed the connection is asked once more.
     let (third, certificate, three) = start();
     let kms = driver(vec![third], vec![certificate], API_KEY);
     kms.create_key("main").await.ok().unwrap();
@@ -432,7 +432,7 @@ async fn the_next_server_is_asked() {
     assert!(matches!(kms.generate("main", b"x").await, Err(Error::Unavailable(_))));
     assert_eq!(three.lock().unwrap().hangs_up, 0);
     kms.generate("main", b"x").await.ok().unwrap();
-    // One that is gone.
+    // A server that is unreachable.
     let kms = driver(vec![gone], Vec::new(), API_KEY);
     assert!(matches!(kms.generate("main", b"x").await, Err(Error::Unavailable(_))));
 }

@@ -1,6 +1,6 @@
 //! The Vault driver against a small server that answers as the documentation of Vault's transit engine
-//! says. It is not Vault (that is tests/system/test_vault.py, by hand). What it checks: paths, methods, headers,
-//! and that every answer is understood; that it keeps keys by version and refuses what Vault refuses.
+//! describes. tests/system/test_vault.py uses the real Vault. This test checks paths, methods, headers and
+//! the decoding of every answer; the server keeps keys by version and refuses what Vault refuses.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 #[derive(Default)]
 struct State {
     keys: BTreeMap<String, Vec<Secret>>,
-    /// The token that is accepted now; it changes when it runs out.
+    /// The valid token; it changes when it expires.
     token: String,
     logins: u32,
     asked: Vec<String>,
@@ -170,7 +170,7 @@ async fn keys_seal_open_rotate() {
     let mut bad = made.sealed.clone();
     bad[20] ^= 1;
     assert!(kms.open("main", &bad, b"here").await.is_err());
-    // What was opened a moment ago is not asked for again.
+    // A recently opened data key is not requested again.
     let before = state.lock().unwrap().asked.len();
     kms.open("main", &made.sealed, b"here").await.ok().unwrap();
     assert_eq!(state.lock().unwrap().asked.len(), before);
@@ -182,12 +182,12 @@ async fn keys_seal_open_rotate() {
 }
 
 #[tokio::test]
-async fn the_contract() {
+async fn vault_driver_meets_the_contract() {
     contract::kept(&start(false).0, true).await;
 }
 
 #[tokio::test]
-async fn a_role_logs_in_again_when_its_token_ran_out() {
+async fn approle_logs_in_again_after_the_token_expired() {
     let (kms, state) = start(true);
     kms.create_key("main").await.ok().unwrap();
     assert_eq!(state.lock().unwrap().logins, 1);

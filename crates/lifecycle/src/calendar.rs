@@ -1,9 +1,9 @@
-//! When a number of days has passed.
+//! Calendar arithmetic: when a number of days has passed.
 
 /// Milliseconds of a day.
 pub const DAY_MS: i64 = 86_400_000;
 
-/// How long a day is. Real days, except in tests of the whole server.
+/// The length of a day: real days, except in tests of the whole server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
     day_ms: i64,
@@ -40,8 +40,8 @@ impl Calendar {
         self.midnight(ms).saturating_add(self.day_ms)
     }
 
-    /// When `days` days have passed since `from_ms`: the time that far on, rounded up to the next
-    /// midnight. Three days after 15 January 10:30 is 19 January 00:00.
+    /// When `days` days have passed since `from_ms`: that time later, rounded up to the next midnight. Three
+    /// days after 15 January 10:30 is 19 January 00:00.
     #[must_use]
     pub fn after(self, from_ms: i64, days: u32) -> i64 {
         self.next_midnight(from_ms.saturating_add(i64::from(days).saturating_mul(self.day_ms)))

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Lifecycle rules of buckets: what they say, whether they are legal, and what is due under them.
+//! Lifecycle rules of buckets: their form, their validation, and what is due under them.
 //!
 //! Everything here is a pure function of rules, versions and a time. Semantics: Amazon S3 User Guide,
 //! "Managing the lifecycle of objects", and the API reference of PutBucketLifecycleConfiguration.
@@ -10,10 +10,10 @@
 //! | `calendar` | when a number of days has passed: at a midnight |
 //! | `plan` | what is due of one key, of an upload, and what a list can tell without a record |
 //!
-//! Invariants: nothing is due before every condition of a rule holds; a version that is locked is in no
-//! plan that would remove its data; of several rules that hit a version the earliest counts.
+//! Invariants: nothing is due before all conditions of a rule hold; no plan removes the data of a locked
+//! version; if several rules apply to a version, the earliest counts.
 //!
-//! It must never know: HTTP, XML, drives, how a version is removed.
+//! It must not depend on: HTTP, XML, drives, how a version is removed.
 
 mod calendar;
 mod plan;

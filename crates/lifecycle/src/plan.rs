@@ -1,40 +1,40 @@
-//! What is due: of a key, of an upload, and as far as a list can tell.
+//! What is due: for a key, for an upload, and as far as a listing can tell.
 
 use crate::calendar::Calendar;
 use crate::rule::{Config, Expiration, Rule};
 
-/// One version as rules see it; of a key the newest comes first.
+/// A version as rules see it. The versions of a key are ordered newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// When it was made, in milliseconds since 1970.
     pub modified_ms: i64,
     /// Bytes.
     pub size: u64,
-    /// It is a delete marker.
+    /// Whether it is a delete marker.
     pub delete_marker: bool,
     /// Its tags.
     pub tags: &'a [(String, String)],
-    /// A lock keeps it: legal hold, or retention of either mode that has not ended.
+    /// Whether a lock protects it: a legal hold, or retention of either mode that has not ended.
     pub locked: bool,
 }
 
-/// What a list tells of a key.
+/// What a listing knows about a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Glance {
     /// Of the current version.
     pub modified_ms: i64,
     /// Of the current version.
     pub size: u64,
-    /// The current version is a delete marker.
+    /// Whether the current version is a delete marker.
     pub delete_marker: bool,
-    /// It is the only version; false also where that is not known.
+    /// Whether it is the only version; false if unknown.
     pub alone: bool,
 }
 
-/// What happens to a version.
+/// The action for a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// The current version expires: a delete marker is put above it, or without versioning it goes.
+    /// The current version expires: a delete marker is added, or without versioning the version is removed.
     Expire,
     /// A noncurrent version, or a noncurrent delete marker, is removed.
     Remove,
@@ -42,16 +42,16 @@ pub enum Action {
     RemoveMarker,
 }
 
-/// Something that will be due.
+/// An action that is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Which version, by its place in the list.
+    /// The index of the version in the list.
     pub index: usize,
-    /// What happens to it.
+    /// The action.
     pub action: Action,
-    /// By which rule: its place in the configuration.
+    /// The index of the rule in the configuration.
     pub rule: usize,
-    /// From when on, in milliseconds since 1970.
+    /// When it is due, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
@@ -60,9 +60,8 @@ impl Config {
         self.rules.iter().enumerate().filter(|(_, r)| r.enabled)
     }
 
-    /// Everything that becomes due of a key if nothing else happens to it, at most one thing of each
-    /// version: the earliest, of several at the same time the one of the first rule. Locks are not
-    /// looked at.
+    /// All actions that become due for a key if it does not change, at most one for each version: the
+    /// earliest; of several at the same time, that of the first rule. Ignores locks.
     #[must_use]
     pub fn dues(&self, key: &str, versions: &[Seen<'_>], calendar: Calendar) -> Vec<Due> {
         let mut out: Vec<Due> = Vec::new();
@@ -88,8 +87,8 @@ impl Config {
         out
     }
 
-    /// What is due of a key at `now_ms`. `keeps`: expiring the current version leaves its data where it
-    /// is, below a delete marker. What is locked is left out.
+    /// The actions that are due for a key at `now_ms`, without those on locked versions. `keeps`: expiring
+    /// the current version keeps its data, below a delete marker.
     #[must_use]
     pub fn plan(
         &self,
@@ -107,13 +106,13 @@ impl Config {
         dues
     }
 
-    /// When something of a key becomes due next, locks aside.
+    /// When the next action for a key is due, ignoring locks.
     #[must_use]
     pub fn next_due(&self, key: &str, versions: &[Seen<'_>], calendar: Calendar) -> Option<i64> {
         self.dues(key, versions, calendar).into_iter().map(|d| d.at_ms).min()
     }
 
-    /// When a current version expires, and by which rule; for the `x-amz-expiration` header.
+    /// When a current version expires, and the id of the rule; for the `x-amz-expiration` header.
     #[must_use]
     pub fn expiry(&self, key: &str, version: &Seen<'_>, calendar: Calendar) -> Option<(i64, &str)> {
         if version.delete_marker {
@@ -127,7 +126,7 @@ impl Config {
         at.min_by_key(|(at, _)| *at)
     }
 
-    /// Whether the record of a key has to be looked at: false only if nothing of it is due.
+    /// Whether the record of a key has to be read: false only if nothing is due.
     #[must_use]
     pub fn may_be_due(&self, key: &str, seen: &Glance, now_ms: i64, calendar: Calendar) -> bool {
         let v = Seen {
@@ -144,15 +143,15 @@ impl Config {
             if r.noncurrent.is_some() && !seen.alone {
                 return true;
             }
-            // Tags are in the record.
+            // Tags are only in the record.
             let size = !v.delete_marker && r.filter.fits_size(v.size);
             let fits = if v.delete_marker { !r.filter.looks_inside() } else { size };
-            // Where it is not known whether a marker stands alone, it is taken to.
+            // If it is unknown whether a marker is the only version, assume it.
             fits && current(r, &v, true, calendar).is_some_and(|(_, at)| at <= now_ms)
         })
     }
 
-    /// When an upload is given up, and by which rule.
+    /// When an upload is aborted, and by which rule.
     #[must_use]
     pub fn abort_at(&self, key: &str, begun_ms: i64, calendar: Calendar) -> Option<(i64, usize)> {
         let rules = self.active().filter(|(_, r)| key.starts_with(&r.filter.prefix));
@@ -160,15 +159,15 @@ impl Config {
         at.min_by_key(|(at, _)| *at)
     }
 
-    /// Whether any rule is about versions, or any about uploads.
+    /// Whether any rule applies to versions, and whether any applies to uploads.
     #[must_use]
     pub fn is_about(&self) -> (bool, bool) {
         let versions = self.active().any(|(_, r)| r.expiration.is_some() || r.noncurrent.is_some());
         (versions, self.active().any(|(_, r)| r.abort_days.is_some()))
     }
 
-    /// The prefixes that have to be looked through, in order, none within another. `uploads`: for rules
-    /// about uploads.
+    /// The prefixes that have to be scanned, in order, none contained in another. `uploads`: for rules about
+    /// uploads.
     #[must_use]
     pub fn prefixes(&self, uploads: bool) -> Vec<&str> {
         let about = |r: &Rule| match uploads {
@@ -178,14 +177,14 @@ impl Config {
         let mut all: Vec<&str> =
             self.active().filter(|(_, r)| about(r)).map(|(_, r)| r.filter.prefix.as_str()).collect();
         all.sort_unstable();
-        // After sorting, what is within a prefix follows it.
+        // After sorting, the longer prefixes follow the prefix that contains them.
         all.dedup_by(|next, kept| next.starts_with(*kept));
         all
     }
 }
 
-/// Whether a version is one that a rule's filter means, its key aside. Delete markers have neither tags
-/// nor a size: a rule that asks for one is not about them.
+/// Whether a rule's filter, except for the key, matches a version. Delete markers have neither tags nor a
+/// size: a rule that filters by these does not match them.
 fn fits(r: &Rule, v: &Seen<'_>) -> bool {
     if v.delete_marker {
         return !r.filter.looks_inside();
@@ -193,7 +192,7 @@ fn fits(r: &Rule, v: &Seen<'_>) -> bool {
     r.filter.fits_size(v.size) && r.filter.tags.iter().all(|t| v.tags.contains(t))
 }
 
-/// What a rule does to a current version, and from when on.
+/// The action of a rule for a current version, and when it is due.
 fn current(r: &Rule, v: &Seen<'_>, alone: bool, calendar: Calendar) -> Option<(Action, i64)> {
     let action = match (v.delete_marker, alone) {
         (false, _) => Action::Expire,
@@ -209,10 +208,10 @@ fn current(r: &Rule, v: &Seen<'_>, alone: bool, calendar: Calendar) -> Option<(A
     Some((action, at))
 }
 
-/// From when on a rule removes the noncurrent version at `index`.
+/// When a rule removes the noncurrent version at `index`.
 fn noncurrent(r: &Rule, versions: &[Seen<'_>], index: usize, calendar: Calendar) -> Option<i64> {
     let n = r.noncurrent?;
-    // It is noncurrent since its successor was made; between the two there are none.
+    // A version is noncurrent since its successor was made, which is the next newer one in the list.
     let newer = index - 1;
     (newer >= n.newer as usize).then(|| calendar.after(versions[index - 1].modified_ms, n.days))
 }

@@ -1,6 +1,6 @@
-//! Rules as they are kept in a bucket's document, and what makes them legal.
+//! Rules as stored in a bucket's document, and their validation.
 //!
-//! The document is JSON, format 1 (docs/formats.md). A document that cannot be read expires nothing.
+//! The document is JSON, format 1 (docs/formats.md). A document that cannot be decoded expires nothing.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -16,21 +16,21 @@ const MAX_NEWER: u32 = 100;
 /// Longest time in days: i32::MAX, as AWS.
 const MAX_DAYS: u32 = i32::MAX as u32;
 
-/// Why rules are refused, by what the door answers.
+/// Why rules are refused, by the error code of the answer.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Invalid {
-    /// They do not follow the schema (400 MalformedXML): why.
+    /// They violate the schema (400 MalformedXML): why.
     #[error("{0}")]
     Malformed(&'static str),
     /// A value is out of range (400 InvalidArgument): why.
     #[error("{0}")]
     Argument(&'static str),
-    /// Things that do not go together (400 InvalidRequest): why.
+    /// They contradict each other (400 InvalidRequest): why.
     #[error("{0}")]
     Request(&'static str),
 }
 
-/// Which versions a rule is about.
+/// The versions that a rule applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
@@ -49,7 +49,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether something of a version is asked, beside its key.
+    /// Whether the filter tests anything besides the key.
     #[must_use]
     pub fn looks_inside(&self) -> bool {
         !self.tags.is_empty() || self.sizes()
@@ -68,7 +68,7 @@ impl Filter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Expiration {
-    /// So many days after they were made.
+    /// This many days after they were made.
     Days(u32),
     /// From this midnight on, in milliseconds since 1970.
     Date(i64),
@@ -79,9 +79,9 @@ pub enum Expiration {
 /// When noncurrent versions are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Noncurrent {
-    /// So many days after their successor was made.
+    /// This many days after their successor was made.
     pub days: u32,
-    /// Only those that have at least so many newer noncurrent versions.
+    /// Only those with at least this many newer noncurrent versions.
     #[serde(default)]
     pub newer: u32,
 }
@@ -92,20 +92,20 @@ pub struct Noncurrent {
 pub struct Rule {
     /// Unique in its bucket.
     pub id: String,
-    /// Rules that are not are kept and do nothing.
+    /// Disabled rules are stored and have no effect.
     pub enabled: bool,
-    /// The prefix stood in the rule itself, as in the first version of the API.
+    /// The prefix was in the rule itself, as in the first version of the API.
     #[serde(skip_serializing_if = "is_false")]
     pub legacy: bool,
-    /// Which versions.
+    /// The filter.
     pub filter: Filter,
-    /// Of current versions.
+    /// When current versions expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration: Option<Expiration>,
-    /// Of noncurrent versions.
+    /// When noncurrent versions are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noncurrent: Option<Noncurrent>,
-    /// Uploads are given up so many days after they began.
+    /// Uploads are aborted this many days after they began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abort_days: Option<u32>,
 }
@@ -115,7 +115,7 @@ fn is_false(b: &bool) -> bool {
     !b
 }
 
-/// `x-amz-transition-default-minimum-object-size`: kept and shown; nothing is transitioned here.
+/// `x-amz-transition-default-minimum-object-size`: stored and returned; this server has no transitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Minimum {
     /// `all_storage_classes_128K`.
@@ -165,14 +165,14 @@ struct Stored {
 }
 
 impl Config {
-    /// As it is kept.
+    /// The stored form.
     #[must_use]
     pub fn encode(&self) -> String {
         let stored = Stored { format: 1, config: self.clone() };
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// The inverse; `None`: it was not made by this release.
+    /// Decodes the stored form; `None`: it is invalid or of a newer release.
     #[must_use]
     pub fn decode(text: &str) -> Option<Config> {
         let stored: Stored = serde_json::from_str(text).ok()?;
@@ -184,7 +184,7 @@ impl Config {
     /// Checks the rules and gives ids to those that have none.
     ///
     /// # Errors
-    /// What AWS refuses, in its words.
+    /// The refusal of AWS, with its message.
     pub fn check(&mut self, mut fresh_id: impl FnMut() -> String) -> Result<(), Invalid> {
         if self.rules.is_empty() {
             return Err(Invalid::Malformed("there must be at least one rule"));
@@ -239,7 +239,7 @@ impl Rule {
             _ => {}
         }
         if let Some(n) = self.noncurrent {
-            // Days may be left out where versions are counted, as in MinIO.
+            // Days may be omitted if versions are counted, as in MinIO.
             if n.days > MAX_DAYS || (n.days == 0 && n.newer == 0) {
                 return Err(Invalid::Argument(
                     "'NoncurrentDays' for NoncurrentVersionExpiration action must be a positive integer",

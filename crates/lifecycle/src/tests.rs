@@ -1,4 +1,4 @@
-//! Decision tables, and random rules against a twin written from AWS's sentences.
+//! Decision tables, and random rules compared with a second implementation written from AWS's documentation.
 
 use crate::*;
 
@@ -31,7 +31,7 @@ fn days_end_at_the_next_midnight() {
 }
 
 #[test]
-fn current_versions() {
+fn current_versions_expire_by_days_date_or_marker() {
     let c = Calendar::default();
     let days = config(vec![Rule { expiration: Some(Expiration::Days(3)), ..rule("a/") }]);
     let due = MIDNIGHT + 4 * DAY_MS;
@@ -42,12 +42,12 @@ fn current_versions() {
     assert!(days.plan("b/k", &v, true, i64::MAX, c).is_empty());
     assert_eq!(days.expiry("a/k", &v[0], c), Some((due, "r-a/")));
     assert_eq!(days.next_due("a/k", &v, c), Some(due));
-    // A marker that hides something is not touched; one that hides nothing goes by age.
+    // A marker that hides a version is not removed; one that hides none is removed by age.
     let two = [seen(NOW, 0, true), seen(NOW, 5, false)];
     assert!(days.plan("a/k", &two, true, i64::MAX, c).is_empty());
     assert_eq!(days.plan("a/k", &two[..1], true, due, c)[0].action, Action::RemoveMarker);
     assert!(days.plan("a/k", &two[..1], true, due - 1, c).is_empty());
-    // A date holds whenever the version was made.
+    // A date applies regardless of when the version was made.
     let date = config(vec![Rule { expiration: Some(Expiration::Date(MIDNIGHT)), ..rule("") }]);
     assert!(date.plan("k", &v, true, MIDNIGHT - 1, c).is_empty());
     assert_eq!(date.plan("k", &v, true, NOW, c).len(), 1);
@@ -106,7 +106,7 @@ fn filters_locks_and_overlaps() {
 }
 
 #[test]
-fn uploads() {
+fn uploads_are_aborted_by_age() {
     let c = Calendar::default();
     let config =
         config(vec![Rule { abort_days: Some(7), ..rule("") }, Rule { abort_days: Some(2), ..rule("t/") }]);
@@ -115,7 +115,7 @@ fn uploads() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_rules_are_refused() {
     let days = |n| Rule { expiration: Some(Expiration::Days(n)), ..rule("a") };
     let check = |rules: Vec<Rule>| config(rules).check(|| "fresh".into());
     assert_eq!(check(vec![days(1)]), Ok(()));
@@ -200,7 +200,7 @@ fn random_rule(r: &mut Rng, i: usize, day: i64) -> Rule {
     Rule { id: i.to_string(), enabled, legacy: false, filter, expiration, noncurrent, abort_days: None }
 }
 
-/// From AWS's sentences, one version and one rule at a time, with a clock that only knows whole days.
+/// A second implementation from AWS's documentation, one version and one rule at a time, counting whole days.
 fn naive(
     config: &Config,
     key: &str,
@@ -211,7 +211,7 @@ fn naive(
 ) -> Vec<(usize, Action)> {
     let mut out = Vec::new();
     let midnight_today = now / day;
-    // The midnights since then, without the first that comes: a day begun does not count.
+    // Count the midnights since then without the first one: a partial day does not count.
     let days_since = |ms: i64| midnight_today - ms / day - 1;
     for (i, v) in list.iter().enumerate() {
         let mut hit = None;
@@ -256,7 +256,7 @@ fn naive(
 }
 
 #[test]
-fn random_rules_agree_with_the_twin() {
+fn random_rules_agree_with_the_second_implementation() {
     let day = 10_000;
     let calendar = Calendar::with_days_of(day);
     let tags = [("x".to_owned(), "1".to_owned()), ("y".to_owned(), "1".to_owned())];

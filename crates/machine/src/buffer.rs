@@ -1,10 +1,10 @@
 //! Aligned, reusable memory with one ceiling for the whole process.
 //!
-//! A fresh page costs about 1.5 us per 4 KiB when it is first touched, so buffers are kept and
-//! reused. Invariants: the bytes handed out never exceed the ceiling; whoever waits is served in
-//! order of arrival, and one that does not come when it is called keeps nobody waiting; idle buffers are given back to the system after a while
-//! ([`BufferPool::trim`]); a buffer's bytes are always initialised (zero or what an earlier user
-//! left), so that giving them out as a slice is sound.
+//! A fresh page costs about 1.5 us per 4 KiB when it is first touched, so buffers are kept and reused.
+//! Invariants: the bytes handed out never exceed the ceiling; waiters are served in order of arrival, and a
+//! waiter that is not polled does not block the others; idle buffers are returned to the system after a while
+//! ([`BufferPool::trim`]); a buffer's bytes are always initialized (zero or the data of an earlier user), so
+//! that handing them out as a slice is sound.
 
 use ashlar_environment::HashSet;
 use ashlar_environment::time::Instant;
@@ -22,8 +22,8 @@ use std::task::{Context, Poll, Waker};
 /// Alignment of every buffer, in bytes: what direct I/O needs on every common device.
 pub const ALIGN: usize = 4096;
 
-/// Sizes kept on free lists; a request is rounded up to the next one. Above the last one, memory
-/// is taken and given back each time.
+/// Size classes of the free lists; a request is rounded up to the next one. Larger buffers are allocated and
+/// freed each time.
 const CLASSES: [usize; 13] = [
     4 << 10,
     8 << 10,
@@ -40,7 +40,7 @@ const CLASSES: [usize; 13] = [
     8 << 20,
 ];
 
-/// Seconds after which an unused buffer is given back.
+/// Seconds after which an unused buffer is returned to the system.
 const IDLE_SECONDS: u64 = 10;
 
 struct Raw {
@@ -80,7 +80,7 @@ impl Drop for Raw {
 }
 
 #[derive(Default)]
-struct Shelf {
+struct FreeList {
     free: Vec<(Raw, Instant)>,
 }
 
@@ -91,12 +91,12 @@ struct Waiting {
 }
 
 struct Inner {
-    shelves: [Shelf; CLASSES.len()],
+    free_lists: [FreeList; CLASSES.len()],
     waiting: VecDeque<Waiting>,
-    /// Tickets whose bytes are counted as handed out already, because their turn came.
+    /// Tickets of waiters whose bytes already count as handed out, because their turn came.
     granted: HashSet<u64>,
     next_ticket: u64,
-    /// Bytes on the shelves.
+    /// Bytes on the free lists.
     idle: usize,
 }
 
@@ -124,7 +124,7 @@ impl BufferPool {
         BufferPool {
             shared: Arc::new(Shared {
                 inner: Mutex::new(Inner {
-                    shelves: Default::default(),
+                    free_lists: Default::default(),
                     waiting: VecDeque::new(),
                     granted: HashSet::default(),
                     next_ticket: 0,
@@ -182,8 +182,8 @@ impl BufferPool {
         Get { pool: self.clone(), class, cap, len, ticket: None }
     }
 
-    /// A buffer outside the ceiling, for work that must never wait (a drive's journal). Reuses and
-    /// feeds the same shelves.
+    /// A buffer outside the ceiling, for work that must never wait (a drive's journal). Uses the same free
+    /// lists.
     #[must_use]
     pub fn get_reserved(&self, len: usize) -> Buf {
         let (class, cap) = class_of(len);
@@ -194,7 +194,7 @@ impl BufferPool {
         Buf { raw: Some(raw.unwrap_or_else(|| Raw::new(cap))), len, pool: self.shared.clone() }
     }
 
-    /// Gives idle buffers unused for a while back to the system.
+    /// Returns idle buffers that were unused for a while to the system.
     pub fn trim(&self) {
         self.trim_older(std::time::Duration::from_secs(IDLE_SECONDS));
     }
@@ -208,8 +208,8 @@ impl BufferPool {
         }
         let now = Instant::now();
         let mut freed = 0;
-        for s in &mut inner.shelves {
-            // Shelves are stacks: the oldest entries are at the bottom.
+        for s in &mut inner.free_lists {
+            // Free lists are stacks: the oldest entries are at the bottom.
             let n = s.free.iter().take_while(|(_, t)| now.duration_since(*t) >= age).count();
             for (raw, _) in s.free.drain(..n) {
                 freed += raw.cap;
@@ -234,7 +234,7 @@ impl BufferPool {
 }
 
 fn pop(inner: &mut Inner, class: Option<usize>, cap: usize) -> Option<Raw> {
-    let (raw, _) = inner.shelves[class?].free.pop()?;
+    let (raw, _) = inner.free_lists[class?].free.pop()?;
     inner.idle -= cap;
     Some(raw)
 }
@@ -261,7 +261,7 @@ impl Future for Get {
         let pool = me.pool.clone();
         let mut inner = pool.shared.inner.lock();
         let taken = match me.ticket {
-            // Its bytes are counted since its turn came.
+            // Its bytes are counted as handed out since its turn came.
             Some(t) if inner.granted.remove(&t) => {
                 let raw = pop(&mut inner, me.class, me.cap).unwrap_or_else(|| Raw::new(me.cap));
                 Some(Buf { raw: Some(raw), len: me.len, pool: pool.shared.clone() })
@@ -305,9 +305,9 @@ impl Drop for Get {
     }
 }
 
-/// Gives free bytes to those whose turn it is. They are theirs at once, whether they come for them soon or
-/// not: one that nobody polls (a read ahead of its time, of a client who has stopped reading) must not keep
-/// everybody behind it waiting.
+/// Assigns free bytes to the next waiters. The bytes belong to a waiter from then on, whether it is polled
+/// soon or not: a waiter that nobody polls (a read-ahead for a client that has stopped reading) must not
+/// block those behind it.
 fn grant(shared: &Shared, inner: &mut Inner) {
     while let Some(w) = inner.waiting.front()
         && shared.used.load(Ordering::Relaxed) + w.cap <= shared.ceiling
@@ -340,7 +340,7 @@ impl Buf {
         self.raw().cap
     }
 
-    /// Changes the visible length. Bytes made visible are whatever an earlier user left.
+    /// Changes the visible length. Bytes that become visible have the data of an earlier user.
     ///
     /// # Panics
     /// If `len` is above the capacity.
@@ -390,7 +390,7 @@ impl Drop for Buf {
             && self.pool.used.load(Ordering::Relaxed) + inner.idle + cap <= self.pool.ceiling
             && let Some(raw) = extra.take()
         {
-            inner.shelves[class].free.push((raw, Instant::now()));
+            inner.free_lists[class].free.push((raw, Instant::now()));
             inner.idle += cap;
         }
         grant(&self.pool, &mut inner);

@@ -1,14 +1,14 @@
-//! A real folder of a drive, and what may be opened in it.
+//! A real folder of a drive: which files may be opened in it, and how.
 //!
-//! Whoever can write into a drive's folder (a drive brought from elsewhere, another user of a shared disk) must
-//! not be able to make the server wait for ever, or read, write or delete anything outside of it.
+//! A user who can write into a drive's folder (a drive from another machine, another user of a shared disk)
+//! must not be able to make the server wait without limit, or read, write or delete anything outside of it.
 //!
-//! Invariants: below the folder that was named no symbolic link is ever followed; only regular files and real
-//! folders are opened, and opening never waits (a FIFO without a writer would); everything else is an error
-//! that names it. What is made is its owner's alone (0700, 0600), whatever the umask says, and a file found with a wider
-//! mode is narrowed when it is opened for writing.
+//! Invariants: below the named folder no symbolic link is ever followed; only regular files and real folders
+//! are opened, and opening never waits (opening a FIFO without a writer would); everything else is an error
+//! that names it. Only their owner can access new files and folders (0700, 0600), regardless of the umask,
+//! and a file with a wider mode is narrowed when it is opened for writing.
 //!
-//! Must never know: what files hold.
+//! Must not depend on: the content of files.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// A folder that was named by an operator, and the folder inside it that is meant.
+/// A folder named by an operator, and a folder inside it.
 #[derive(Clone, Debug)]
 pub(crate) struct RealDir {
     root: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct RealDir {
     inside: Vec<String>,
 }
 
-/// What opening is for.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Read,
@@ -34,14 +34,14 @@ pub(crate) enum Purpose {
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// What a file or folder may allow others: nothing.
+/// The permissions of others for new files and folders: none.
 const OTHERS: u32 = 0o077;
 
 fn wrong(path: &Path, is: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{} is {is}", path.display()))
 }
 
-/// What a directory entry is, for people.
+/// The kind of a directory entry, for people.
 fn kind_of(found: FileType) -> &'static str {
     match found {
         FileType::Directory => "a folder, not a regular file",
@@ -68,14 +68,14 @@ impl RealDir {
         RealDir { root: self.root.clone(), inside }
     }
 
-    /// For messages, and for what is outside of this module's promises.
+    /// The path, for messages and for uses without the guarantees of this module.
     pub(crate) fn path(&self) -> PathBuf {
         let mut path = self.root.clone();
         path.extend(&self.inside);
         path
     }
 
-    /// Opens the folder. The one that was named may be a link, those inside may not.
+    /// Opens the folder. The named folder may be a link, those inside may not.
     pub(crate) fn open(&self) -> io::Result<OwnedFd> {
         self.open_to(self.inside.len())
     }
@@ -97,7 +97,7 @@ impl RealDir {
         Ok(fd)
     }
 
-    /// Makes the folder unless it is there.
+    /// Makes the folder unless it exists.
     pub(crate) fn make(&self) -> io::Result<()> {
         let made = match self.inside.split_last() {
             None => rustix::fs::mkdir(&self.root, Mode::RWXU),
@@ -105,7 +105,7 @@ impl RealDir {
         };
         match made {
             Ok(()) => {}
-            // Something else of that name is told by opening it.
+            // If the name is taken by something else, opening it reports that.
             Err(rustix::io::Errno::EXIST) => return self.open().map(drop),
             Err(e) => return Err(e.into()),
         }
@@ -121,7 +121,8 @@ impl RealDir {
         if purpose == Purpose::Create {
             flags |= OFlags::CREATE | OFlags::EXCL;
         } else {
-            // Before it is opened: opening a device may do something, and what cannot be opened cannot be named.
+            // Check before opening: opening a device may have effects, and the error should name what cannot
+            // be opened.
             let found = type_of(&rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?);
             if found != FileType::RegularFile {
                 return Err(wrong(&path(), kind_of(found)));
@@ -133,11 +134,11 @@ impl RealDir {
             return Err(wrong(&path(), kind_of(type_of(&stat))));
         }
         let mode = stat.st_mode & 0o777;
-        // A umask may have taken bits from a new file; an old one may have too many.
+        // The umask may have removed bits from the mode of a new file; an existing one may have too many.
         if purpose == Purpose::Create && mode != 0o600 || purpose == Purpose::ReadWrite && mode & OTHERS != 0
         {
             match rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR) {
-                // Another user's file, or a file system that has no modes: reading and writing works as it is.
+                // The file of another user, or a file system without modes: reading and writing still works.
                 Err(rustix::io::Errno::PERM | rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ROFS) => {}
                 r => r?,
             }
@@ -187,18 +188,18 @@ impl RealDir {
         Ok(rustix::fs::fsync(self.open()?)?)
     }
 
-    /// Device and inode of an entry, which is not opened or followed.
+    /// Device and inode of an entry, without opening or following it.
     pub(crate) fn identity(&self, name: &str) -> io::Result<(u64, u64)> {
         let s = rustix::fs::statat(self.open()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((s.st_dev, s.st_ino))
     }
 
-    /// The folder's permission bits; what it allows others is more than it should.
+    /// The folder's permission bits for others that should not be set.
     pub(crate) fn mode(&self) -> io::Result<u32> {
         Ok(rustix::fs::fstat(self.open()?)?.st_mode & 0o777)
     }
 
-    /// Takes from others what they may do with the folder, if it can be taken.
+    /// Removes the permissions of others for the folder, if possible.
     pub(crate) fn narrow(&self) -> io::Result<()> {
         let dir = self.open()?;
         if rustix::fs::fstat(&dir)?.st_mode & OTHERS == 0 {
@@ -211,7 +212,7 @@ impl RealDir {
     }
 }
 
-/// Whether this process is root's.
+/// Whether this process runs as root.
 #[must_use]
 pub fn is_superuser() -> bool {
     rustix::process::geteuid().is_root()

@@ -42,7 +42,7 @@ struct Rule {
     fault: Fault,
     /// Operations to let pass first.
     after: u64,
-    /// How often it still strikes.
+    /// How many more operations it affects.
     times: u64,
 }
 
@@ -52,12 +52,12 @@ pub struct Faults {
     armed: AtomicBool,
     rules: Mutex<Vec<Rule>>,
     struck: AtomicU64,
-    /// Calls that hang now, and how often all of them were released.
+    /// Calls that hang now, and how often all hanging calls were released.
     hanging: Mutex<(usize, u64)>,
     released: Condvar,
 }
 
-/// What an operation must do about its faults, beyond failing or waiting.
+/// The effect of faults on an operation, apart from failing or waiting.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Verdict {
     pub(crate) corrupt: bool,
@@ -70,16 +70,16 @@ impl Faults {
     pub fn new() -> Faults {
         Faults::default()
     }
-    /// From now on `fault` strikes every operation of kind `on`.
+    /// `fault` affects every operation of kind `on` from now on.
     pub fn set(&self, on: Operation, fault: Fault) {
         self.set_after(on, fault, 0, u64::MAX);
     }
-    /// Lets `after` operations pass, then strikes `times` of them.
+    /// Lets `after` operations pass, then affects `times` of them.
     pub fn set_after(&self, on: Operation, fault: Fault, after: u64, times: u64) {
         self.rules.lock().push(Rule { on, fault, after, times });
         self.armed.store(true, Ordering::SeqCst);
     }
-    /// Removes all faults; calls that hang go on.
+    /// Removes all faults; hanging calls continue.
     pub fn clear(&self) {
         self.armed.store(false, Ordering::SeqCst);
         self.rules.lock().clear();
@@ -100,7 +100,7 @@ impl Faults {
     pub fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Relaxed)
     }
-    /// How often a fault struck.
+    /// How many operations a fault affected.
     pub fn struck(&self) -> u64 {
         self.struck.load(Ordering::SeqCst)
     }
@@ -128,7 +128,8 @@ impl Faults {
                 Fault::Delay(d) => wait += d,
                 Fault::Corrupt => verdict.corrupt = true,
                 Fault::Lost => verdict.lost = true,
-                // Noted while the rules are locked: a release that comes between here and the wait counts.
+                // Counted while the rules are locked, so that a release between here and the wait is not
+                // missed.
                 Fault::Hang => hang = Some(self.hanging.lock().1),
             }
         }

@@ -1,8 +1,8 @@
-//! Positioned file I/O: direct where the file system has it, with injected faults.
+//! Positioned file I/O: direct where the file system supports it, with injected faults.
 //!
-//! Invariants: a write is complete or an error (short writes are continued, never ignored); a
-//! failed sync is never retried; the non-blocking read either has all bytes from memory or says so.
-//! Must never know: what the bytes mean.
+//! Invariants: a write is complete or an error (short writes are continued, never ignored); a failed sync is
+//! never retried; the non-blocking read either returns all bytes from memory or reports that it cannot. Must
+//! not depend on: the meaning of the bytes.
 
 use crate::dir::{Purpose, RealDir};
 use crate::faults::{Faults, Operation};
@@ -14,10 +14,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// What kind of file system a path is on, as far as it matters here.
+/// The kind of file system of a path, as far as it matters here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystem {
-    /// Memory only: preallocation would take memory at once and flushing means nothing.
+    /// In memory: preallocation would use memory immediately, and flushing has no effect.
     Memory,
     /// Anything else.
     Disk,
@@ -28,7 +28,7 @@ pub enum FileSystem {
 pub struct Space {
     /// Whole size.
     pub total: u64,
-    /// What an unprivileged program may still use.
+    /// Space that an unprivileged program may still use.
     pub free: u64,
     /// Mounted read-only.
     pub read_only: bool,
@@ -111,7 +111,7 @@ impl DiskFile {
             // EINVAL: the file system has no direct I/O.
             let again = folder.file(name, Purpose::ReadWrite, OFlags::DIRECT).ok();
             let inode = |f: &File| rustix::fs::fstat(f).map(|s| (s.st_dev, s.st_ino)).ok();
-            // The name may lead elsewhere by now.
+            // Another file may have that name by now.
             again.filter(|f| inode(f) == inode(&buffered))
         } else {
             None
@@ -123,12 +123,12 @@ impl DiskFile {
         DiskFile { medium: Medium::Simulated(file), faults, watch: None }
     }
 
-    /// Notes its calls from now on.
+    /// Records calls in a monitor from now on.
     pub(crate) fn watched(self, watch: &Option<Arc<Watch>>) -> DiskFile {
         DiskFile { watch: watch.clone(), ..self }
     }
 
-    /// Notes a call until the result is dropped.
+    /// Records a call until the result is dropped.
     fn call(&self) -> Option<Call<'_>> {
         self.watch.as_deref().map(Watch::call)
     }
@@ -222,7 +222,8 @@ impl DiskFile {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => done += n,
                 Err(rustix::io::Errno::INTR) => {}
-                // The file system, the kernel or a sandbox around it cannot tell: be careful.
+                // The file system, the kernel or a sandbox does not support it: assume that reading would
+                // wait.
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
                     return Ok(false);
                 }
@@ -272,7 +273,7 @@ impl DiskFile {
         }
     }
 
-    /// Makes what was written durable (`fdatasync`). Never retried.
+    /// Makes written bytes durable (`fdatasync`). Never retried.
     ///
     /// # Errors
     /// Whatever `fdatasync` says: the caller fences the drive.
@@ -333,7 +334,8 @@ impl DiskFile {
         }
     }
 
-    /// Gives the space of a range back; it reads as zeros afterwards. False: the file system cannot.
+    /// Returns the space of a range to the file system; it reads as zeros afterwards. False: the file system
+    /// cannot.
     ///
     /// # Errors
     /// Whatever `fallocate` says.
@@ -360,8 +362,8 @@ impl DiskFile {
         }
     }
 
-    /// Whether any name still leads to this file. One that was unlinked takes writes and flushes as
-    /// before, and nobody will ever read them.
+    /// Whether any name still refers to this file. An unlinked file still accepts writes and flushes, but
+    /// nobody can read them later.
     ///
     /// # Errors
     /// Whatever `fstat` says.

@@ -1,8 +1,7 @@
-//! A folder of a drive: where files are made, found, renamed and removed.
+//! A folder of a drive: creating, finding, renaming and removing files.
 //!
-//! Invariants: nothing is durable before [`Folder::sync`]; names never come from outside the
-//! program; of real folders, `dir` says what is opened and what is not. Real folders and simulated ones
-//! behave alike.
+//! Invariants: nothing is durable before [`Folder::sync`]; names never come from outside the program; `dir`
+//! defines what may be opened in real folders. Real and simulated folders behave the same.
 
 use crate::dir::{Purpose, RealDir};
 use crate::file::{DiskFile, FileSystem, Space, file_system};
@@ -18,13 +17,13 @@ use std::sync::Arc;
 /// A folder, real or simulated. Cloning gives another handle.
 #[derive(Clone)]
 pub struct Folder {
-    place: Place,
+    location: Location,
     faults: Option<Arc<Faults>>,
     watch: Option<Arc<Watch>>,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Location {
     Real(RealDir),
     Simulated(SimDisk, String),
 }
@@ -33,22 +32,22 @@ impl Folder {
     /// A real folder.
     #[must_use]
     pub fn real(path: &Path, faults: Option<Arc<Faults>>) -> Folder {
-        Folder { place: Place::Real(RealDir::new(path)), faults, watch: None }
+        Folder { location: Location::Real(RealDir::new(path)), faults, watch: None }
     }
 
     /// The root of a simulated disk.
     #[must_use]
     pub fn simulated(disk: &SimDisk, faults: Option<Arc<Faults>>) -> Folder {
-        Folder { place: Place::Simulated(disk.clone(), String::new()), faults, watch: None }
+        Folder { location: Location::Simulated(disk.clone(), String::new()), faults, watch: None }
     }
 
-    /// The same folder; calls of it and of what is opened in it are noted in `watch` from now on.
+    /// The same folder; its calls and those of files opened in it are recorded in `watch` from now on.
     #[must_use]
     pub fn watched(&self, watch: &Arc<Watch>) -> Folder {
         Folder { watch: Some(watch.clone()), ..self.clone() }
     }
 
-    /// Notes a call until the result is dropped.
+    /// Records a call until the result is dropped.
     fn call(&self) -> Option<Call<'_>> {
         self.watch.as_deref().map(Watch::call)
     }
@@ -56,19 +55,19 @@ impl Folder {
     /// The folder `name` inside this one; not made.
     #[must_use]
     pub fn sub(&self, name: &str) -> Folder {
-        let place = match &self.place {
-            Place::Real(p) => Place::Real(p.sub(name)),
-            Place::Simulated(d, prefix) => Place::Simulated(d.clone(), format!("{prefix}{name}/")),
+        let location = match &self.location {
+            Location::Real(p) => Location::Real(p.sub(name)),
+            Location::Simulated(d, prefix) => Location::Simulated(d.clone(), format!("{prefix}{name}/")),
         };
-        Folder { place, faults: self.faults.clone(), watch: self.watch.clone() }
+        Folder { location, faults: self.faults.clone(), watch: self.watch.clone() }
     }
 
-    /// For messages.
+    /// The path, for messages.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        match &self.place {
-            Place::Real(p) => p.path(),
-            Place::Simulated(_, prefix) => PathBuf::from(format!("sim:/{prefix}")),
+        match &self.location {
+            Location::Real(p) => p.path(),
+            Location::Simulated(_, prefix) => PathBuf::from(format!("sim:/{prefix}")),
         }
     }
 
@@ -86,9 +85,9 @@ impl Folder {
     pub fn make(&self) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
-        match &self.place {
-            Place::Real(p) => p.make(),
-            Place::Simulated(..) => Ok(()),
+        match &self.location {
+            Location::Real(p) => p.make(),
+            Location::Simulated(..) => Ok(()),
         }
     }
 
@@ -99,10 +98,10 @@ impl Folder {
     pub fn create(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
-        match &self.place {
-            Place::Real(p) => DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone())
+        match &self.location {
+            Location::Real(p) => DiskFile::open(p, name, Purpose::Create, direct, self.faults.clone())
                 .map(|f| f.watched(&self.watch)),
-            Place::Simulated(d, prefix) => {
+            Location::Simulated(d, prefix) => {
                 let f = d.create(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
             }
@@ -116,10 +115,10 @@ impl Folder {
     /// says.
     pub fn open(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         let _call = self.call();
-        match &self.place {
-            Place::Real(p) => DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone())
+        match &self.location {
+            Location::Real(p) => DiskFile::open(p, name, Purpose::ReadWrite, direct, self.faults.clone())
                 .map(|f| f.watched(&self.watch)),
-            Place::Simulated(d, prefix) => {
+            Location::Simulated(d, prefix) => {
                 let f = d.open(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
             }
@@ -132,10 +131,10 @@ impl Folder {
     /// As [`Folder::open`].
     pub fn open_read(&self, name: &str) -> io::Result<DiskFile> {
         let _call = self.call();
-        match &self.place {
-            Place::Real(p) => DiskFile::open(p, name, Purpose::Read, false, self.faults.clone())
+        match &self.location {
+            Location::Real(p) => DiskFile::open(p, name, Purpose::Read, false, self.faults.clone())
                 .map(|f| f.watched(&self.watch)),
-            Place::Simulated(..) => self.open(name, false),
+            Location::Simulated(..) => self.open(name, false),
         }
     }
 
@@ -164,16 +163,16 @@ impl Folder {
         f.sync_all()
     }
 
-    /// Removes a file; one that is not there is fine.
+    /// Removes a file; a missing file is not an error.
     ///
     /// # Errors
     /// Whatever `unlink` says.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
-        let r = match &self.place {
-            Place::Real(p) => p.remove(name),
-            Place::Simulated(d, prefix) => d.remove(&format!("{prefix}{name}")),
+        let r = match &self.location {
+            Location::Real(p) => p.remove(name),
+            Location::Simulated(d, prefix) => d.remove(&format!("{prefix}{name}")),
         };
         match r {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -188,9 +187,9 @@ impl Folder {
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
-        match &self.place {
-            Place::Real(p) => p.rename(from, to),
-            Place::Simulated(d, prefix) => d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}")),
+        match &self.location {
+            Location::Real(p) => p.rename(from, to),
+            Location::Simulated(d, prefix) => d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}")),
         }
     }
 
@@ -200,9 +199,9 @@ impl Folder {
     /// `NotFound` or whatever else reading the folder says.
     pub fn list(&self) -> io::Result<Vec<String>> {
         let _call = self.call();
-        let mut names = match &self.place {
-            Place::Real(p) => p.list()?,
-            Place::Simulated(d, prefix) => d.list(prefix),
+        let mut names = match &self.location {
+            Location::Real(p) => p.list()?,
+            Location::Simulated(d, prefix) => d.list(prefix),
         };
         names.sort();
         Ok(names)
@@ -215,9 +214,9 @@ impl Folder {
     pub fn sync(&self) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Sync)?;
-        match &self.place {
-            Place::Real(p) => p.sync(),
-            Place::Simulated(d, prefix) => {
+        match &self.location {
+            Location::Real(p) => p.sync(),
+            Location::Simulated(d, prefix) => {
                 d.sync_names(prefix);
                 Ok(())
             }
@@ -231,9 +230,9 @@ impl Folder {
     /// Whatever `unlink` or `rmdir` say.
     pub fn remove_folder(&self, name: &str) -> io::Result<()> {
         self.check(Operation::Allocate)?;
-        match &self.place {
-            Place::Real(p) => p.remove_folder(name),
-            Place::Simulated(..) => {
+        match &self.location {
+            Location::Real(p) => p.remove_folder(name),
+            Location::Simulated(..) => {
                 let sub = self.sub(name);
                 sub.list()?.iter().try_for_each(|file| sub.remove(file))
             }
@@ -245,20 +244,20 @@ impl Folder {
     /// # Errors
     /// Whatever `open` or `fstat` say.
     pub fn mode(&self) -> io::Result<u32> {
-        match &self.place {
-            Place::Real(p) => p.mode(),
-            Place::Simulated(..) => Ok(0o700),
+        match &self.location {
+            Location::Real(p) => p.mode(),
+            Location::Simulated(..) => Ok(0o700),
         }
     }
 
-    /// Makes the folder its owner's alone, if that can be done.
+    /// Removes the permissions of others for the folder, if possible.
     ///
     /// # Errors
-    /// Whatever `open` or `chmod` say; that it is another user's is none.
+    /// Errors of `open` or `chmod`; a folder of another user is not an error.
     pub fn narrow(&self) -> io::Result<()> {
-        match &self.place {
-            Place::Real(p) => p.narrow(),
-            Place::Simulated(..) => Ok(()),
+        match &self.location {
+            Location::Real(p) => p.narrow(),
+            Location::Simulated(..) => Ok(()),
         }
     }
 
@@ -268,9 +267,9 @@ impl Folder {
     /// Whatever `statvfs` says.
     pub fn space(&self) -> io::Result<Space> {
         let _call = self.call();
-        match &self.place {
-            Place::Real(p) => Space::of(p.open()?),
-            Place::Simulated(d, _) => Ok(d.space()),
+        match &self.location {
+            Location::Real(p) => Space::of(p.open()?),
+            Location::Simulated(d, _) => Ok(d.space()),
         }
     }
 
@@ -279,9 +278,9 @@ impl Folder {
     /// # Errors
     /// Whatever `statfs` says.
     pub fn file_system(&self) -> io::Result<FileSystem> {
-        match &self.place {
-            Place::Real(p) => file_system(p.open()?),
-            Place::Simulated(..) => Ok(FileSystem::Disk),
+        match &self.location {
+            Location::Real(p) => file_system(p.open()?),
+            Location::Simulated(..) => Ok(FileSystem::Disk),
         }
     }
 
@@ -291,7 +290,7 @@ impl Folder {
     /// # Errors
     /// Whatever `open` or `flock` say.
     pub fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
-        let Place::Real(p) = &self.place else { return Ok(Some(Lock(None))) };
+        let Location::Real(p) = &self.location else { return Ok(Some(Lock(None))) };
         let f = p.file(name, Purpose::Read, OFlags::empty())?;
         match rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock(Some(f)))),
@@ -306,9 +305,9 @@ impl Folder {
     /// `NotFound` or whatever else `stat` says.
     pub fn identity(&self, name: &str) -> io::Result<(u64, u64)> {
         let _call = self.call();
-        match &self.place {
-            Place::Real(p) => p.identity(name),
-            Place::Simulated(d, prefix) => Ok((0, d.open(&format!("{prefix}{name}"))?.number())),
+        match &self.location {
+            Location::Real(p) => p.identity(name),
+            Location::Simulated(d, prefix) => Ok((0, d.open(&format!("{prefix}{name}"))?.number())),
         }
     }
 }

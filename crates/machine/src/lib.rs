@@ -5,11 +5,11 @@
 //! * [`Folder`]: the directory operations, and where files come from.
 //! * [`SimDisk`], [`Crash`]: the same over memory, with every write logged, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
-//! * [`Watch`]: how long the calls of a drive have been under way.
+//! * [`Watch`]: how long the calls of a drive have been in progress.
 //! * [`Faults`]: failures injected by tests; one relaxed atomic load when off.
 //!
-//! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never
-//! shared while it can be written. Must never know: what the bytes mean, who asked for them.
+//! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never shared while
+//! it can be written. Must not depend on: the meaning of bytes, requests.
 
 #![cfg_attr(
     test,

@@ -1,8 +1,8 @@
-//! The few threads of one drive.
+//! The thread pool of one drive.
 //!
-//! Invariants: a pool has its own threads, so that a hung drive never blocks another; threads start
-//! only when there is work and end after a while without; the queue is bounded and a full queue is
-//! told to the caller at once. In a simulation, which has one thread, every job is one step of a task.
+//! Invariants: a pool has its own threads, so that a hung drive never blocks another; threads start only when
+//! there is work and exit after an idle time; the queue is bounded and a full queue is reported to the caller
+//! immediately. In a simulation, which has one thread, every job is one step of a task.
 
 use ashlar_environment::{simulation, thread};
 use parking_lot::{Condvar, Mutex};
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// How long a thread without work stays.
+/// How long a thread without work waits before it exits.
 const LINGER: Duration = Duration::from_secs(5);
 /// Stack of one thread: the jobs are shallow.
 const STACK: usize = 256 << 10;
 
-/// The queue is full: the drive is too slow or hung. The job comes back.
+/// The queue is full: the drive is too slow or hangs. Contains the job.
 pub struct Busy(pub Box<dyn FnOnce() + Send>);
 
 struct State {
@@ -88,7 +88,7 @@ impl IoPool {
         if started.is_err() {
             let mut s = self.shared.state.lock();
             s.threads -= 1;
-            // Another thread will come to it; with none at all the job is handed back.
+            // Another thread will run it; without any thread the job is returned.
             if s.threads == 0
                 && let Some(job) = s.queue.pop_back()
             {
@@ -98,13 +98,13 @@ impl IoPool {
         Ok(())
     }
 
-    /// Jobs waiting for a thread.
+    /// Jobs that wait for a thread.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.shared.state.lock().queue.len()
     }
 
-    /// Refuses new jobs; threads end when the queue is empty.
+    /// Refuses new jobs; threads exit when the queue is empty.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
         self.shared.work.notify_all();
@@ -116,7 +116,7 @@ fn work(shared: &Shared) {
     loop {
         if let Some(job) = s.queue.pop_front() {
             drop(s);
-            // A panicking job must not take the thread, and the jobs behind it, down.
+            // A panicking job must not end the thread and lose the queued jobs.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
             s = shared.state.lock();
             continue;

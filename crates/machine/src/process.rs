@@ -1,9 +1,9 @@
-//! Limits that the system sets for this process.
+//! Limits of the system for this process.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the number of files and sockets that may be open to the most that is allowed without privileges. Answers
-/// how many may be open now; `None`: any number.
+/// Raises the limit of open files and sockets to the maximum that is allowed without privileges. Returns the
+/// new limit; `None`: no limit.
 pub fn raise_open_files() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -1,10 +1,10 @@
 //! A disk in memory that logs every write and flush, for crash tests.
 //!
-//! A crash keeps everything that was flushed, and of the rest an arbitrary part: each 512-byte
-//! sector of an unflushed write is kept or lost on its own, writes are reordered, names of files
-//! appear, disappear or stay as they were. This is harsher than any real file system.
+//! A crash keeps everything that was flushed and an arbitrary part of the rest: each 512-byte sector of an
+//! unflushed write is kept or lost independently, writes are reordered, names of files appear, disappear or
+//! stay. This is harsher than any real file system.
 //!
-//! Invariants: an image depends only on the log and the random numbers given.
+//! Invariant: an image depends only on the log and the given random numbers.
 
 use ashlar_environment::HashMap;
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ struct State {
     files: HashMap<u64, Content>,
     next: u64,
     log: Vec<Event>,
-    /// False: an image made by a crash, read only to see what is on it.
+    /// False for an image made by a crash, which is only read.
     logging: bool,
     limit: u64,
 }
@@ -66,7 +66,7 @@ impl SimDisk {
         d
     }
 
-    /// Events logged so far: a position for [`Crash::advance`].
+    /// Number of logged events: a position for [`Crash::advance`].
     #[must_use]
     pub fn position(&self) -> usize {
         self.state.lock().log.len()
@@ -89,7 +89,7 @@ impl SimDisk {
         s.names.iter().map(|(n, f)| (n.clone(), s.files[f].lock().to_vec())).collect()
     }
 
-    /// Replaces (or with `None` removes) a file behind the back of whoever uses the disk.
+    /// Replaces (or with `None` removes) a file without the knowledge of the disk's users.
     pub fn put(&self, name: &str, content: Option<Vec<u8>>) {
         let mut s = self.state.lock();
         match content {
@@ -245,7 +245,7 @@ fn punch(content: &mut [u8], at: u64, len: u64) {
     }
 }
 
-/// Walks through the log of a [`SimDisk`] and makes images of what a crash at that point may leave.
+/// Reads the log of a [`SimDisk`] and makes images of possible states after a crash at a position.
 pub struct Crash {
     log: Vec<Event>,
     at: usize,
@@ -256,7 +256,7 @@ pub struct Crash {
 }
 
 impl Crash {
-    /// Starts before the first event of everything `disk` has logged until now.
+    /// Starts before the first event that `disk` has logged.
     #[must_use]
     pub fn new(disk: &SimDisk) -> Crash {
         Crash {
@@ -312,7 +312,7 @@ impl Crash {
     /// An image: `random` gives uniform 64-bit numbers.
     pub fn image(&self, mut random: impl FnMut() -> u64) -> SimDisk {
         let mut files = self.files.clone();
-        // How much of what was not flushed survives: nothing, everything, or a part.
+        // Choose how much of the unflushed data survives: nothing, everything, or a part.
         let keep = [0, 256, 128, 20, 236][(random() % 5) as usize];
         for (file, events) in &self.pending {
             let content = Arc::make_mut(files.entry(*file).or_default());

@@ -1,37 +1,37 @@
-//! How long the device calls of one drive have been under way.
+//! How long the device calls of one drive have been in progress.
 //!
-//! A call into the kernel that does not return cannot be cancelled and says nothing about itself. So each
-//! call of a watched [`crate::Folder`] and its files is noted before it begins and struck out when it
-//! returns; whoever wants to know whether a drive hangs asks for the age of the oldest one.
+//! A kernel call that does not return cannot be cancelled. So each call of a watched [`crate::Folder`] and
+//! its files is recorded before it begins and removed when it returns. The age of the oldest recorded call
+//! tells whether a drive hangs.
 //!
-//! Invariants: noting a call takes no lock and never fails it; calls beyond [`PLACES`] at once are not
-//! noted (a drive has fewer threads).
+//! Invariants: recording takes no lock and never makes a call fail; calls beyond [`MAX_CALLS`] at once are
+//! not recorded (a drive has fewer threads).
 
 use ashlar_environment::time::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Calls that can be noted at once.
-const PLACES: usize = 16;
+/// Most recorded calls.
+const MAX_CALLS: usize = 16;
 
-/// The calls under way of one drive.
+/// The calls of one drive in progress.
 pub struct Watch {
     origin: Instant,
-    /// When each call began: microseconds after `origin` plus one; zero: a free place.
-    since: [AtomicU64; PLACES],
+    /// When each call began: microseconds after `origin` plus one; zero: a free entry.
+    since: [AtomicU64; MAX_CALLS],
 }
 
-/// A noted call; it has returned when this is dropped.
+/// A recorded call, which ends when this is dropped.
 pub struct Call<'a>(Option<&'a AtomicU64>);
 
 impl Default for Watch {
     fn default() -> Watch {
-        Watch { origin: Instant::now(), since: [const { AtomicU64::new(0) }; PLACES] }
+        Watch { origin: Instant::now(), since: [const { AtomicU64::new(0) }; MAX_CALLS] }
     }
 }
 
 impl Watch {
-    /// No calls yet.
+    /// A monitor without calls.
     #[must_use]
     pub fn new() -> Watch {
         Watch::default()
@@ -41,7 +41,7 @@ impl Watch {
         u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// A call begins.
+    /// Records the begin of a call.
     pub fn call(&self) -> Call<'_> {
         let now = self.now();
         let free = self.since.iter().find(|place| {
@@ -51,7 +51,7 @@ impl Watch {
         Call(free)
     }
 
-    /// The age of the oldest call under way; zero when there is none.
+    /// The age of the oldest call in progress; zero if there is none.
     #[must_use]
     pub fn oldest(&self) -> Duration {
         let begun = self.since.iter().map(|p| p.load(Ordering::Relaxed)).filter(|t| *t != 0).min();
@@ -61,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// Calls under way.
+    /// Number of calls in progress.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.since.iter().filter(|p| p.load(Ordering::Relaxed) != 0).count()
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_call_counts_until_it_returns() {
+    fn oldest_call_counts_until_it_returns() {
         let w = Watch::new();
         assert_eq!((w.oldest(), w.under_way()), (Duration::ZERO, 0));
         let first = w.call();
@@ -96,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn more_calls_than_places_do_no_harm() {
+    fn calls_beyond_the_limit_are_not_recorded() {
         let w = Watch::new();
-        let calls: Vec<_> = (0..PLACES + 3).map(|_| w.call()).collect();
-        assert_eq!(w.under_way(), PLACES);
+        let calls: Vec<_> = (0..MAX_CALLS + 3).map(|_| w.call()).collect();
+        assert_eq!(w.under_way(), MAX_CALLS);
         drop(calls);
         assert_eq!(w.under_way(), 0);
     }

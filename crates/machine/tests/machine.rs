@@ -43,7 +43,7 @@ fn buffers_are_aligned_reused_and_bounded() {
     assert_eq!(pool.used(), used);
     drop(slice);
     assert!(pool.used() < used);
-    // A waiter that gives up does not block the others.
+    // A waiter that is dropped does not block the others.
     let all: Vec<_> = std::iter::from_fn(|| pool.try_get(1 << 20)).collect();
     let mut gone = Box::pin(pool.get(4 << 20));
     let mut stays = Box::pin(pool.get(1 << 20));
@@ -93,7 +93,7 @@ fn direct_writes_and_buffered_reads_agree() {
 }
 
 #[test]
-fn folders_real_and_simulated_behave_alike() {
+fn real_and_simulated_folders_behave_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let disk = SimDisk::new(1 << 20);
     for root in [Folder::real(dir.path(), None), Folder::simulated(&disk, None)] {
@@ -122,7 +122,7 @@ fn folders_real_and_simulated_behave_alike() {
 }
 
 #[test]
-fn faults_strike_as_told() {
+fn injected_faults_affect_selected_operations() {
     let faults = Arc::new(Faults::new());
     let disk = SimDisk::new(1 << 20);
     let f = Folder::simulated(&disk, Some(faults.clone())).create("f", false).unwrap();
@@ -147,7 +147,7 @@ fn faults_strike_as_told() {
 }
 
 #[test]
-fn the_pool_is_bounded_and_survives_panics() {
+fn pool_is_bounded_and_survives_panics() {
     let pool = IoPool::new("test", 2, 4);
     let ran = Arc::new(AtomicUsize::new(0));
     let gate = Arc::new(std::sync::Barrier::new(3));
@@ -183,9 +183,9 @@ fn the_pool_is_bounded_and_survives_panics() {
     assert!(pool.run(|| ()).is_err());
 }
 
-/// A file without a name takes writes and flushes as if nothing had happened; `linked` tells.
+/// A file without a name accepts writes and flushes as before; `linked` reports that it has none.
 #[test]
-fn a_file_without_a_name_is_told() {
+fn unlinked_file_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let disk = SimDisk::new(1 << 20);
     for folder in [Folder::real(dir.path(), None), Folder::simulated(&disk, None)] {
@@ -202,10 +202,10 @@ fn a_file_without_a_name_is_told() {
     }
 }
 
-/// What a name in a drive's folder may turn out to be instead of a file.
+/// What the name of a drive's file can refer to instead of a file.
 const KINDS: [&str; 6] = ["FIFO", "link to a file", "link to a folder", "folder", "socket", "device"];
 
-/// Puts something of that kind at `path`; false: this process may not.
+/// Puts something of that kind at `path`; false: this process has no permission to do so.
 fn put_kind(path: &std::path::Path, kind: &str, file: &std::path::Path, folder: &std::path::Path) -> bool {
     use std::os::unix::fs::symlink;
     match kind {
@@ -221,7 +221,7 @@ fn put_kind(path: &std::path::Path, kind: &str, file: &std::path::Path, folder: 
     }
 }
 
-/// Only regular files are opened, and only inside the folder; nothing waits.
+/// Only regular files are opened, and only inside the folder; opening never waits.
 #[test]
 fn only_regular_files_inside_the_folder_are_touched() {
     let home = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ fn only_regular_files_inside_the_folder_are_touched() {
         refused(f.read("x", 100).map(drop), "read");
         refused(f.lock("x").map(drop), "lock");
         assert!(f.create("x", false).is_err() && f.write_new("x", b"y").is_err(), "{kind}");
-        // As a folder: only a folder will do.
+        // A name that must be a folder.
         let sub = f.sub("x");
         for (what, r) in [
             ("list", sub.list().map(drop)),
@@ -275,23 +275,23 @@ fn only_regular_files_inside_the_folder_are_touched() {
             f.remove_folder("x").unwrap();
         } else {
             assert!(f.remove_folder("x").is_err(), "{kind}");
-            // The entry itself may go: it is in the folder.
+            // The entry itself may be removed: it is in the folder.
             f.remove("x").unwrap();
         }
         assert_eq!(f.list().unwrap(), [""; 0], "{kind}");
         assert_eq!(content(), before, "{kind}: something outside was changed");
     }
-    // The folder that an operator names may be a link.
+    // The folder named by an operator may be a link.
     let link = home.path().join("link");
     std::os::unix::fs::symlink(&theirs, &link).unwrap();
     assert_eq!(Folder::real(&link, None).read("control.0", 100).unwrap(), b"theirs too");
 }
 
-/// What is made is its owner's alone, whatever the umask is; a wider file is narrowed.
+/// Only their owner can access new files, regardless of the umask; the mode of a wider file is narrowed.
 #[test]
-fn modes_do_not_depend_on_the_umask() {
+fn file_modes_do_not_depend_on_the_umask() {
     use std::os::unix::fs::PermissionsExt;
-    // The umask is the process's: the test runs itself again under others.
+    // The umask belongs to the process, so the test runs itself again with other ones.
     if let Some(dir) = std::env::var_os("ASHLAR_TEST_MODES") {
         let f = Folder::real(std::path::Path::new(&dir), None);
         f.sub("s").make().unwrap();
@@ -322,10 +322,10 @@ fn modes_do_not_depend_on_the_umask() {
     }
 }
 
-/// A future that waits for memory and is not polled, because its task does something else, keeps what it was
-/// given and nobody else waiting.
+/// A future that waits for memory and is not polled, because its task does something else, keeps its assigned
+/// memory and does not block other waiters.
 #[test]
-fn one_that_does_not_come_for_its_memory_blocks_nobody() {
+fn waiter_that_is_not_polled_blocks_no_other() {
     use std::task::{Context, Poll, Waker};
     let pool = BufferPool::new(8 << 20);
     let mut all: Vec<_> = std::iter::from_fn(|| pool.try_get(1 << 20)).collect();

@@ -1,8 +1,8 @@
-//! What kind of address is it?
+//! Classification of IP addresses.
 //!
 //! Sources: RFC 6890 and the IANA registries of special-purpose addresses; the addresses at which clouds
-//! serve instance credentials. Invariant: an IPv6 address that carries an IPv4 address (mapped, compatible,
-//! NAT64, 6to4, Teredo) is never more harmless than what it carries.
+//! serve instance credentials. Invariant: an IPv6 address that embeds an IPv4 address (mapped, compatible,
+//! NAT64, 6to4, Teredo) is never classified as less dangerous than that address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A kind of address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Anywhere in the world.
+    /// The public Internet.
     Public,
-    /// A network of one's own: RFC 1918, RFC 4193, RFC 6598, RFC 2544.
+    /// A private network: RFC 1918, RFC 4193, RFC 6598, RFC 2544.
     Private,
     /// This machine.
     Loopback,
-    /// The own link only; clouds serve credentials there.
+    /// The local link; clouds serve credentials there.
     LinkLocal,
-    /// Serves credentials or settings of the machine in some cloud.
+    /// Serves credentials or settings of the machine in a cloud.
     Metadata,
-    /// Nothing that a request can be sent to: unspecified, multicast, broadcast, documentation, reserved.
+    /// No destination of requests: unspecified, multicast, broadcast, documentation, reserved.
     Unusable,
 }
 
@@ -38,19 +38,19 @@ impl fmt::Display for Class {
     }
 }
 
-/// What the operator allows beside public and private addresses: bits.
+/// The classes that the operator allows besides public and private addresses, as bits.
 static ALLOWED: AtomicU8 = AtomicU8::new(0);
 const LOOPBACK: u8 = 1;
 const LINK_LOCAL: u8 = 2;
 
-/// Says once, at the start of the program, which further addresses may be asked, wherever settings or other
-/// servers name them: events, identity providers, directories, the audit log's receivers.
+/// Sets, once at the start of the program, which further addresses may be connected to if settings or other
+/// servers name them: notification targets, identity providers, directories, receivers of the audit log.
 pub fn allow(loopback: bool, link_local: bool) {
     let bits = (if loopback { LOOPBACK } else { 0 }) | (if link_local { LINK_LOCAL } else { 0 });
     ALLOWED.store(bits, Ordering::Relaxed);
 }
 
-/// Whether addresses of this kind may be asked where settings or other servers name them.
+/// Whether addresses of this class may be connected to if settings or other servers name them.
 pub fn is_allowed(class: Class) -> bool {
     let allowed = ALLOWED.load(Ordering::Relaxed);
     match class {
@@ -61,11 +61,11 @@ pub fn is_allowed(class: Class) -> bool {
     }
 }
 
-/// Refuses a host that is itself an address which may not be asked: said when settings are stored. What a
-/// name resolves to is looked at when it is asked.
+/// Refuses a host that is itself an address that must not be connected to, when settings are stored. The
+/// addresses of a name are checked at connection time.
 ///
 /// # Errors
-/// In words.
+/// A message that names the class of the address.
 pub fn refuse_host(host: &str) -> Result<(), String> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let Ok(ip) = host.parse::<IpAddr>() else { return Ok(()) };
@@ -112,7 +112,7 @@ fn v4(ip: Ipv4Addr) -> Class {
         (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) | (198, 18..=19, _) => {
             Class::Private
         }
-        // "This network" reaches the machine itself on Linux.
+        // "This network" (0.0.0.0/8) reaches the machine itself on Linux.
         (0, ..) | (224..=255, ..) => Class::Unusable,
         (192, 0, 0 | 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => Class::Unusable,
         _ => Class::Public,
@@ -139,7 +139,7 @@ fn v6(ip: Ipv6Addr) -> Class {
         // NAT64, the well-known prefix and the local one.
         [0x64, 0xff9b, 0, 0, 0, 0, h, l] | [0x64, 0xff9b, 1, .., h, l] => v4(carried(h, l)),
         [0x2002, h, l, ..] => v4(carried(h, l)),
-        // Teredo hides the client's address by its complement.
+        // Teredo stores the complement of the client's address.
         [0x2001, 0, .., h, l] => v4(carried(!h, !l)),
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x100, 0, 0, 0, ..] => Class::Unusable,
         [first, ..] => match first {
@@ -147,7 +147,7 @@ fn v6(ip: Ipv6Addr) -> Class {
             0xfe80..=0xfebf => Class::LinkLocal,
             0xff00..=0xffff => Class::Unusable,
             0x2000..=0x3fff => Class::Public,
-            // Not handed out by IANA.
+            // Not assigned by IANA.
             _ => Class::Unusable,
         },
     }
@@ -157,9 +157,9 @@ fn v6(ip: Ipv6Addr) -> Class {
 mod tests {
     use super::*;
 
-    /// One test, since what is allowed is one for the whole program.
+    /// One test for all cases, because the allowed classes are global.
     #[test]
-    fn what_the_operator_allows_holds_everywhere() {
+    fn classes_allowed_by_the_operator_apply_everywhere() {
         let refused = |host: &str| refuse_host(host).is_err();
         assert!(
             ["127.0.0.1", "[::1]", "169.254.169.254", "::ffff:169.254.169.254", "0.0.0.0"]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_their_kinds() {
+    fn addresses_are_classified() {
         use Class::*;
         let table = [
             ("8.8.8.8", Public),

@@ -2,17 +2,18 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `address` | which addresses are what kind |
+//! | `address` | classification of addresses |
 //! | `url` | the part of a URL that a connection needs |
-//! | `tls` | whom to trust |
-//! | `request` | resolve, classify, connect to the checked address, ask, read at most so much |
+//! | `tls` | trusted authorities and client certificates |
+//! | `request` | resolve, classify, connect to the checked address, send the request, limit the answer |
 //!
-//! Invariants: a connection goes to the very address that was classified, so that a name that changes its
-//! mind between the check and the use (DNS rebinding) gains nothing; redirects are never followed; link-local
-//! and metadata addresses, loopback and, where it is said so, private ones are refused unless they are
-//! allowed, and what the operator allows ([`allow`]) is the same for all who ask; every request has an end in time, every answer an end in size.
+//! Invariants: a connection is made to the very address that was classified, so that a name that resolves
+//! differently between check and use (DNS rebinding) has no effect; redirects are never followed; link-local
+//! and metadata addresses, loopback and, if configured, private ones are refused unless they are allowed, and
+//! the operator's exceptions ([`allow`]) apply to all callers; every request has a time limit, every answer a
+//! size limit.
 //!
-//! Must never know: what is asked for, or why.
+//! Must not depend on: the content or purpose of requests.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -35,20 +36,20 @@ pub enum Error {
     /// The settings or the URL have to be changed.
     #[error("{0}")]
     Invalid(String),
-    /// The address is of a kind that is not allowed; trying again changes nothing.
+    /// The class of the address is not allowed; trying again does not help.
     #[error("{host} is {address}, {class}: not allowed")]
     Forbidden {
         /// The host of the URL.
         host: String,
-        /// What it resolved to.
+        /// An address that it resolved to.
         address: std::net::IpAddr,
-        /// What kind of address that is.
+        /// The class of that address.
         class: Class,
     },
-    /// The other end is not there, or broke off: try later.
+    /// The other end cannot be reached, or closed the connection: try later.
     #[error("{0}")]
     Unreachable(String),
-    /// No whole answer in time: try later.
+    /// No complete answer in time: try later.
     #[error("{host}: no answer within {seconds} s")]
     TooSlow {
         /// The host of the URL.
@@ -66,5 +67,5 @@ pub enum Error {
     },
 }
 
-/// What this room answers.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,8 +1,8 @@
-//! Resolve, classify, connect to the checked address, ask, read at most so much.
+//! Sends requests: resolve, classify, connect to the checked address, send, limit the answer.
 //!
-//! Invariants: an address is classified after it was resolved and before anything is sent, and it is that
-//! address which is connected to; a connection that is kept was checked when it was made; a request is
-//! repeated by itself only when nothing of it was sent; at most [`IDLE`] connections are kept.
+//! Invariants: an address is classified after it was resolved and before anything is sent, and the connection
+//! is made to that address; a kept connection was checked when it was made; a request is repeated
+//! automatically only if nothing of it was sent; at most [`IDLE`] connections are kept.
 
 use ashlar_environment::time::{self, Instant};
 use std::io;
@@ -26,31 +26,31 @@ use tokio_rustls::TlsConnector;
 
 use crate::{Class, Error, Result, Url, classify, tls};
 
-/// Connections that are kept, in all.
+/// Most kept connections.
 const IDLE: usize = 8;
-/// How long a connection that is kept is trusted.
+/// How long a kept connection is reused.
 const KEPT: Duration = Duration::from_secs(15);
-/// Addresses of one name that are tried.
+/// Most addresses of one name that are tried.
 const TRIES: usize = 4;
-/// Bytes of an answer's head.
+/// Most bytes of the head of an answer.
 const HEAD: usize = 64 * 1024;
 
-/// What requests may do.
+/// Rules for requests.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// This machine may be asked.
+    /// Whether loopback addresses are allowed.
     pub allow_loopback: bool,
-    /// Private networks may be asked: where servers of one's own usually are.
+    /// Whether private networks are allowed.
     pub allow_private: bool,
-    /// Link-local and metadata addresses may be asked.
+    /// Whether link-local and metadata addresses are allowed.
     pub allow_link_local: bool,
-    /// Certificate authorities in PEM; where there is one, the system's are not used.
+    /// Certificate authorities in PEM; if there are any, they replace the system's.
     pub authorities: Vec<Vec<u8>>,
-    /// What is shown to who asks for a client's certificate.
+    /// The client certificate, for servers that request one.
     pub identity: Option<tls::Identity>,
-    /// Time for a whole request, connecting included.
+    /// Time limit of a whole request, including connecting.
     pub timeout: Duration,
-    /// Bytes of an answer's body.
+    /// Most bytes of the body of an answer.
     pub max_body: usize,
 }
 
@@ -70,7 +70,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Whether addresses of this kind may be asked.
+    /// Whether addresses of this class are allowed.
     pub fn allow(&self, class: Class) -> bool {
         match class {
             Class::Public => true,
@@ -82,7 +82,7 @@ impl Rules {
     }
 }
 
-/// What was answered. A redirect is an answer like others: it is not followed.
+/// An answer. A redirect is an answer like any other: it is not followed.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
@@ -93,13 +93,13 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Turns names into addresses.
+/// Resolves names.
 pub trait Resolve: Send + Sync {
     /// The addresses of a host.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
 
-/// The system's way.
+/// The system's resolver.
 struct System;
 
 impl Resolve for System {
@@ -116,7 +116,7 @@ struct Kept {
     since: Instant,
 }
 
-/// Asks, by rules.
+/// Sends requests according to rules.
 pub struct Outbound {
     rules: Rules,
     tls: TlsConnector,
@@ -125,7 +125,7 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// Asks by these rules.
+    /// A client with these rules.
     ///
     /// # Errors
     /// An authority is no certificate, or the system has none.
@@ -133,7 +133,7 @@ impl Outbound {
         Outbound::resolving(rules, Arc::new(System))
     }
 
-    /// As [`Outbound::new`], with another way to find addresses.
+    /// As [`Outbound::new`], with another resolver.
     ///
     /// # Errors
     /// As [`Outbound::new`].
@@ -207,7 +207,7 @@ impl Outbound {
             }
             match sender.try_send_request(request).await {
                 Ok(response) => return self.read(url, response, sender, origin).await,
-                // Closed meanwhile, and nothing was sent.
+                // The connection was closed meanwhile, and nothing was sent.
                 Err(mut lost) => match lost.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(broken(url, lost.error())),
@@ -219,7 +219,7 @@ impl Outbound {
         self.read(url, response, sender, origin).await
     }
 
-    /// A connection that is kept for this origin; old ones are let go.
+    /// A kept connection for this origin; drops old ones.
     fn kept(&self, origin: &str) -> Option<Sender> {
         let mut idle = self.idle.lock();
         idle.retain(|k| k.since.elapsed() < KEPT && !k.sender.is_closed());
@@ -252,7 +252,7 @@ impl Outbound {
         Ok(Answer { status: parts.status, headers: parts.headers, body: body.freeze() })
     }
 
-    /// The addresses of a host that may be asked.
+    /// The allowed addresses of a host.
     async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>> {
         let found = match url.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, url.port)],
@@ -273,7 +273,7 @@ impl Outbound {
 
     async fn connect(&self, url: &Url) -> Result<Sender> {
         let addresses = self.addresses(url).await?;
-        // One that does not answer leaves time for the others.
+        // An address that does not answer must leave time for the others.
         let share = self.rules.timeout / (addresses.len() as u32 + 1);
         let mut last = String::new();
         for address in addresses {
@@ -304,7 +304,7 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) -> Result<Sender> {
     let made = http1::Builder::new().max_buf_size(HEAD).handshake(TokioIo::new(stream)).await;
     let (sender, connection) = made.map_err(|e| broken(url, &e))?;
-    // Ends when the sender is let go, or the other end closes.
+    // Ends when the sender is dropped, or the other end closes.
     ashlar_environment::spawn("outbound-connection", async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "an outbound connection ended");

@@ -1,6 +1,6 @@
-//! Whom a client trusts: the system's authorities, named ones, or anybody.
+//! The TLS configuration of clients: the system's authorities, named ones, or no verification.
 //!
-//! Must never know: connections, requests.
+//! Must not depend on: connections, requests.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem:
 
 use crate::{Error, Result};
 
-/// The configuration of a client that trusts `authorities` (certificates in PEM), the system's where none
-/// is named, or whatever is presented (`insecure`).
+/// The configuration of a client that trusts `authorities` (certificates in PEM), the system's if there are
+/// none, or any certificate (`insecure`).
 ///
 /// # Errors
 /// An authority is no certificate, or the system has none.
@@ -42,7 +42,7 @@ pub fn config(authorities: &[Vec<u8>], insecure: bool) -> Result<Arc<ClientConfi
             })?
             .with_no_client_auth()
     } else {
-        // Whoever names an authority means that one: the system's roots are not added.
+        // Named authorities replace the system's.
         let (roots, named) = roots(authorities)?;
         let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
@@ -56,15 +56,15 @@ pub fn config(authorities: &[Vec<u8>], insecure: bool) -> Result<Arc<ClientConfi
 /// Longest file with certificates or a key, in bytes: the authorities of a system are about 250 KiB.
 const LONGEST: u64 = 4 << 20;
 
-/// Reads a file with certificates or a key. Whoever names files in settings names regular ones: a device or
-/// a pipe would never end.
+/// Reads a file with certificates or a key. Only regular files are accepted: reading a device or a pipe might
+/// never end.
 ///
 /// # Errors
-/// In words: it cannot be read, is no regular file, or is longer than 4 MiB.
+/// It cannot be read, is not a regular file, or is longer than 4 MiB.
 pub fn read_file(path: &std::path::Path) -> std::result::Result<Vec<u8>, String> {
     use std::io::Read as _;
     let said = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    // Looked at before it is opened: opening a pipe waits for a writer.
+    // Check before opening: opening a pipe waits for a writer.
     if !std::fs::metadata(path).map_err(|e| said(&e))?.is_file() {
         return Err(said(&"is not a regular file"));
     }
@@ -80,7 +80,7 @@ pub fn read_file(path: &std::path::Path) -> std::result::Result<Vec<u8>, String>
     Ok(bytes)
 }
 
-/// Who a client is: certificates, its own first, and the key, in PEM.
+/// A client certificate: the chain, the client's own first, and its private key, in PEM.
 #[derive(Clone)]
 pub struct Identity {
     /// The certificates.
@@ -95,10 +95,10 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// The same configuration for a client that shows certificates where it is asked for them.
+/// The same configuration with a client certificate, which is sent if the server requests it.
 ///
 /// # Errors
-/// They are no certificates, or the key is not theirs.
+/// The certificates are invalid, or the key does not belong to them.
 pub fn identified(config: &ClientConfig, identity: &Identity) -> Result<Arc<ClientConfig>> {
     let invalid = |e: &dyn std::fmt::Display| Error::Invalid(format!("client certificate: {e}"));
     let chain =
@@ -129,9 +129,9 @@ fn roots(authorities: &[Vec<u8>]) -> Result<(RootCertStore, Vec<CertificateDer<'
     Ok((store, named))
 }
 
-/// The usual rules, and besides them: a server may present exactly a certificate that was named.
-/// `openssl req -x509` makes certificates that are their own authority, which the usual rules
-/// refuse as a server's; naming one says clearly enough that it is meant. Its name must still fit.
+/// The usual verification, except that a server may present exactly a named certificate. `openssl req -x509`
+/// makes certificates that are their own authority, which the usual verification refuses for a server. The
+/// name in the certificate must still match.
 #[derive(Debug)]
 struct Named {
     inner: Arc<WebPkiServerVerifier>,
@@ -221,9 +221,9 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// `cert_authority=/dev/zero` must not take memory without end.
+    /// `cert_authority=/dev/zero` must not use unlimited memory.
     #[test]
-    fn only_regular_files_of_some_length_are_read() {
+    fn only_regular_files_of_limited_length_are_read() {
         let folder = std::env::temp_dir().join(format!("ashlar-outbound-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (good, long) = (folder.join("good"), folder.join("long"));

@@ -1,32 +1,33 @@
 //! The part of a URL that a connection needs.
 //!
-//! Invariants: http or https, a host, no credentials; what is checked is what is connected to.
+//! Invariants: the scheme is http or https, there is a host, there are no credentials; the checked host is
+//! the one that is connected to.
 
 use http::{HeaderValue, Uri};
 
 use crate::{Error, Result};
 
-/// A URL to ask.
+/// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Over TLS.
+    /// Whether the scheme is https.
     pub https: bool,
     /// A name or an address, without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// For the `host` header: without a default port.
+    /// The value of the `host` header: without a default port.
     pub authority: HeaderValue,
     /// Path and query, as they go on the wire.
     pub path: Uri,
 }
 
 impl Url {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// It is not http or https, has no host, or has credentials in it. The text is not repeated: a query
-    /// may hold a secret.
+    /// It is not http or https, has no host, or contains credentials. The error does not contain the text,
+    /// because a query may contain a secret.
     pub fn parse(text: &str) -> Result<Url> {
         let bad = |why: &str| Error::Invalid(format!("the URL {why}"));
         let text = text.split_once('#').map_or(text, |(before, _)| before);
@@ -60,7 +61,7 @@ impl Url {
         Ok(Url { https, host, port, authority, path })
     }
 
-    /// Scheme, host and port: what connections are kept by.
+    /// Scheme, host and port: the key of kept connections.
     pub fn origin(&self) -> String {
         format!("{}://{}:{}", if self.https { "https" } else { "http" }, self.host, self.port)
     }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_url_says() {
+    fn urls_are_parsed() {
         let url = Url::parse("https://Example.org/a/b?c=d#e").unwrap();
         assert_eq!((url.https, url.host.as_str(), url.port), (true, "example.org", 443));
         assert_eq!(url.path.to_string(), "/a/b?c=d");

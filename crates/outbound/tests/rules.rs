@@ -1,4 +1,4 @@
-//! What outbound requests must not do, over real sockets on this machine.
+//! Restrictions of outbound requests, tested over real sockets on this machine.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -12,7 +12,7 @@ use ashlar_outbound::{Class, Error, Outbound, Resolve, Rules};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-/// Answers every request with `answer`; counts the connections.
+/// Sends `answer` to every request; counts the connections.
 fn server(answer: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,7 +39,7 @@ fn local() -> Rules {
 }
 
 #[tokio::test]
-async fn asks_and_keeps_its_connection() {
+async fn connection_is_reused() {
     let (at, count) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-a: b\r\n\r\nok");
     let out = Outbound::new(local()).unwrap();
     for _ in 0..3 {
@@ -61,7 +61,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_not_allowed_are_not_connected_to() {
+async fn disallowed_addresses_are_not_connected_to() {
     let (at, count) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let out = Outbound::new(Rules::default()).unwrap();
     let port = at.port();
@@ -85,7 +85,7 @@ async fn addresses_that_are_not_allowed_are_not_connected_to() {
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
-/// Says something else each time it is asked.
+/// A resolver that returns another address each time.
 struct Rebinding(AtomicUsize, SocketAddr);
 
 impl Resolve for Rebinding {
@@ -97,12 +97,12 @@ impl Resolve for Rebinding {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_gains_nothing() {
+async fn dns_rebinding_has_no_effect() {
     let (at, count) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     let names = Arc::new(Rebinding(AtomicUsize::new(0), at));
     let out = Outbound::resolving(local(), names.clone()).unwrap();
     let url = format!("http://receiver.example:{}/", at.port());
-    // Asked once: what was checked is what is connected to.
+    // The name is resolved once, and the checked address is connected to.
     assert_eq!(out.get(&url, &[]).await.unwrap().status.as_u16(), 200);
     assert_eq!((names.0.load(Ordering::SeqCst), count.load(Ordering::SeqCst)), (1, 1));
     // The next connection is checked again.
@@ -116,7 +116,7 @@ async fn a_name_that_changes_its_mind_gains_nothing() {
 }
 
 #[tokio::test]
-async fn answers_end_in_size_and_time() {
+async fn answers_are_limited_in_size_and_time() {
     let (at, _) = server("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nabcdef");
     let out = Outbound::new(Rules { max_body: 5, ..local() }).unwrap();
     let error = out.get(&format!("http://{at}/"), &[]).await.unwrap_err();

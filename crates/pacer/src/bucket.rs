@@ -1,7 +1,7 @@
 //! A token bucket as a pure function of time.
 //!
-//! Invariant: over any span, no more than `rate` x span + `burst` units pass without the taker
-//! being told to wait for the excess.
+//! Invariant: in any interval, callers take at most `rate` x interval + `burst` units without being told to
+//! wait for the excess.
 
 use ashlar_environment::time::Instant;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use std::time::Duration;
 pub struct Bucket {
     rate: f64,
     burst: f64,
-    /// Units there to take; negative: owed.
+    /// Available units; negative: owed.
     level: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// A full bucket. A rate of 0 is taken as 1.
+    /// A full bucket. A rate of 0 counts as 1.
     #[must_use]
     pub fn new(rate: u64, burst: u64, now: Instant) -> Bucket {
         let (rate, burst) = (rate.max(1) as f64, burst.max(1) as f64);
         Bucket { rate, burst, level: burst, at: now }
     }
 
-    /// Takes `units`, and says how long to wait before going on.
+    /// Takes `units` and returns how long to wait before continuing.
     pub fn take(&mut self, units: u64, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = self.at.max(now);
@@ -32,7 +32,7 @@ impl Bucket {
         if self.level >= 0.0 {
             return Duration::ZERO;
         }
-        // One hour at most: a unit too large for the rate must not stop a job for good.
+        // At most one hour: a unit too large for the rate must not stop a job for good.
         Duration::from_secs_f64((-self.level / self.rate).min(3600.0))
     }
 }

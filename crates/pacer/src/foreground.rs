@@ -1,13 +1,13 @@
-//! What clients' requests feel.
+//! The load and latency of clients' requests.
 //!
-//! Invariants: recording costs a few relaxed atomic operations and never blocks; a lost update
-//! between two threads only makes an average a little older.
+//! Invariants: recording costs a few relaxed atomic operations and never blocks; an update that is lost
+//! between two threads only delays an average a little.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Requests under way and their latency: a fast and a slow moving average, in nanoseconds.
+/// Requests in flight and their latency: a fast and a slow moving average, in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Foreground {
     in_flight: AtomicUsize,
@@ -16,13 +16,13 @@ pub struct Foreground {
 }
 
 impl Foreground {
-    /// Nothing under way.
+    /// A state without requests.
     #[must_use]
     pub fn new() -> Foreground {
         Foreground::default()
     }
 
-    /// A request begins; it ends when the guard is dropped.
+    /// Counts a request as begun; it ends when the guard is dropped.
     #[must_use]
     pub fn enter(self: &Arc<Self>) -> Request {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -36,13 +36,13 @@ impl Foreground {
         blend(&self.slow, ns, 1024);
     }
 
-    /// Requests under way.
+    /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Recent latency is above twice the usual.
+    /// Whether recent latency is above twice the usual.
     #[must_use]
     pub fn pressed(&self) -> bool {
         self.fast.load(Ordering::Relaxed) > self.slow.load(Ordering::Relaxed).saturating_mul(2)
@@ -55,7 +55,7 @@ fn blend(average: &AtomicU64, sample: u64, weight: u64) {
     average.store(new, Ordering::Relaxed);
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub struct Request {
     of: Arc<Foreground>,

@@ -1,16 +1,16 @@
 #![forbid(unsafe_code)]
-//! Background jobs that yield to the foreground.
+//! Paces background jobs so that they yield to foreground requests.
 //!
 //! * [`Foreground`]: what the requests of clients feel: how many are under way, how long they take.
 //! * [`Bucket`]: a rate in units per second, as a pure function of time.
 //! * [`Pacer`]: both together: a job calls [`Pacer::pace`] after each piece of work and is put to
 //!   sleep for as long as it should leave the machine to others.
 //!
-//! Invariants: a job always makes progress (no sleep is longer than [`Limits::longest_pause`] per
-//! piece plus what the rate demands); with an idle foreground a job runs at full rate; the
-//! foreground pays two relaxed atomic operations per request.
+//! Invariants: a job always makes progress (no sleep is longer than [`Limits::longest_pause`] per piece plus
+//! what the rate demands); with an idle foreground a job runs at full rate; a foreground request costs two
+//! relaxed atomic operations.
 //!
-//! Must never know: what the jobs do.
+//! Must not depend on: what the jobs do.
 
 #![cfg_attr(
     test,
@@ -28,16 +28,16 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much a job may take.
+/// The share of resources that a job may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Units (bytes, usually) per second, foreground or not. `None`: no cap.
     pub per_second: Option<u64>,
-    /// Share of time the job may work while clients have requests under way, 0.01..=1.
+    /// Share of time that the job may work while clients' requests are in flight, 0.01..=1.
     pub busy_share: f64,
-    /// Share when, on top, their latency is above twice its usual value.
+    /// Share if, in addition, their latency is above twice its usual value.
     pub pressed_share: f64,
-    /// The longest sleep after one piece of work, rate aside.
+    /// The longest sleep after one piece of work, apart from the rate.
     pub longest_pause: Duration,
 }
 
@@ -71,7 +71,7 @@ impl Pacer {
         Pacer { foreground, state: Mutex::new(State { limits, bucket }) }
     }
 
-    /// Changes the limits; holds from the next piece on.
+    /// Changes the limits; they apply from the next piece on.
     pub fn set(&self, limits: Limits) {
         let mut s = self.state.lock();
         if s.limits.per_second != limits.per_second {
@@ -101,10 +101,10 @@ impl Pacer {
         by_rate.max(yielding)
     }
 
-    /// Sleeps as long as [`Pacer::pause`] says; always lets other tasks run.
+    /// Sleeps as long as [`Pacer::pause`] returns; always lets other tasks run.
     pub async fn pace(&self, units: u64, worked: Duration) {
         let pause = self.pause(units, worked, Instant::now());
-        // The timer's grain is a millisecond: shorter pauses would each become one.
+        // The timer's resolution is a millisecond: shorter pauses would each become one.
         if pause >= Duration::from_micros(500) {
             time::sleep(pause).await;
         } else {
@@ -118,13 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_machine_belongs_to_the_job() {
+    fn job_runs_at_full_rate_on_an_idle_machine() {
         let p = Pacer::new(Arc::new(Foreground::new()), Limits::default());
         assert_eq!(p.pause(1 << 20, Duration::from_secs(1), Instant::now()), Duration::ZERO);
     }
 
     #[test]
-    fn a_busy_machine_gets_most_of_the_time() {
+    fn job_gets_a_small_share_under_load() {
         let f = Arc::new(Foreground::new());
         let p = Pacer::new(f.clone(), Limits::default());
         let request = f.enter();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_clients_slow_the_job_further() {
+    fn job_slows_down_when_latency_rises() {
         let f = Arc::new(Foreground::new());
         let p = Pacer::new(f.clone(), Limits::default());
         for _ in 0..2000 {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept() {
+    fn rate_limit_is_kept() {
         let limits = Limits { per_second: Some(1000), ..Limits::default() };
         let p = Pacer::new(Arc::new(Foreground::new()), limits);
         let mut now = Instant::now();

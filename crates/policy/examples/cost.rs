@@ -1,4 +1,4 @@
-//! What a decision costs: 20 policies of 5 statements each, attached to one user.
+//! Measures the cost of a decision: 20 policies of 5 statements each, attached to one user.
 //!
 //! `cargo run --release -p ashlar-policy --example cost`. Prints nanoseconds of wall time per decision,
 //! the best of several rounds, with the making of the request counted in.
@@ -16,7 +16,7 @@ use ashlar_policy::{
 const ROUNDS: u32 = 15;
 const EACH: u32 = 100_000;
 
-/// Policy `i`: five statements of the kinds that people write.
+/// Policy `i`: five statements of common kinds.
 fn policy(i: usize) -> String {
     format!(
         r#"{{"Version":"2012-10-17","Statement":[

@@ -1,14 +1,13 @@
-//! Access control lists, as far as they still count: canned lists, grants, ownership.
+//! Access control lists, as far as AWS still supports them: canned lists, grants, ownership.
 //!
-//! Invariants: under [`Ownership::BucketOwnerEnforced`] lists grant nothing and cannot be set; the
-//! owner of a list can always read and change it; requests without identity never gain more than what
-//! is granted to everybody, and nothing when the public access block ignores public lists. XML stays in
-//! the door.
+//! Invariants: under [`Ownership::BucketOwnerEnforced`] lists grant nothing and cannot be set; the owner of a
+//! list can always read and change it; unsigned requests never get more than what is granted to everybody,
+//! and nothing when the public access block ignores public lists. The API layer parses and prints the XML.
 
 use crate::action::Action;
 use crate::public::PublicAccessBlock;
 
-/// What a grant lets do.
+/// A permission of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Permission {
     /// List a bucket; read an object.
@@ -46,12 +45,12 @@ const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 const AUTHENTICATED_USERS: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
 const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
 
-/// To whom.
+/// The grantee.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Grantee {
-    /// Whoever has this canonical id.
+    /// The identity with this canonical id.
     Id(String),
-    /// Everybody, without identity too.
+    /// Everybody, including unsigned requests.
     AllUsers,
     /// Everybody with an identity.
     AuthenticatedUsers,
@@ -145,8 +144,8 @@ impl Canned {
         }
     }
 
-    /// The grants it stands for. `bucket_owner`: for objects; `None` for buckets, where the two lists
-    /// about the bucket's owner mean nothing, as `log-delivery-write` does for objects.
+    /// The grants that it stands for. `bucket_owner`: for objects; `None` for buckets, where the two canned
+    /// lists about the bucket's owner have no effect; `log-delivery-write` has none for objects.
     pub fn expand(self, owner: &str, bucket_owner: Option<&str>) -> Acl {
         let grant = |grantee, permission| Grant { grantee, permission };
         let mut grants = vec![grant(Grantee::Id(owner.to_owned()), Permission::FullControl)];
@@ -204,7 +203,7 @@ impl Acl {
     }
 }
 
-/// Who owns new objects, and whether lists count.
+/// The ownership setting: who owns new objects, and whether lists apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ownership {
     /// The bucket's owner owns everything; lists do not count. The default.
@@ -261,8 +260,8 @@ pub enum AclError {
     TooMany,
 }
 
-/// Whether a list may be set. With lists switched off, one that gives the bucket's owner full control
-/// and nobody anything is taken, because it says what holds anyway.
+/// Checks whether a list may be set. With lists disabled, only a list is accepted that gives full control to
+/// the bucket's owner and nothing to others, because it has no effect.
 ///
 /// # Errors
 /// See [`AclError`].
@@ -287,13 +286,13 @@ pub fn check_put(
     Ok(())
 }
 
-/// Who asks, as lists see it.
+/// The requester, as lists see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requester<'a> {
-    /// Nobody proved anything.
+    /// An unsigned request.
     Anonymous,
-    /// An identity without a canonical id of its own. A user never asks with the owner's id: what is
-    /// granted to the owner is not granted to the users.
+    /// An identity without its own canonical id. A user never has the owner's id: grants to the owner do not
+    /// apply to users.
     Authenticated,
     /// An identity with this canonical id; also a member of the authenticated users.
     Id(&'a str),
@@ -301,7 +300,7 @@ pub enum Requester<'a> {
     LogDelivery,
 }
 
-/// Whose list decides about an action.
+/// The list that decides about an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     /// The bucket's.
@@ -328,7 +327,7 @@ pub fn needs(action: Action) -> Option<(Of, Permission)> {
     })
 }
 
-/// A question to the lists.
+/// The input of a decision by lists.
 #[derive(Clone, Copy)]
 pub struct Check<'a> {
     /// What.
@@ -345,7 +344,7 @@ pub struct Check<'a> {
     pub object: Option<&'a Acl>,
 }
 
-/// Whether a list grants it.
+/// Whether a list grants the request.
 pub fn allows(check: &Check) -> bool {
     if check.ownership == Ownership::BucketOwnerEnforced {
         return false;

@@ -1,14 +1,14 @@
-//! The one table of actions: everything a policy can allow or deny here.
+//! The table of actions: everything that a policy can allow or deny.
 //!
-//! It also has what AWS has and this server does not do, so that AWS's policies can be read.
-//! Invariants: a name occurs once, in the spelling of AWS (`s3:`, `sts:`, `kms:`) or MinIO (`admin:`,
-//! and MinIO's own `s3:` names); an action keeps its place for the life of the process only, nothing
-//! stores its number. Must never know operations or routes: the doors map those onto actions.
+//! It also has AWS's actions that this server does not support, so that AWS's policies can be read.
+//! Invariants: a name occurs once, in the spelling of AWS (`s3:`, `sts:`, `kms:`) or MinIO (`admin:`, and
+//! MinIO's own `s3:` names); the number of an action is stable only during a process and never stored. Must
+//! not depend on: operations or routes; the API layer maps those onto actions.
 
-/// What kind of resource an action is about.
+/// The kind of resource that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Nothing in particular: its resource is the empty name, which `*` and `arn:aws:s3:::*` cover.
+    /// No resource: its resource is the empty name, which `*` and `arn:aws:s3:::*` match.
     Service,
     /// A bucket.
     Bucket,
@@ -337,7 +337,7 @@ impl FromIterator<Action> for ActionSet {
     }
 }
 
-/// The known action whose name is nearest to a wrong one, when it is near enough to be meant.
+/// The known action whose name is most similar to a wrong one, if it is similar enough.
 pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     let low = name.to_ascii_lowercase();
     Action::ALL
@@ -348,7 +348,7 @@ pub(crate) fn nearest(name: &str) -> Option<&'static str> {
         .map(|(_, n)| n)
 }
 
-/// Edit distance (Levenshtein, one row); texts longer than 64 bytes are taken as far apart.
+/// Edit distance (Levenshtein, one row); texts longer than 64 bytes count as maximally different.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     if a.len() > 64 || b.len() > 64 {
         return usize::MAX;
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_found() {
+    fn names_are_unique_and_are_found() {
         for (i, a) in Action::ALL.iter().enumerate() {
             assert_eq!(*a as usize, i);
             assert_eq!(Action::find(&a.name().to_uppercase()), Some(*a), "{}", a.name());
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_name_sets() {
+    fn patterns_select_sets_of_actions() {
         let set = ActionSet::matching("s3:GetObject*");
         assert!(set.contains(Action::GetObjectVersion) && !set.contains(Action::GetBucketAcl));
         assert_eq!(ActionSet::matching("*").iter().count(), Action::ALL.len());

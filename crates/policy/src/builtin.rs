@@ -1,4 +1,4 @@
-//! Policies that every deployment has, with MinIO's names and meaning.
+//! Built-in policies, with MinIO's names and meaning.
 
 use std::sync::{Arc, LazyLock};
 
@@ -47,7 +47,7 @@ mod tests {
     use crate::{Action, Authority, Context, Principal, Request, Who, decide};
 
     #[test]
-    fn they_mean_what_they_mean_elsewhere() {
+    fn builtin_policies_match_minio() {
         let principal = Principal { who: Who::User, name: "u", ..Principal::default() };
         let context = Context::default();
         let may = |policy: &str, action: Action| {

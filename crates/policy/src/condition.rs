@@ -1,9 +1,9 @@
 //! Conditions: one operator, one key, the values of the policy.
 //!
-//! Invariants: a negated operator is the plain one, negated for each value of the request before a
-//! quantifier counts; with several values in the policy it is true when none matches. A key that is
-//! not there fails a plain operator and satisfies a negated one. Text of a request that is not of the
-//! operator's type (a number, a date, ...) matches nothing.
+//! Invariants: a negated operator is the plain one, negated for each value of the request before a quantifier
+//! is applied; with several values in the policy it is true if none matches. A missing key fails a plain
+//! operator and satisfies a negated one. A value of the request that does not have the operator's type (a
+//! number, a date, ...) matches nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -286,8 +286,8 @@ impl Condition {
         }
     }
 
-    /// Whether it ties the statement to values that only few can have, as AWS defines "not public":
-    /// fixed values (no wildcard, no variable) of a key on AWS's list, compared by a plain operator.
+    /// Whether it restricts the statement to values that only few requesters can have, as AWS defines "not
+    /// public": fixed values (no wildcard, no variable) of a key on AWS's list, compared by a plain operator.
     pub(crate) fn confines(&self) -> bool {
         let Operator { kind, negated, if_exists, quantifier } = self.operator;
         if negated || if_exists || quantifier == Quantifier::All {
@@ -297,7 +297,7 @@ impl Condition {
             KeyId::SourceIp => kind == Kind::Ip,
             KeyId::UserId | KeyId::Username | KeyId::PrincipalArn | KeyId::PrincipalAccount => true,
             KeyId::HeaderEncryptionKey => true,
-            // AWS names the others one by one; no request here has them, so they let nobody in.
+            // AWS lists the other keys; no request here has them, so they match nobody.
             KeyId::Never => true,
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! The decision: everything that is attached, in one fixed order.
+//! The decision: evaluates all attached policies in one fixed order.
 //!
 //! Order: an explicit deny anywhere > every session policy must allow > the owner, an identity policy,
 //! the bucket's policy or an access control list must allow > denied. Invariants: adding a session
@@ -15,7 +15,7 @@ use crate::policy::{Miss, Policy, Verdict};
 use crate::public::PublicAccessBlock;
 use crate::request::{Request, Who};
 
-/// What a bucket says.
+/// The authorization settings of a bucket.
 #[derive(Clone, Copy, Default)]
 pub struct BucketRules<'a> {
     /// Its policy.
@@ -27,7 +27,7 @@ pub struct BucketRules<'a> {
     pub acl: bool,
 }
 
-/// Everything that is attached to a requester and to what is asked for.
+/// All policies that apply to a request.
 #[derive(Clone, Copy, Default)]
 pub struct Authority<'a> {
     /// Policies of the user and the user's groups; of the parent, for service accounts and sessions.
@@ -76,7 +76,7 @@ pub enum By {
     Nothing,
 }
 
-/// The answer.
+/// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the request may go on.
@@ -123,7 +123,7 @@ pub fn decide(request: &Request, who: &Authority) -> Decision {
             allow = Some(By::Own);
         }
     }
-    // Where a public policy is blocked, a public list beside it opens nothing either.
+    // Where a public policy is blocked, a public list in addition grants nothing either.
     if allow.is_none() && who.bucket.acl && !blocked {
         allow = Some(By::Acl);
     }
@@ -144,12 +144,12 @@ pub fn decide(request: &Request, who: &Authority) -> Decision {
     }
 }
 
-/// What the owner may do even when the bucket's policy denies it, so that nobody locks the owner out.
+/// What the owner may do even if the bucket's policy denies it, so that a policy cannot lock the owner out.
 fn repairs(action: Action) -> bool {
     matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy)
 }
 
-/// How one statement took part.
+/// The role of one statement in a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// The policy.
@@ -164,7 +164,7 @@ pub struct Trace {
     pub misses: Option<String>,
 }
 
-/// A decision and how every statement took part in it.
+/// A decision with the role of every statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The decision; the same as [`decide`] gives.
@@ -175,7 +175,7 @@ pub struct Explanation {
     pub traces: Vec<Trace>,
 }
 
-/// Decides a request and says why. For `simulate` and `why`; costs allocations.
+/// Decides a request and explains the decision. For `simulate` and `why`; allocates.
 pub fn explain(request: &Request, who: &Authority) -> Explanation {
     let decision = decide(request, who);
     let mut traces = Vec::new();

@@ -1,8 +1,8 @@
-//! The document: what was written, checked for form, kept in order.
+//! The policy document as written: parsed, checked for form, in order.
 //!
-//! Invariants: an element that is not known, occurs twice, has the wrong type or is empty is refused
-//! with its place in the document; nothing is guessed. What was read can be written back
-//! ([`Document::to_json`]) and reads the same. Must never know requests.
+//! Invariants: an element that is unknown, repeated, of the wrong type or empty is refused with its position
+//! in the document; nothing is guessed. A parsed document can be written ([`Document::to_json`]) and reads
+//! the same. Must not depend on: requests.
 
 use crate::json::Node;
 use crate::{Error, Result};
@@ -10,9 +10,9 @@ use crate::{Error, Result};
 /// What a statement does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Lets through, unless something denies.
+    /// Allows, unless a statement denies.
     Allow,
-    /// Denies, whatever allows.
+    /// Denies, even if others allow.
     Deny,
 }
 
@@ -67,7 +67,7 @@ pub struct Document {
     pub statements: Vec<StatementDocument>,
 }
 
-/// An error at a place of the document.
+/// An error at a position of the document.
 pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Error {
     Error::Invalid { path: path.into(), problem: problem.into() }
 }

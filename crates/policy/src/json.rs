@@ -1,8 +1,8 @@
 //! A strict, bounded JSON reader for policy documents.
 //!
-//! Invariants: a member that occurs twice is an error (which of the two would have counted is what an
-//! attacker plays with); depth and size are bounded; nothing may follow the document; numbers keep
-//! their text. Must never know policies.
+//! Invariants: a repeated member is an error (attackers exploit parsers that choose different ones); depth
+//! and size are bounded; nothing may follow the document; numbers keep their text. Must not depend on:
+//! policies.
 
 use crate::{Error, Result};
 
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_is_not_json() {
+    fn invalid_json_is_refused() {
         for bad in [
             "",
             "{",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_escapes() {
+    fn escapes_are_decoded() {
         let Ok(Node::Text(t)) = parse(r#""a\u00e9\ud83d\ude00\n\/é""#) else { panic!() };
         assert_eq!(t, "a\u{e9}\u{1f600}\n/é");
     }

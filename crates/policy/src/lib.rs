@@ -1,8 +1,8 @@
 //! # ashlar-policy: the access-policy language
 //!
-//! AWS's language, read strictly, compiled once, asked for every request. The order of evaluation is
-//! that of [`decide`]; `docs/policy.md` describes the language for users, `docs/decisions/0006-policy.md`
-//! says where and why it differs from AWS and MinIO.
+//! AWS's language, parsed strictly, compiled once, evaluated for every request. [`decide`] defines the order
+//! of evaluation; `docs/policy.md` describes the language for users, `docs/decisions/0006-policy.md` says
+//! where and why it differs from AWS and MinIO.
 //!
 //! | module | what |
 //! |---|---|
@@ -10,12 +10,12 @@
 //! | `json`, `document`, `write` | documents: strict reading, canonical writing |
 //! | `pattern`, `value`, `condition`, `resource`, `principal` | the parts of a statement, compiled |
 //! | `policy` | compiled policies |
-//! | `request` | what is asked |
-//! | `decide` | the answer, and which statement gave it |
-//! | `public`, `acl`, `builtin` | public access block · access control lists · policies that are there from the start |
+//! | `request` | the request to decide |
+//! | `decide` | the decision, with the deciding statement |
+//! | `public`, `acl`, `builtin` | public access block · access control lists · built-in policies |
 //!
-//! Invariants: pure (no clock, no I/O, no threads); deciding never allocates for ordinary requests and
-//! never fails: what cannot be decided is refused. Must never know: users' storage, HTTP, XML, buckets.
+//! Invariants: pure (no clock, no I/O, no threads); deciding never allocates for ordinary requests and never
+//! fails: a request that cannot be decided is denied. Must not depend on: users' storage, HTTP, XML, buckets.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -53,7 +53,7 @@ pub use policy::{Attached, Policy};
 pub use public::{PublicAccessBlock, check_put_policy};
 pub use request::{Context, Lookup, Principal, Request, Values, Who};
 
-/// What is wrong with a document. The author has to change it; the text says where and how.
+/// An error in a document. The author has to change it; the text says where and how.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Longer than its kind may be.

@@ -1,10 +1,9 @@
 //! Text patterns: literal text, `*`, `?` and policy variables.
 //!
-//! Invariants: a variable is expanded after the pattern was read, and what it expands to is literal
-//! text: a `*` in a user's name is a star, not a wildcard, and `${` in a value is never expanded
-//! again. A variable without a value, or with an empty one, makes the pattern match nothing. Matching is a leftmost greedy
-//! walk over the parts between stars, at most (length of pattern) x (length of text) steps, with no
-//! backtracking over stars.
+//! Invariants: a variable is expanded after the pattern was parsed, and its value is literal text: a `*` in a
+//! user's name is a star, not a wildcard, and `${` in a value is never expanded again. A variable without a
+//! value, or with an empty one, makes the pattern match nothing. Matching is leftmost greedy over the parts
+//! between stars, in at most (length of pattern) x (length of text) steps, without backtracking over stars.
 
 use memchr::memmem;
 use smallvec::SmallVec;
@@ -360,7 +359,7 @@ mod tests {
     use crate::request::tests::blank;
 
     #[test]
-    fn wildcards() {
+    fn wildcards_match() {
         for (pattern, text, want) in [
             ("", "", true),
             ("", "a", false),
@@ -390,7 +389,7 @@ mod tests {
 
     /// The classic shape that makes a backtracking matcher take exponential time.
     #[test]
-    fn matching_never_explodes() {
+    fn matching_time_is_bounded() {
         let text = "a".repeat(4096);
         for pattern in
             ["a*".repeat(200) + "b", "*a".repeat(200) + "?b", "*?a".repeat(150) + "b", "?".repeat(1000)]
@@ -401,9 +400,9 @@ mod tests {
         }
     }
 
-    /// The walk against the definition of a glob, on every short text over a small alphabet.
+    /// The matcher against the definition of a glob, on every short text over a small alphabet.
     #[test]
-    fn agrees_with_the_definition() {
+    fn matcher_agrees_with_the_definition() {
         fn slow(p: &[u8], t: &[u8]) -> bool {
             match (p.first(), t.first()) {
                 (None, None) => true,
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_literal_text() {
+    fn values_of_variables_are_literal_text() {
         blank(|request, _| {
             let is = |p: &str, t: &str| Pattern::parse(p, true, true).unwrap().matches(t.as_bytes(), request);
             assert!(is("b/${aws:username}/*", "b/a*/x"));

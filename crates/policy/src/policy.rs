@@ -1,8 +1,8 @@
-//! Compiled policies: read once, asked for every request.
+//! Compiled policies: parsed once, evaluated for every request.
 //!
-//! Invariants: what a policy says never changes after it was read; a statement decides by action,
-//! principal, resource and conditions, in this order of rising cost; the same walk serves a decision and
-//! its explanation ([`Miss`]), so that the two cannot differ.
+//! Invariants: a policy is immutable; a statement evaluates action, principal, resource and conditions, in
+//! this order of increasing cost; the same code makes a decision and its explanation ([`Miss`]), so that the
+//! two cannot differ.
 
 use crate::action::{Action, ActionSet, Level, nearest};
 use crate::condition::{Condition, Operator, hint};
@@ -14,16 +14,16 @@ use crate::request::Request;
 use crate::resource::Resource;
 use crate::{Error, Result};
 
-/// What a policy is attached to; this decides its limits and whether it names principals.
+/// The kind of a policy: it determines its limits and whether it names principals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached {
-    /// A user or group: what they may do.
+    /// A policy of a user or group: their permissions.
     Identity,
-    /// A bucket: who may do what with it. Names principals.
+    /// A policy of a bucket: permissions of principals. Names principals.
     Bucket,
-    /// A session: what at most it may do.
+    /// A policy of a session: the upper limit of its permissions.
     Session,
-    /// An access key of a user: what at most it may do.
+    /// A policy of an access key: the upper limit of its permissions.
     AccessKey,
 }
 

@@ -1,7 +1,7 @@
-//! Whom a statement of a bucket policy is about.
+//! Principals of a statement of a bucket policy.
 //!
-//! Invariants: names match exactly, `*` alone is everybody; an account stands for its root user, and in
-//! `Deny` with `Principal` for everybody who belongs to it, so that a doubt never widens access.
+//! Invariants: names match exactly, `*` alone is everybody; in `Allow` an account stands for its root user,
+//! and in `Deny` with `Principal` for everybody who belongs to it, so that ambiguity never widens access.
 
 use crate::document::Effect;
 use crate::request::{Principal, Who};
@@ -14,7 +14,8 @@ enum One {
     Account(Box<str>),
     /// A name, and its account when given.
     User(Box<str>, Box<str>),
-    /// As `User`, for identities kept elsewhere: a subject there is no user here, whatever its name.
+    /// As `User`, for federated identities: such a subject is never a user of this deployment, whatever its
+    /// name.
     Federated(Box<str>, Box<str>),
     Canonical(Box<str>),
     Provider(Box<str>),
@@ -108,7 +109,7 @@ impl PrincipalRule {
         self.list.iter().any(|one| matches!(one, One::User(n, _) | One::Canonical(n) if **n == *name))
     }
 
-    /// Whether it is about people that nobody listed.
+    /// Whether it applies to people that nobody listed.
     pub(crate) fn is_open(&self) -> bool {
         self.negated || self.list.iter().any(|one| matches!(one, One::Everybody | One::Provider(_)))
     }

@@ -1,4 +1,4 @@
-//! Public access: what counts as public, and the settings that block it.
+//! Public access: which policies count as public, and the settings that block public access.
 //!
 //! Invariants: a policy counts as public until each of its `Allow` statements is tied to fixed
 //! principals or to fixed values of a trusted condition key, as AWS defines it ("The meaning of
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_meaning_of_public() {
+    fn public_policies_are_recognized() {
         let when = |c: &str| format!(r#","Condition":{c}"#);
         assert!(public(r#""*""#, ""));
         assert!(public(r#"{"AWS":"*"}"#, ""));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_add_up() {
+    fn settings_of_bucket_and_deployment_are_combined() {
         let one = PublicAccessBlock { block_public_acls: true, ..PublicAccessBlock::default() };
         assert_eq!(one.or(PublicAccessBlock::default()), one);
         assert_eq!(one.or(PublicAccessBlock::ALL), PublicAccessBlock::ALL);

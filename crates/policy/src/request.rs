@@ -1,8 +1,8 @@
-//! What is asked: who, what, on which resource, under which circumstances.
+//! The request to decide: principal, action, resource and context.
 //!
-//! Invariants: everything here is borrowed, building a request allocates nothing for names up to
-//! [`INLINE`] bytes; derived facts are typed fields, so that no header can pass for one of them. The
-//! caller states facts, this room never looks at a clock or a socket.
+//! Invariants: everything here is borrowed, and building a request allocates nothing for names up to
+//! [`INLINE`] bytes; derived facts are typed fields, so that no header can replace one of them. The caller
+//! provides all facts: this crate reads neither clocks nor sockets.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -133,10 +133,10 @@ impl Lookup for Vec<(String, Vec<String>)> {
     }
 }
 
-/// What kind of requester.
+/// The kind of requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Who {
-    /// Nobody proved anything.
+    /// An unsigned request.
     #[default]
     Anonymous,
     /// The owner of the deployment.
@@ -165,7 +165,8 @@ impl Who {
     }
 }
 
-/// Who asks. For a service account or session: its parent, whose name conditions and bucket policies see.
+/// The requester. For a service account or session: its parent, whose name conditions and bucket policies
+/// see.
 #[derive(Clone, Copy, Default)]
 pub struct Principal<'a> {
     /// What kind.
@@ -196,7 +197,7 @@ pub struct Principal<'a> {
     pub tags: Option<&'a dyn Lookup>,
 }
 
-/// The circumstances. `None` everywhere means: the request has no such thing.
+/// The context of the request. `None` means that the request has no such value.
 #[derive(Clone, Copy, Default)]
 pub struct Context<'a> {
     /// Now, in milliseconds since 1970.
@@ -245,7 +246,7 @@ pub struct Context<'a> {
     pub sts: Option<&'a dyn Lookup>,
 }
 
-/// A question: may this principal do this?
+/// The request: may this principal do this?
 pub struct Request<'a> {
     /// What.
     pub action: Action,
@@ -363,7 +364,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn resources() {
+    fn resources_are_built_from_bucket_and_key() {
         let (p, c) = (Principal::default(), Context::default());
         let of = |a, b, k| Request::new(a, b, k, &p, &c).resource().to_owned();
         assert_eq!(of(Action::GetObject, "b", "a/é"), "b/a/é");
@@ -373,7 +374,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn days_left_are_rounded_up() {
+    fn remaining_days_are_rounded_up() {
         let p = Principal::default();
         for (until, want) in [(0, 0), (1, 1), (DAY_MS, 1), (DAY_MS + 1, 2), (-5, 0)] {
             let c = Context { lock_until_ms: Some(until), ..Context::default() };

@@ -1,7 +1,7 @@
 //! Resources: ARNs of buckets, objects and keys as patterns.
 //!
-//! Invariants: only S3 and KMS names; the part before the name is checked when it is read and plays no
-//! part afterwards; a pattern for objects never matches a key of the key manager.
+//! Invariants: only S3 and KMS names; the part before the name is checked when it is parsed and not used
+//! afterwards; a pattern for objects never matches a key of the key service.
 
 use crate::action::Level;
 use crate::condition::bad_pattern;

@@ -1,4 +1,4 @@
-//! Values of the language: whole and decimal numbers, dates, addresses; read without loss.
+//! Values of the language: integers and decimal numbers, dates, addresses; parsed without loss.
 //!
 //! Invariants: numbers are compared exactly (18 digits before the point, 9 after); a date without a
 //! zone is UTC; an IPv4 address inside IPv6 is the IPv4 address.
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_exact() {
+    fn numbers_are_compared_exactly() {
         assert_eq!(number("10"), Some(whole(10)));
         assert_eq!(number("1.50"), number("+1.5"));
         assert!(number("9007199254740993") > number("9007199254740992"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_parsed() {
         for (text, ms) in [
             ("1970", 0),
             ("1970-02", 31 * 86_400_000),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
+    fn networks_match_addresses() {
         let is = |net: &str, ip: &str| Net::parse(net).unwrap().contains(ip.parse().unwrap());
         assert!(is("10.0.0.0/8", "10.255.0.1") && !is("10.0.0.0/8", "11.0.0.0"));
         assert!(is("10.9.9.9/8", "10.0.0.1"));

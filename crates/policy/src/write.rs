@@ -1,7 +1,7 @@
-//! Documents back to JSON, in one canonical form.
+//! Writes documents as JSON, in one canonical form.
 //!
-//! Invariants: reading what this wrote gives the same document; elements come in AWS's order, a list of
-//! one as a string, without white space.
+//! Invariants: parsing the output gives the same document; elements are in AWS's order, a list of one element
+//! is a string, without white space.
 
 use crate::document::{Document, Effect, Listed, StatementDocument, Version};
 

@@ -1,12 +1,13 @@
 //! Access logs of buckets: a line for each request, in AWS's format, delivered as objects.
 //!
 //! As in AWS a log is best effort: lines are held in memory until they are delivered, a crash loses those,
-//! and beyond [`HELD`] bytes lines are dropped and counted. Deliveries are no requests, so that a log of the
-//! bucket that takes the logs does not feed itself. While no bucket has a log, a request pays one load.
+//! and beyond [`HELD`] bytes lines are dropped and counted. Deliveries are not logged as requests, so that a
+//! log of the bucket that receives the logs does not grow by itself. While no bucket has a log, a request
+//! pays one load.
 //!
 //! Format: Amazon S3 User Guide, "Amazon S3 server access log format".
 //!
-//! Must never know: sockets, who may read logs.
+//! Must not depend on: sockets, permissions to read logs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_awss() {
+    fn log_line_has_the_format_of_aws() {
         let entry = Entry {
             bucket: "b",
             at_ms: 1_549_411_238_123,

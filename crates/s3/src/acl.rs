@@ -1,16 +1,16 @@
-//! Access control lists: as they come in headers and documents, as they are stored, and who owns what.
+//! Access control lists: their forms in headers and documents, their stored form, and ownership.
 //!
 //! Stored form: the owner's canonical id on the first line, then one line per grant: the permission, a
 //! space, `id:` or `uri:` and the grantee. An empty text stands for the private list of the bucket's
 //! owner, so that an object in a bucket without lists stores nothing.
 //!
 //! The deployment is one account: its owner has the canonical id of [`Context::owner_id`], every user one
-//! that was made with it. Invariants: a new grant names somebody who exists, by id or by name, and is stored
-//! by id, so that nobody gets it by taking the name later; with `BucketOwnerEnforced`, which is the default,
-//! lists are refused and grant nothing; a list that cannot be read grants nothing; a request without identity
-//! gains what is granted to `AllUsers` and nothing else.
+//! that was made with the user. Invariants: the grantee of a new grant exists, by id or by name, and is
+//! stored by id, so that nobody gets the grant by taking the name later; with `BucketOwnerEnforced`, which is
+//! the default, lists are refused and grant nothing; a list that cannot be read grants nothing; an unsigned
+//! request gets only what is granted to `AllUsers`.
 //!
-//! Must never know: how decisions are made.
+//! Must not depend on: how decisions are made.
 
 use ashlar_object::Bucket;
 use ashlar_policy::{
@@ -410,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_lists() {
+    fn stored_lists_round_trip() {
         let acl = Acl {
             owner: "uid=a,dc=b".into(),
             grants: vec![

@@ -1,7 +1,7 @@
-//! The gate of a request: what its head says, who asks, which operation it is.
+//! Admission of a request: parses its head, authenticates it, and determines its operation.
 //!
-//! Invariants: nothing about buckets or keys is looked at here, only names; a request that leaves
-//! this file as a [`Call`] has a verified signature, or is nobody's. Must never know objects.
+//! Invariants: this file uses only the names of buckets and keys and looks none of them up; a [`Call`] that
+//! leaves this file has a verified signature or is anonymous. Must not depend on: objects.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -103,7 +103,7 @@ impl Service {
             Err(fault) => return Err((fault, Some(source))),
         };
         seen.op = op;
-        // What is wrong with nobody's body is told only where a policy may let them in.
+        // Errors in the body of an unsigned request are reported only if a policy may allow the request.
         let bucket = target.bucket.as_deref().unwrap_or_default();
         let hidden = verified.scheme() == Scheme::Anonymous && !bucket_policy::exists(&seen.buckets, bucket);
         let tell = |fault: Fault| match (hidden, fault.closes()) {

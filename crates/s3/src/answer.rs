@@ -1,4 +1,4 @@
-//! A successful answer, and the names of the headers that several operations give.
+//! A successful answer, and the names of headers that several operations set.
 //!
 //! Must not depend on: requests, operations.
 

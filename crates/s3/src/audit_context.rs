@@ -1,10 +1,9 @@
-//! What is noted about a request for the audit log and for `why`.
+//! Collects what the audit log and `ashlar admin why` record about a request.
 //!
-//! Invariants: nothing here costs more than moves while the audit log is off and the request is not refused;
-//! what is written down of a request's head is what `ashlar_audit` names; who is refused is told nothing of
-//! what stands here.
+//! Invariants: while the audit log is off and the request is not refused, this costs only moves; only the
+//! headers and parameters that `ashlar_audit` lists are recorded; a refused client gets none of this data.
 //!
-//! Must never know: where records go.
+//! Must not depend on: the destination of records.
 
 use std::sync::Arc;
 
@@ -106,8 +105,8 @@ impl AuditContext {
     }
 }
 
-/// Which door an operation belongs to.
-pub(crate) fn door(op: crate::operation::Operation) -> ApiLayer {
+/// The API that an operation belongs to.
+pub(crate) fn api_layer(op: crate::operation::Operation) -> ApiLayer {
     use crate::operation::Operation as Op;
     match op {
         Op::AssumeRole

@@ -1,6 +1,6 @@
-//! What was decided about a request: the ruling of the policies, with its words.
+//! The authorization decision about a request, with its description.
 //!
-//! Must never know: how decisions are made, where records go.
+//! Must not depend on: how decisions are made, the destination of records.
 
 use ashlar_audit::Record;
 use ashlar_iam::{Identity, Kind};

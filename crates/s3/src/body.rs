@@ -1,7 +1,7 @@
-//! What a client gets: the body of an answer.
+//! The body of an answer.
 //!
-//! Invariants: bytes go through without a copy; a body that was announced with a length is sent
-//! whole or breaks the connection, never short. Must never know objects.
+//! Invariants: bytes are not copied; a body with an announced length is sent completely or the connection is
+//! closed, so that a client never takes a truncated body for a complete one. Must not depend on: objects.
 
 use ashlar_environment::time;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
-//! A verified request on its way to an operation: what operations read of it.
+//! [`Call`]: a verified request and the parts of it that operations read.
 //!
-//! Invariant: a [`Call`] holds a [`Verified`]. Must not depend on: operations, decisions about requests.
+//! Invariant: a [`Call`] contains a [`Verified`]. Must not depend on: operations, decisions about requests.
 
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ impl Call {
         }
     }
 
-    /// `uploadId`. A bucket that is not there is said first.
+    /// `uploadId`. A missing bucket is reported first.
     pub fn upload(&self) -> Outcome<ashlar_object::UploadId> {
         self.open()?;
         let text = self.query.get("uploadId").unwrap_or_default();

@@ -1,11 +1,10 @@
-//! The `aws-chunked` body: chunks with sizes, perhaps signatures, perhaps a trailer.
+//! The `aws-chunked` encoding: chunks with sizes, optionally with signatures and a trailer.
 //!
-//! Invariants (docs/proof.md 2.1.5): a chunk header is at most [`MAX_HEADER`] bytes; a signed chunk at
-//! most [`MAX_SIGNED_CHUNK`]; signatures are chained; the zero chunk must come; the decoded bytes
-//! must be exactly as many as `x-amz-decoded-content-length` says; the trailer holds exactly the
-//! declared names. Data is passed on as it arrives, so memory does not grow with the chunk; the
-//! caller makes nothing visible before [`Chunked::end`] has said yes.
-//! Must never know sockets or objects.
+//! Invariants (docs/proof.md 2.1.5): a chunk header is at most [`MAX_HEADER`] bytes; a signed chunk at most
+//! [`MAX_SIGNED_CHUNK`]; signatures are chained; the final chunk of length zero is required; the number of
+//! decoded bytes must equal `x-amz-decoded-content-length`; the trailer contains exactly the declared names.
+//! Data is passed on as it arrives, so memory does not grow with the chunk; the caller makes nothing visible
+//! before [`Chunked::end`] succeeded. Must not depend on: sockets or objects.
 
 use ashlar_checksum::Sha256;
 use bytes::{Buf, Bytes};
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_whatever_the_pieces() {
+    fn decodes_pieces_of_any_size() {
         for step in 1..GOOD.len() {
             let (data, trailers) = decode(GOOD, step, 11, crc()).unwrap();
             assert_eq!(data, b"hello world");
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lie_is_found() {
+    fn every_inconsistency_is_detected() {
         let none = Some(vec![]);
         for (body, length, declared) in [
             (GOOD, 10, crc()),

@@ -1,4 +1,4 @@
-//! What operations share.
+//! [`Context`]: what all operations share.
 //!
 //! Must not depend on: requests, answers, operations.
 
@@ -26,7 +26,7 @@ pub struct Context {
     pub owner_name: String,
     /// Milliseconds since 1970.
     pub clock: fn() -> i64,
-    /// Who is told of what happens.
+    /// Receivers of events.
     pub notifications: Notifications,
     /// The users, for their canonical ids; [`crate::Service::new`] takes those that its keys are of.
     pub people: Option<Arc<Iam>>,

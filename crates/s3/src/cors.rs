@@ -1,7 +1,7 @@
 //! Cross-origin requests from browsers.
 //!
-//! Invariant: no answer allows credentials, so an origin learns nothing that it could not ask for
-//! itself; what is reflected (header names) is made of token characters only.
+//! Invariant: no answer allows credentials, so a page of another origin can read only what it could request
+//! itself; reflected header names contain only token characters.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};

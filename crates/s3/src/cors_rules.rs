@@ -1,10 +1,11 @@
-//! A bucket's own rules for requests from browsers: which rule a request meets, and what is answered.
+//! CORS rules of a bucket: which rule applies to a request, and the headers of the answer.
 //!
-//! Semantics: Amazon S3 User Guide, "Using cross-origin resource sharing": the first rule counts whose
-//! origins, methods and headers all fit. Invariants: credentials are allowed to origins that a rule names, never to `*`; nothing is reflected but
-//! an origin that a rule names and header names made of token characters; no value holds CR or LF.
+//! Semantics: Amazon S3 User Guide, "Using cross-origin resource sharing": the first rule applies whose
+//! origins, methods and headers all match. Invariants: credentials are allowed only for origins that a rule
+//! names, never for `*`; only an origin that a rule names and header names of token characters are reflected;
+//! no value contains CR or LF.
 //!
-//! Must never know: how rules are stored.
+//! Must not depend on: how rules are stored.
 
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_counts() {
+    fn first_matching_rule_applies() {
         let mut second = rule(&["*"], &["GET"], &["*"]);
         second.expose = vec!["ETag".into()];
         second.max_age = Some(5);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wildcard() {
+    fn origins_may_have_one_wildcard() {
         assert!(fits("*", "") && fits("a*b", "ab") && fits("a*b", "a-b") && fits("a", "a"));
         assert!(!fits("a*a", "a") && !fits("a", "aa") && !fits("https://*.x", "https://x"));
     }

@@ -1,6 +1,6 @@
-//! Times on the wire: ISO 8601 basic (signatures), ISO 8601 with milliseconds (XML), HTTP dates.
+//! Times in the protocol: ISO 8601 basic (signatures), ISO 8601 with milliseconds (XML), HTTP dates.
 //!
-//! Invariant: every function is pure; the clock is read in one place, [`crate::Config::clock`].
+//! Invariant: every function is pure; only [`crate::Config::clock`] reads the clock.
 
 /// Seconds since 1970 of `YYYYMMDDTHHMMSSZ`; `None` for anything else.
 pub fn parse_basic(text: &str) -> Option<i64> {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_dates_both_ways() {
+    fn known_dates_round_trip() {
         assert_eq!(parse_basic("20130524T000000Z"), Some(1_369_353_600));
         assert_eq!(format_basic(1_369_353_600), "20130524T000000Z");
         assert_eq!(format_iso(1_369_353_600_123), "2013-05-24T00:00:00.123Z");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_dates_that_are_none() {
+    fn invalid_dates_are_refused() {
         for bad in [
             "",
             "20130524T000000",

@@ -1,7 +1,7 @@
-//! What went wrong, as S3 says it: code, status, message, extra elements, extra headers.
+//! [`Fault`]: an error as S3 returns it: code, status, message, extra elements, extra headers.
 //!
-//! Invariants: every code and its status stand in one table here; a message tells what to do;
-//! a secret never enters a message. Must never know which operation failed.
+//! Invariants: one table here has every code with its status; a message says what to do; a message never
+//! contains a secret. Must not depend on: the operation that failed.
 
 use std::borrow::Cow;
 
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_a_status_and_has_a_message() {
+    fn every_code_has_a_status_and_a_message() {
         for code in Code::ALL {
             assert!((300..600).contains(&code.status), "{}", code.name);
             assert!(!code.text.is_empty(), "{}", code.name);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_stays_out_of_the_document() {
+    fn cause_is_not_in_the_error_document() {
         let fault = Fault::internal("drive /dev/secret broke").element("Key", "a<b");
         let text = fault.document("/b/k", "ID", "HOST");
         assert!(!text.contains("secret"), "{text}");

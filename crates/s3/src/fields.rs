@@ -1,6 +1,6 @@
 //! The fields of a form, before its file.
 //!
-//! Must never know: how forms are read, policies, signatures.
+//! Must not depend on: how forms are parsed, policies, signatures.
 
 /// The fields before the file, names in lower case.
 #[derive(Debug, Default)]

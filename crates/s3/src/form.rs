@@ -1,7 +1,7 @@
-//! `multipart/form-data` as browsers post it: fields, then one file, read as it comes.
+//! `multipart/form-data` from browsers: fields, then one file, read as a stream.
 //!
-//! Invariants: the fields before the file hold at most [`MAX_FIELDS_BYTES`] together; the file is
-//! passed on in pieces, never held; a field that occurs twice is refused. Must never know policies.
+//! Invariants: the fields before the file have at most [`MAX_FIELDS_BYTES`] together; the file is passed on
+//! in pieces, never held in memory; a repeated field is refused. Must not depend on: policies.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
@@ -322,7 +322,7 @@ mod tests {
     const GOOD: &[u8] = b"--XyZ\r\nContent-Disposition: form-data; name=\"Key\"\r\n\r\na/${filename}\r\n--XyZ\r\ncontent-disposition: form-data; name=\"file\"; filename=\"C:\\dir\\f.txt\"\r\nContent-Type: text/plain\r\n\r\nhello\r\n--Xy\r\nworld\r\n--XyZ--\r\n";
 
     #[tokio::test]
-    async fn reads_whatever_the_pieces() {
+    async fn forms_are_read_from_pieces_of_any_size() {
         for step in 1..GOOD.len() {
             let (fields, name, file, expected) = read(GOOD, step).await.unwrap();
             assert_eq!(fields.get("key"), Some("a/${filename}"));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_what_is_no_form() {
+    async fn invalid_forms_are_refused() {
         let twice = b"--XyZ\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--XyZ\r\nContent-Disposition: form-data; name=A\r\n\r\n1\r\n--XyZ--\r\n";
         let mut huge = b"--XyZ\r\nContent-Disposition: form-data; name=a\r\n\r\n".to_vec();
         huge.extend(vec![b'x'; 200_000]);

@@ -1,10 +1,10 @@
-//! How a request said where it ends, as seen on the wire before the HTTP parser tidied it up.
+//! Framing of requests: how each request declared its length, read from the bytes before the HTTP parser.
 //!
-//! hyper drops `Content-Length` when `Transfer-Encoding` is there too, so that a service cannot
-//! tell; a front proxy that decides the other way round could be fooled (request smuggling). The
-//! scanner watches the bytes of request heads and notes it (docs/proof.md 2.1.9). It is no parser: what
-//! it does not recognise is [`Framing::Unknown`], and then a request with a transfer encoding costs
-//! the connection.
+//! hyper drops `Content-Length` if `Transfer-Encoding` is there too, so that a service cannot see the
+//! conflict; a proxy in front that decides the other way could be deceived (request smuggling). The scanner
+//! reads the heads of requests and records the framing (docs/proof.md 2.1.9). It is not a complete parser: a
+//! head that it does not recognize is [`Framing::Unknown`], and then a request with a transfer encoding
+//! closes the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -63,7 +63,7 @@ impl Watch {
         self.0.framing.store(ARMED, Ordering::Release);
     }
 
-    /// A request of this connection was permitted: its client is somebody.
+    /// A request of this connection was authorized: its client is authenticated.
     pub fn know(&self) {
         if !self.is_known() {
             self.0.known.store(true, Ordering::Relaxed);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn sees_what_hyper_hides() {
+    fn conflicting_framing_is_detected() {
         for (head, want) in [
             (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], Framing::Clean),
             (b"\r\nPUT /b/k HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", Framing::Clean),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_heads_only_when_armed() {
+    fn heads_are_scanned_only_when_armed() {
         let watch = Watch::default();
         let mut scanner = HeadScanner::new(watch.clone());
         scanner.feed(b"GET / HTTP/1.1\r\n\r\n");

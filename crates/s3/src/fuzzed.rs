@@ -1,6 +1,6 @@
-//! For the fuzzer: the documents that clients send for buckets, and the texts that are kept with buckets and versions.
+//! For the fuzzer: documents from clients, and texts that are stored with buckets and versions.
 //!
-//! Invariant: nothing here is called by the program.
+//! Invariant: the program does not call this file.
 
 use std::fmt::Debug;
 

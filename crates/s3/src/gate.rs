@@ -1,6 +1,7 @@
-//! What decisions share: policies, compiled; what documents of buckets say; where a request came from.
+//! Shared parts of authorization: compiled policies, settings from documents of buckets, the origin of a
+//! request.
 //!
-//! Invariant: what cannot be read denies. Must never know: who asks, for what.
+//! Invariant: a document that cannot be read denies. Must not depend on: identities, operations.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

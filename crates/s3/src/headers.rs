@@ -1,8 +1,7 @@
 //! Headers of requests and answers as S3 means them: conditions, ranges, metadata, checksums.
 //!
-//! Invariants: what S3 ignores is ignored (an unreadable date, an unreadable range), what it
-//! refuses is refused; a stored header value can be sent again as it came. Must never know the
-//! operation.
+//! Invariants: headers that S3 ignores when invalid (dates, ranges) are ignored, headers that it refuses are
+//! refused; a stored header value can be returned unchanged. Must not depend on: the operation.
 
 use std::ops::Range;
 
@@ -427,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_as_s3_reads_them() {
+    fn ranges_are_parsed_as_s3_does() {
         for (value, size, want) in [
             ("bytes=0-0", 10, Ranged::Part(0..1)),
             ("bytes=0-", 10, Ranged::Part(0..10)),
@@ -451,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_kept_and_bounded() {
+    fn metadata_is_stored_and_bounded() {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-meta-b", HeaderValue::from_bytes("ä".as_bytes()).unwrap());
         headers.insert("x-amz-meta-a", HeaderValue::from_static(" 1 "));
@@ -473,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn one_checksum_only_and_a_good_one() {
+    fn exactly_one_valid_checksum_is_accepted() {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-checksum-crc32", HeaderValue::from_static("AAAAAA=="));
         assert_eq!(DeclaredChecksums::read(&headers).unwrap().algorithm(), Some(Algorithm::Crc32));

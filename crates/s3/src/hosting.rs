@@ -1,10 +1,10 @@
-//! The website endpoint: BUCKET.DOMAIN for a domain of websites answers browsers, not S3 clients.
+//! The website endpoint: BUCKET.DOMAIN for a configured domain serves browsers, not S3 clients.
 //!
-//! Everybody is nobody here: what is shown is what the bucket's policy lets anonymous requests read.
-//! Invariants: only GET and HEAD do anything; no credential of a request is looked at; errors are HTML;
-//! nothing of a request gets into a header or a document unescaped.
+//! All requests are anonymous here: a website shows what the bucket's policy lets anonymous requests read.
+//! Invariants: only GET and HEAD are allowed; credentials in a request are ignored; errors are HTML; no part
+//! of a request gets into a header or a document unescaped.
 //!
-//! Must never know: how objects are read.
+//! Must not depend on: how objects are read.
 
 use std::sync::Arc;
 

@@ -1,39 +1,38 @@
 #![forbid(unsafe_code)]
-//! The S3 service on the wire: one door to [`ashlar_object::Store`].
+//! The API layer for S3: the service in front of [`ashlar_object::Store`].
 //!
-//! A request walks `service` -> gate (`framing`, `target`, `auth`) -> `operation` -> `ops` -> answer.
+//! Request path: `service` -> admission (`framing`, `target`, `auth`) -> `operation` -> `ops` -> answer.
 //!
 //! Files in layers; each uses its own layer and those above it in this table:
 //!
 //! | layer | file | what it holds |
 //! |---|---|---|
-//! | language | `fault`, `xml`, `date`, `target` | errors as S3 says them; the small languages of the protocol; bucket, key and query, decoded once |
+//! | language | `fault`, `xml`, `date`, `target` | errors of S3; XML and dates of the protocol; bucket, key and query, decoded once |
 //! | | `operation`, `tags`, `fields`, `website`, `madmin`, `archive` | which operation a request is; rules for tags; fields of forms; what websites answer; documents of MinIO's administration; compression and tar |
-//! | wire | `framing`, `auth` | how a request said where it ends; signatures and keys; the type [`auth::Verified`] |
-//! | | `request_body`, `chunked`, `form`, `policy` | bodies in; `aws-chunked`; `multipart/form-data` and its policy |
-//! | | `body`, `note`, `trace`, `metrics` | bodies out; what is written down of them; counters |
-//! | | `headers`, `answer`, `store_fault` | headers in; answers; errors of the store as errors of S3 |
-//! | settings | `cors_rules`, `documents`, `parsed` | what documents of buckets say, by kind; each read once |
+//! | wire | `framing`, `auth` | framing of requests; signatures and keys; the type [`auth::Verified`] |
+//! | | `request_body`, `chunked`, `form`, `policy` | bodies of requests; `aws-chunked`; `multipart/form-data` and its policy |
+//! | | `body`, `note`, `trace`, `metrics` | bodies of answers; records about finished requests; counters |
+//! | | `headers`, `answer`, `store_fault` | headers of requests; answers; errors of the store as errors of S3 |
+//! | settings | `cors_rules`, `documents`, `parsed` | documents of buckets, by kind; cache of parsed documents |
 //! | context | `context`, `buckets`, `notifications`, `access_log` | what operations share; the buckets of a request, each looked up once; listeners; lines for access logs |
-//! | | `acl`, `gate`, `ruling`, `call`, `permit` | access control lists; policies, compiled; decisions; a verified request; whether who asks may do it |
-//! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; what each needs to be permitted |
-//! | | `notifications::listen`, `access_log::delivery`, `audit_context` | what listeners are sent; log objects; what is noted about a request for the audit log |
-//! | walk | `service`, `admit`, `hosting`, `sts`, `cors`, `turns` | the walk, request ids, logging, what every answer has; head, signature, operation; websites; temporary credentials; origins for all buckets; who waits |
+//! | | `acl`, `gate`, `authz_decision`, `call`, `permit` | access control lists; compiled policies; decisions; a verified request; authorization |
+//! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; the permissions that each needs |
+//! | | `notifications::listen`, `access_log::delivery`, `audit_context` | streams for listeners; log objects; data for the audit log |
+//! | request path | `service`, `admit`, `hosting`, `sts`, `cors`, `turns` | the request path, request ids, logging, common headers; head, signature, operation; websites; temporary credentials; origins for all buckets; limits on unauthenticated work |
 //!
-//! [`Call`](ops::Call) and [`Context`] stand low and hold only data; what is decided about a call is in
-//! `permit` and `needs`.
+//! [`Call`](ops::Call) and [`Context`] are in a low layer and contain only data; `permit` and `needs` make
+//! the decisions about a call.
 //!
-//! Invariants: handlers take only [`auth::Verified`] requests; one decoding of the target serves
-//! both the signature and the operation; body bytes go through without a copy and without being
-//! held; limits of every input stand beside the code that reads it.
+//! Invariants: handlers accept only [`auth::Verified`] requests; the target is decoded once, for both the
+//! signature and the operation; bytes of bodies are neither copied nor held in memory; the limits of every
+//! input are in the file that reads it.
 //!
-//! It must never know: drives, shards, placement, processes.
+//! It must not depend on: drives, shards, placement, processes.
 //!
-//! The messages are ours and not those of the crate `s3s`, whose release 0.14 was read for this: it
-//! verifies against two canonical paths, holds whole chunks and whole posted files in memory,
-//! accepts a chunked body without its last chunk, cannot interleave versions with delete markers,
-//! reads CDATA as nothing, and answers 400 where AWS ignores a header. What would have been left of
-//! it is a dozen small documents.
+//! This crate does not use the crate `s3s`, whose release 0.14 was evaluated: it verifies against two
+//! canonical paths, holds whole chunks and whole posted files in memory, accepts a chunked body without its
+//! last chunk, cannot interleave versions with delete markers, ignores CDATA, and answers 400 where AWS
+//! ignores a header. Only a dozen small documents would have remained of it.
 
 #![cfg_attr(
     test,

@@ -1,17 +1,17 @@
-//! Documents as MinIO's administration clients seal them: under the secret of whoever asks.
+//! Documents sealed as MinIO's administration clients do it: under the secret of the caller.
 //!
-//! `salt (32) | kind (1) | nonce (8) | fragments`. The key is Argon2id (one pass, 64 MiB, 4 lanes) or, of
-//! clients that must keep to FIPS, PBKDF2 (HMAC-SHA-256, 8192 rounds) of the secret and the salt. The
-//! fragments are those of the format `sio`: 16 KiB of text each, every one sealed by AES-256-GCM or
-//! ChaCha20-Poly1305 under `nonce | number` (little endian, from 1), with one byte that says whether it
-//! is the last, and the tag of nothing under number 0, as what is bound to it. The format was learnt from
-//! MinIO's own clients, and its golden bytes were made by them.
+//! `salt (32) | kind (1) | nonce (8) | fragments`. The key is Argon2id (one pass, 64 MiB, 4 lanes) or, for
+//! clients in FIPS mode, PBKDF2 (HMAC-SHA-256, 8192 rounds) of the secret and the salt. The fragments have
+//! the format `sio`: 16 KiB of text each, each sealed by AES-256-GCM or ChaCha20-Poly1305 under `nonce |
+//! number` (little endian, from 1). The associated data is one byte that marks the last fragment, and the tag
+//! of an empty text under number 0. The format was determined from MinIO's own clients, which also made the
+//! golden bytes.
 //!
-//! Invariants: what does not open gives no reason; parsing and opening allocate no more than the input;
-//! making a key costs [`MEMORY`] and some 50 ms, and nothing here makes one unasked: whoever calls
-//! [`Sealed::key`] or [`Key::new`] has checked signature and permission before, and bounds how many run.
+//! Invariants: opening fails without a reason; parsing and opening allocate no more than the input; deriving
+//! a key costs [`MEMORY`] and some 50 ms, and only [`Sealed::key`] and [`Key::new`] do it: their caller has
+//! checked signature and permission, and limits how many run at once.
 //!
-//! Must never know: who asks, and what is sealed.
+//! Must not depend on: identities, the content of documents.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -239,7 +239,7 @@ mod tests {
 
     /// Made by madmin-go 3.0.109, `EncryptData`.
     #[test]
-    fn opens_what_a_client_sealed() {
+    fn document_sealed_by_a_client_opens() {
         let sealed = hex::decode(
             "9e5b592cd194c001f5b2c3b3244aa2719f66e8487324fe65199e297f129a56fb006fbf1b193499bb90f654474811d32e92a2e3c812947958e31f7cbfdd6c1baa7fb796e49dc60562ce08ff11d0d687974c1df262f7e57b587b59394213713967873ca5b476b26a",
         )
@@ -251,7 +251,7 @@ mod tests {
 
     /// Golden bytes by `sio` of the same release, with salt 07.., nonce 01..08 and the secret "a password".
     #[test]
-    fn the_same_bytes_as_a_client() {
+    fn sealing_gives_the_same_bytes_as_a_client() {
         const SHORT: [(Kind, &str); 3] = [
             (
                 Kind::Aes,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_cut_or_put_together_anew_does_not_open() {
+    fn changed_truncated_or_recombined_documents_do_not_open() {
         let key = Key::of([3; 32], [4; 32], Kind::Aes);
         let open = |b: &[u8]| Sealed::parse(b).and_then(|s| s.open(&key));
         let small = key.seal([5; 8], b"some text");

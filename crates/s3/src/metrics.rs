@@ -1,8 +1,8 @@
 //! Counters of requests, by operation and by bucket.
 //!
-//! Invariants: counting a request costs a handful of relaxed atomic additions and one look-up of the bucket;
-//! only buckets that exist are counted by name, so that nobody makes the table grow by asking for others.
-//! Names are MinIO's (versions 2 and 3) where the meaning is the same; ours begin with `ashlar_`.
+//! Invariants: counting a request costs a few relaxed atomic additions and one lookup of the bucket; only
+//! existing buckets are counted by name, so that requests for other names cannot grow the table. Names are
+//! MinIO's (versions 2 and 3) where the meaning is the same; Ashlar's own begin with `ashlar_`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_what_was_counted() {
+    fn counters_are_rendered() {
         let metrics = Metrics::default();
         let running = metrics.begin();
         let inside = metrics.begin_in("b", Operation::GetObject, || true).unwrap();

@@ -1,9 +1,10 @@
-//! What an operation needs: from the operation and its head to actions, and whether who asks may do them all.
+//! The permissions that an operation needs: from the operation and its head to actions, and the check of them
+//! all.
 //!
 //! Invariants: every operation has its action in the table of operations (`operation::table`), so that a new
-//! one does not compile without; nothing about buckets or keys is answered before the decision.
+//! one does not compile without; no answer depends on buckets or keys before the decision.
 //!
-//! Must never know: how decisions are made.
+//! Must not depend on: how decisions are made.
 
 use ashlar_iam::Kind;
 use ashlar_policy::{Action, Level};
@@ -22,7 +23,7 @@ impl Call {
     pub(crate) async fn permit_all(&self, cx: &Context, op: Operation) -> Outcome<()> {
         let anonymous = self.verified.identity().kind == Kind::Anonymous;
         if anonymous && op == Operation::DeleteObjects {
-            // Decided key by key; but nobody is told which buckets there are.
+            // Decided key by key, without revealing which buckets exist.
             if !bucket_policy::exists(&self.buckets, &self.bucket) {
                 return Err(Fault::new(Code::ACCESS_DENIED));
             }
@@ -58,7 +59,7 @@ impl Call {
         Ok(())
     }
 
-    /// Hides that a key does not exist from those who may not list it, as S3 does.
+    /// Hides from callers without permission to list that a key does not exist, as S3 does.
     pub(crate) async fn hide(&self, cx: &Context, fault: Fault) -> Fault {
         if fault.code() != Code::NO_SUCH_KEY || self.verified.identity().is_unbounded_root() {
             return fault;

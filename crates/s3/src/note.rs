@@ -1,11 +1,11 @@
-//! What is to be written down of an answer when it has been sent: for the audit log, traces, slow requests.
+//! The data that is recorded when an answer has been sent: for the audit log, traces, slow requests.
 //!
-//! Must never know: what a request was about.
+//! Must not depend on: the operation.
 
 use ashlar_environment::time::Instant;
 use std::sync::{Arc, OnceLock};
 
-use ashlar_audit::{Record, Ticket};
+use ashlar_audit::{QueuePermit, Record};
 
 use crate::trace::{Sending, Slow};
 
@@ -15,7 +15,7 @@ pub(crate) type Ended = Arc<OnceLock<(u16, &'static str)>>;
 /// What is to be written down when an answer has been sent.
 pub(crate) struct Note {
     record: Option<Box<Record>>,
-    ticket: Ticket,
+    ticket: QueuePermit,
     began: Instant,
     ended: Option<Ended>,
     traced: Option<Box<Sending>>,
@@ -25,15 +25,15 @@ pub(crate) struct Note {
 impl Note {
     /// An answer whose body is still to be sent.
     pub fn new(began: Instant) -> Note {
-        Note { record: None, ticket: Ticket::default(), began, ended: None, traced: None, slow: None }
+        Note { record: None, ticket: QueuePermit::default(), began, ended: None, traced: None, slow: None }
     }
 
     /// A record is to be written when it is sent.
-    pub fn record(&mut self, record: Record, ticket: Ticket, ended: Option<Ended>) {
+    pub fn record(&mut self, record: Record, ticket: QueuePermit, ended: Option<Ended>) {
         (self.record, self.ticket, self.ended) = (Some(Box::new(record)), ticket, ended);
     }
 
-    /// Somebody listens.
+    /// Sends an event to the listeners of the trace when the answer has been sent.
     pub fn trace(&mut self, sending: Sending) {
         self.traced = Some(Box::new(sending));
     }

@@ -1,9 +1,9 @@
-//! What the door tells of: listeners, and reads that somebody wants to hear of.
+//! Live notifications: listeners, and events of reads.
 //!
-//! Invariants: listeners are bounded, in all and for each identity, so that they cannot take all connections; a
-//! read costs nothing more than a look at a counter and a map unless somebody wants to hear of it.
+//! Invariants: the number of listeners is limited, in total and for each identity, so that they cannot take
+//! all connections; unless somebody subscribes to events of reads, a read only checks a counter and a map.
 //!
-//! Must never know: targets, XML.
+//! Must not depend on: targets, XML.
 
 use std::collections::HashMap;
 use std::sync::Arc;

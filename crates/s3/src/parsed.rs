@@ -1,6 +1,6 @@
-//! Documents of buckets, parsed once for each text.
+//! Cache of parsed documents of buckets.
 //!
-//! Invariant: what is found was made from the very allocation that the bucket holds now.
+//! Invariant: a cached value is used only if it was parsed from the same allocation that the bucket has now.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl<T> Parsed<T> {
 pub struct Features {
     /// Lifecycle rules.
     pub lifecycle: Parsed<ashlar_lifecycle::Config>,
-    /// Who may ask from a browser.
+    /// Origins that browsers may send requests from.
     pub cors: Parsed<crate::cors_rules::Rules>,
     /// Websites.
     pub website: Parsed<crate::website::Website>,

@@ -1,12 +1,12 @@
-//! May they? From a request whose sender is known to a decision of the policy language.
+//! Authorization: from an authenticated request to a decision of the policies.
 //!
-//! What an operation needs is in `needs`.
+//! `needs` has the permissions of each operation.
 //!
-//! Invariants: nothing about buckets or keys is answered before the decision, nor are conditions looked at;
-//! what cannot be read (a bucket's policy) denies; facts that a policy may ask for come from the connection
-//! and the verified request, a header never passes for one.
+//! Invariants: no answer depends on buckets, keys or conditions before the decision; a bucket's policy that
+//! cannot be read denies; facts for policies come from the connection and the verified request, and a header
+//! never replaces one of them.
 //!
-//! Must never know: what operations do, who stores users.
+//! Must not depend on: operations, the store of users.
 
 use ashlar_iam::Kind;
 use ashlar_object::{OpenBucket, Pairs, VersionId, parse_version};

@@ -1,7 +1,8 @@
-//! The policy of a form upload: what the signer allows.
+//! The policy of a form upload, which limits what the form may upload.
 //!
-//! Invariants: every field that is not exempt must be named by a condition, and the bucket must be named
-//! whether it is a field or not; an unknown operator refuses the upload; the key that is judged is the key that is written.
+//! Invariants: every field that is not exempt must be named by a condition, and so must the bucket, whether
+//! it is a field or not; an unknown operator refuses the upload; the key that is checked is the key that is
+//! written.
 
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_condition_counts() {
+    fn every_condition_is_checked() {
         let p = policy(r#"{"expiration":"2030-01-01T00:00:00Z","conditions":[{"bucket":"b"},["starts-with","$key","u/"],["eq","$x-amz-meta-a","1"],["content-length-range",2,"4"]]}"#).unwrap();
         let good = [("key", "u/x"), ("x-amz-meta-a", "1"), ("policy", "p"), ("x-ignore-me", "1")];
         p.check(&fields(&good), "b", 0).unwrap();
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bucket_is_named_by_a_condition() {
+    fn bucket_must_be_named_by_a_condition() {
         let with = |condition: &str| {
             let text = format!(
                 r#"{{"expiration":"2030-01-01T00:00:00Z","conditions":[["starts-with","$key",""]{condition}]}}"#
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_are_none() {
+    fn invalid_policy_documents_are_refused() {
         for bad in [
             "",
             "[]",

@@ -1,8 +1,8 @@
-//! What a client sends: bytes off the wire, decoded and checked.
+//! [`RequestBody`]: the body of a request, decoded and verified as a stream.
 //!
-//! Invariants: bytes go through without a copy; [`RequestBody::next`] says `None` only when every check
-//! that the signature asks for has passed; a client that is too slow is cut off; memory does not
-//! grow with the declared length. Must never know objects.
+//! Invariants: bytes are not copied; [`RequestBody::next`] returns `None` only after every check that the
+//! signature demands has passed; a client that is too slow is disconnected; memory does not grow with the
+//! declared length. Must not depend on: objects.
 
 use ashlar_environment::time::{self, Instant};
 use std::collections::VecDeque;
@@ -184,7 +184,7 @@ pub struct RequestBody {
     size: Option<u64>,
     seen: u64,
     ended: bool,
-    /// How long the client was waited for, if somebody wants to know.
+    /// How long the server waited for the client, if a trace needs it.
     waited: Option<Duration>,
 }
 

@@ -1,9 +1,9 @@
-//! The walk of a request: gate, operation, answer.
+//! The request path: admission, authorization, operation, answer.
 //!
-//! Invariants: nothing about buckets or keys is answered before it is known who asks and that they may,
-//! so who may nothing learns nothing, whatever the conditions; every answer, errors included, has
-//! the same identifying headers; a body that was not read to its end never leaves the connection in
-//! an unknown place. Must never know drives.
+//! Invariants: authentication and authorization precede every answer about buckets or keys, so a caller
+//! without permission cannot tell whether a bucket or key exists, whatever conditions the request has; every
+//! answer, including errors, has the same identifying headers; a body that was not read to its end never
+//! leaves the connection at an unknown position. Must not depend on: drives.
 
 use ashlar_environment::time::{self, Instant};
 use futures::future::BoxFuture;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ashlar_audit::{Audit, Record, Ticket};
+use ashlar_audit::{Audit, QueuePermit, Record};
 use ashlar_iam::Authenticator;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -57,7 +57,7 @@ const BEAT: Duration = Duration::from_secs(5);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const SERVER: HeaderValue = HeaderValue::from_static("Ashlar");
-/// What somebody stored is not taken by a browser for another type than it has.
+/// Keeps browsers from treating a stored object as another type than it has.
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
@@ -67,13 +67,13 @@ pub struct Config {
     pub context: Context,
     /// The keys, and the region.
     pub verifier: Verifier,
-    /// Other directories that may vouch for somebody.
+    /// The identity providers.
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Base domains of virtual-host style requests.
     pub domains: Vec<String>,
     /// Base domains of websites: BUCKET.DOMAIN answers browsers.
     pub websites: Vec<String>,
-    /// Who may ask from a browser, of buckets that do not say so themselves.
+    /// Origins that browsers may send requests from, for buckets without their own CORS rules.
     pub origins: Origins,
     /// Where requests are recorded; `None`: only the last refusals are kept.
     pub audit: Option<Arc<Audit>>,
@@ -124,9 +124,9 @@ pub(crate) struct Seen {
     pub audit_context: AuditContext,
     /// The body, if any of it may be unread.
     pub left: Option<Source>,
-    /// Somebody listens.
+    /// Whether a trace has listeners.
     pub traced: bool,
-    /// How long the client was waited for, if somebody listens.
+    /// How long the server waited for the client, if a trace has listeners.
     pub waited: Duration,
     /// The request in its bucket's counters.
     pub in_bucket: Option<InBucket>,
@@ -261,7 +261,7 @@ impl Service {
             let expects = parts.headers.contains_key(header::EXPECT);
             let transfer = parts.headers.contains_key(header::TRANSFER_ENCODING);
             let id = self.request_id();
-            let (ticket, outcome) = match self.audit.ticket().await {
+            let (ticket, outcome) = match self.audit.reserve().await {
                 Ok(ticket) => {
                     let work = self.serve(&mut parts, source, framing, &arrival, &mut seen, &id);
                     let outcome = if traced.is_some() {
@@ -276,7 +276,7 @@ impl Service {
                 // What cannot be recorded is not done.
                 Err(error) => {
                     seen.left = Some(source);
-                    (Ticket::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
+                    (QueuePermit::default(), Err(Fault::new(Code::SLOW_DOWN).because(error)))
                 }
             };
             let mut close = framing == Framing::Unknown && arrival.watch.is_some() && transfer;
@@ -322,7 +322,7 @@ impl Service {
             let mut wanted = false;
             if let Some(mut event) = traced {
                 event.request_id.clone_from(&id);
-                (event.operation, event.kind) = (seen.op.name(), audit_context::door(seen.op).name());
+                (event.operation, event.kind) = (seen.op.name(), audit_context::api_layer(seen.op).name());
                 (event.status, event.error) = (status.as_u16(), seen.error);
                 (event.bytes_in, event.first_byte) = (seen.received, first_byte);
                 (event.waited_for_client, event.waited_for_drives) = (seen.waited, drives);
@@ -360,7 +360,7 @@ impl Service {
         })
     }
 
-    /// What is told of a request's head to who listens.
+    /// The event about a request's head for listeners of the trace.
     fn heard(&self, parts: &Parts, arrival: &Arrival<'_>) -> Event {
         let header = |name: HeaderName| {
             let value = parts.headers.get(name).map(|v| ashlar_audit::printable(v.as_bytes()));
@@ -474,7 +474,7 @@ impl Service {
         seen: Seen,
         (status, id, began): (StatusCode, &str, Instant),
         arrival: &Arrival<'_>,
-        ticket: Ticket,
+        ticket: QueuePermit,
         note: &mut Note,
     ) {
         let mut audit_context = seen.audit_context;
@@ -489,7 +489,8 @@ impl Service {
         }
         let took = began.elapsed();
         let request_origin = (self.context.clock)() - took.as_millis() as i64;
-        let mut record = Record::new(request_origin, id, audit_context::door(seen.op), arrival.peer.ip());
+        let mut record =
+            Record::new(request_origin, id, audit_context::api_layer(seen.op), arrival.peer.ip());
         record.operation = seen.op.name();
         record.method = parts.method.as_str().to_owned();
         (record.status, record.error) = (status.as_u16(), seen.error);
@@ -689,7 +690,7 @@ impl Service {
         let from = post::From { origin: &origin, buckets: &seen.buckets, tls: arrival.tls, host: &host, id };
         let audit_context = &mut seen.audit_context;
         let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);
-        // Whoever signed it is known only inside; clients that post forms share by address.
+        // Only this process knows who signed the form, so clients that post forms share memory by address.
         let outcome = ashlar_object::as_tenant(of_address(arrival), post).await;
         seen.verified = true;
         if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {

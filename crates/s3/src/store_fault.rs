@@ -1,6 +1,6 @@
-//! What errors of the store are in the words of S3.
+//! Maps errors of the store to errors of S3.
 //!
-//! Must never know: requests, operations.
+//! Must not depend on: requests, operations.
 
 use ashlar_object::{Error, VersionId, version_text};
 use http::header::{self, HeaderValue};
@@ -98,9 +98,9 @@ fn version_value(id: VersionId) -> HeaderValue {
 mod tests {
     use super::*;
 
-    /// Nobody is told "internal error", or that there is no such key, of data that is lost.
+    /// For lost data, the answer is neither "internal error" nor that there is no such key.
     #[test]
-    fn lost_data_is_unavailable_and_says_so() {
+    fn lost_data_is_reported_as_unavailable() {
         let fault =
             fault(Error::Corrupt("1 of 2 shards of stripe 0 can be read (xx-+)".to_owned()), "b", "k");
         assert_eq!(fault.status().as_u16(), 503);

@@ -1,6 +1,6 @@
-//! The rules of S3 for tags, of objects and buckets, and their XML.
+//! The rules of S3 for tags of objects and buckets, and their XML.
 //!
-//! Must never know: where tags are kept.
+//! Must not depend on: where tags are stored.
 
 use ashlar_object::Pairs;
 

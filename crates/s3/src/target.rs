@@ -1,8 +1,8 @@
-//! What a request names: bucket, key and query, decoded once from the raw target.
+//! The target of a request: bucket, key and query, decoded once from the raw target.
 //!
-//! Invariant (docs/proof.md 2.1.1): there is one decoding. The canonical path of signatures is made
-//! from the same decoded bytes that the operation gets as its key, so that what was authorised
-//! and what is touched cannot differ. Must never know who asks.
+//! Invariant (docs/proof.md 2.1.1): there is one decoding. The canonical path of signatures is made from the
+//! same decoded bytes that the operation gets as its key, so that the authorized key and the used key cannot
+//! differ. Must not depend on: identities.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_encoded_as_signatures_want_it() {
+    fn bytes_are_encoded_as_signatures_require() {
         for byte in 0..=u8::MAX {
             let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
             for (set, plain) in [(RESERVED, unreserved), (RESERVED_IN_PATHS, unreserved || byte == b'/')] {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_taken_as_they_are() {
+    fn keys_are_not_normalized() {
         assert_eq!(key("/b"), None);
         assert_eq!(key("/b/"), None);
         for (path, want) in [
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_has_two_readings() {
+    fn ambiguous_targets_are_refused() {
         for bad in ["/b/%", "/b/%4", "/b/%zz", "/b/%C0%AF", "/b/%ED%A0%80", "/b/%FF", "/b/a%00b", "b/a"] {
             assert_eq!(Target::parse(bad, None, None).unwrap_err().code(), Code::INVALID_URI, "{bad}");
         }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bucket_names() {
+    fn bucket_names_are_validated() {
         for good in ["abc", "my.bucket-1", "0ab"] {
             assert!(is_bucket_name(good), "{good}");
         }

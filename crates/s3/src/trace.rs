@@ -1,7 +1,7 @@
-//! Live trace of requests, for whoever listens, and the log of slow requests.
+//! The live trace of requests for listeners, and the log of slow requests.
 //!
-//! Invariants: while nobody listens a request pays one relaxed load; a listener that is slow loses events and
-//! is told how many, it never holds a request up; no event holds a signature, a session token or a body.
+//! Invariants: without listeners a request pays one relaxed load; a slow listener loses events and is told
+//! how many, and it never delays a request; no event contains a signature, a session token or a body.
 
 use ashlar_environment::time::Instant;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn listeners_hear_what_comes_while_they_listen() {
+    async fn listeners_receive_events_while_they_listen() {
         let tracer = Arc::new(Tracer::default());
         assert!(!tracer.is_on());
         tracer.publish(Event { request_id: "before".into(), ..Event::default() });

@@ -1,14 +1,14 @@
-//! Turns: a bounded number of places for work that costs memory before anybody vouched for the client.
+//! Turns: a limited number of permits for work that costs memory before the client is authenticated.
 //!
-//! Large request heads, form fields and documents of the token service are held before a signature can be
-//! checked. Each of them needs a [`Turn`]. Whoever finds all places taken waits; meanwhile the holder that began
-//! first loses its place once it has had it for [`MIN_TURN`], so that half-sent requests cannot keep complete ones
-//! out.
+//! Large request heads, form fields and documents of the token service are held in memory before a signature
+//! can be checked. Each of them needs a [`Turn`]. If all are taken, a request waits; meanwhile the oldest
+//! holder loses its turn once it has had it for [`MIN_TURN`], so that incomplete requests cannot block
+//! complete ones.
 //!
-//! Invariants: there are never more turns than places; a wait ends at its deadline; a free place costs one
-//! uncontended lock.
+//! Invariants: the number of turns never exceeds the limit; a wait ends at its deadline; taking a free turn
+//! costs one uncontended lock.
 //!
-//! Must not depend on what the turns are for.
+//! Must not depend on: the purpose of turns.
 
 use ashlar_environment::time::{self, Instant};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Turns {
         })
     }
 
-    /// Waits for a place. `lost` is told when the place must be given up. `None`: none came free in time.
+    /// Waits for a turn. `lost` is notified when the turn must be given up. `None`: none became free in time.
     pub async fn take(self: &Arc<Turns>, lost: Arc<Notify>) -> Option<Turn> {
         let place = match self.places.clone().try_acquire_owned() {
             Ok(place) => place,
@@ -128,7 +128,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn the_oldest_turn_ends_for_whoever_waits() {
+    async fn oldest_turn_ends_for_a_waiter() {
         let turns = Turns::with(2, LONG, Duration::ZERO);
         let first = turns.take(Arc::default()).await.unwrap();
         let second = turns.take(Arc::default()).await.unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_ends() {
+    async fn wait_ends_at_its_deadline() {
         let turns = Turns::with(1, Duration::from_millis(5), LONG);
         let held = turns.take(Arc::default()).await.unwrap();
         assert!(turns.take(Arc::default()).await.is_none());

@@ -1,8 +1,8 @@
-//! What a bucket's website configuration says about a request: documents, redirects, routing rules.
+//! The website configuration of a bucket: which document, redirect or routing rule applies to a request.
 //!
 //! Semantics: Amazon S3 User Guide, "Hosting a static website using Amazon S3". Pure.
 //!
-//! Must never know: who asks, where objects are.
+//! Must not depend on: identities, the location of objects.
 
 /// `http` or `https`.
 pub type Protocol = Option<String>;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes() {
+    fn routing_rules_are_applied() {
         let mut site = Website { index: Some("index.html".into()), ..Website::default() };
         assert_eq!(site.key(""), "index.html");
         assert_eq!(site.key("a/"), "a/index.html");

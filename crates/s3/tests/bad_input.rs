@@ -1,4 +1,5 @@
-//! Bad input: a clear error, nothing changed, bounded memory, and the server goes on.
+//! Invalid input: the server answers a clear error, changes nothing, uses bounded memory, and continues to
+//! serve.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -18,7 +19,7 @@ fn resident() -> usize {
 }
 
 #[test]
-fn bodies_of_the_wrong_length() {
+fn bodies_of_the_wrong_length_are_refused() {
     let s = server();
     // Shorter than announced, and the client hangs up or waits half-closed.
     for half in [true, false] {
@@ -48,7 +49,7 @@ fn bodies_of_the_wrong_length() {
 }
 
 #[test]
-fn a_transfer_encoding_with_announced_length_works() {
+fn transfer_encoding_with_decoded_length_is_accepted() {
     let s = server();
     let data = noise(70_000, 4);
     let request = s
@@ -76,7 +77,7 @@ fn a_transfer_encoding_with_announced_length_works() {
 }
 
 #[test]
-fn garbage_is_answered_or_dropped() {
+fn invalid_requests_are_answered_or_disconnected() {
     let s = server();
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
@@ -103,7 +104,7 @@ fn garbage_is_answered_or_dropped() {
 }
 
 #[test]
-fn an_early_answer_reaches_a_client_that_is_still_sending() {
+fn early_answer_reaches_a_client_that_is_still_sending() {
     let s = server();
     let data = noise(900_000, 2);
     // Refused before the body is read: the answer must not be lost in a reset.
@@ -123,7 +124,7 @@ fn an_early_answer_reaches_a_client_that_is_still_sending() {
     let r = read_response(&mut stream, false);
     assert_eq!((r.status, r.header("connection")), (404, Some("close")));
     assert!(began.elapsed() < Duration::from_secs(1));
-    // One that may go on is told so.
+    // A client that may continue gets `100 Continue`.
     let (head, body) = s.req("PUT", "/b-1/k").body(&data).header("expect", "100-continue").wire();
     let mut stream = TcpStream::connect(s.addr).unwrap();
     stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
@@ -135,7 +136,7 @@ fn an_early_answer_reaches_a_client_that_is_still_sending() {
 }
 
 #[test]
-fn memory_does_not_follow_what_clients_announce() {
+fn memory_does_not_grow_with_announced_lengths() {
     let s = server();
     s.put("/b-1/warm", &noise(100_000, 1)).expect(200);
     let before = resident();
@@ -174,7 +175,7 @@ fn memory_does_not_follow_what_clients_announce() {
 }
 
 #[test]
-fn fuzzed_requests_never_hurt() {
+fn fuzzed_requests_do_no_harm() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     let seed: u64 = 0x5eed_0007;

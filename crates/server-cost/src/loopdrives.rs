@@ -1,9 +1,9 @@
 //! Drives for measurements: XFS on loop devices with direct I/O, backed by memory.
 //!
-//! Why: a folder on tmpfs has no journal, no barriers and no inode costs, so it flatters; a shared
-//! disk is noisy. These behave like real file systems with a fast, steady device below.
+//! Why: a folder on tmpfs has no journal, no barriers and no inode costs, so its results are too good;
+//! results of a shared disk vary. These behave like real file systems with a fast, steady device below.
 //!
-//! Invariant: `down` unmounts and removes only what `up` made, which it finds by the folder.
+//! Invariant: `down` unmounts and removes only what `up` made, identified by the folder.
 
 use std::{
     fs,
@@ -125,7 +125,7 @@ fn down(dir: &Path, backing: &Path) -> Outcome {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
-/// The backing file: its name is made of the folder's, so that two sets do not meet.
+/// The backing file. Its name contains the folder's, so that two sets do not collide.
 fn image(dir: &Path, number: u32, backing: &Path) -> PathBuf {
     let name: String =
         dir.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -1,6 +1,7 @@
-//! `cargo xtask bench | loopdrives`: what the operations of any S3 server cost it, and drives to measure on.
+//! `cargo xtask bench | loopdrives`: measures the cost of operations for any S3 server, and makes drives for
+//! that.
 //!
-//! A program of its own, so that `cargo xtask` itself starts without an HTTP client to build.
+//! A separate program, so that `cargo xtask` does not have to build an HTTP client.
 //!
 //! Must not depend on the server's code: it loads programs from outside.
 #![forbid(unsafe_code)]

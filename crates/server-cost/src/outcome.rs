@@ -1,6 +1,6 @@
-//! How a task ends.
+//! The result type of tasks.
 //!
 //! Must not depend on: the tasks.
 
-/// What a task returns; the text says what to do.
+/// The result of a task. The text of an error says what to do.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,4 +1,4 @@
-//! Runs other programs; fails with what they said.
+//! Runs other programs; an error contains their output.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ pub fn root() -> PathBuf {
     crates.and_then(Path::parent).expect("this crate lies in crates/server-cost").to_path_buf()
 }
 
-/// Runs a program and returns what it printed; a failure is an error with what it complained of.
+/// Runs a program and returns its output. The error contains its standard error.
 pub fn read(command: &mut Command) -> Outcome<String> {
     let name = line(command);
     let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{name}: {e}"))?;
@@ -24,7 +24,7 @@ pub fn read(command: &mut Command) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The command line as one would type it (without quoting).
+/// The command line as a user would type it (without quoting).
 fn line(command: &Command) -> String {
     let args = command.get_args().map(|a| a.to_string_lossy());
     let program = command.get_program().to_string_lossy();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_audit::{ApiLayer, Audit, Config, FileConfig, Full, Record, Ticket, WebhookConfig, key_from};
+use ashlar_audit::{ApiLayer, Audit, Config, FileConfig, Full, QueuePermit, Record, WebhookConfig, key_from};
 use ashlar_iam::Identity;
 use ashlar_outbound::{Class, Rules, is_allowed};
 use ashlar_s3::Body;
@@ -155,7 +155,7 @@ impl Args {
 /// The trail of an administration call.
 pub struct Trail {
     audit: Arc<Audit>,
-    ticket: Ticket,
+    ticket: QueuePermit,
     began: Instant,
     record: Record,
     who: Option<Arc<Identity>>,
@@ -172,7 +172,7 @@ impl Trail {
         head: (&Method, &Uri, &HeaderMap),
         peer: &Peer,
     ) -> ashlar_audit::Result<Trail> {
-        let ticket = audit.ticket().await?;
+        let ticket = audit.reserve().await?;
         let (method, uri, headers) = head;
         let mut record = Record::new(now_ms(), id, ApiLayer::Admin, peer.address.ip());
         record.method = method.as_str().to_owned();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_iam::Iam;
-use ashlar_idp::{Around, Environment};
+use ashlar_idp::{Environment, ProviderContext};
 use ashlar_outbound::{Class, Outbound, Rules, is_allowed};
 
 use super::clock;
@@ -27,10 +27,10 @@ const SYSTEM: [&str; 3] =
 ///
 /// # Errors
 /// In words: a file or a variable cannot be used.
-pub fn around(iam: Arc<Iam>, certs: Option<&Path>) -> Result<Around, String> {
+pub fn provider_context(iam: Arc<Iam>, certs: Option<&Path>) -> Result<ProviderContext, String> {
     let authorities = own_authorities(certs)?;
     let web = Outbound::new(rules(&authorities)?).map_err(|e| e.to_string())?;
-    Ok(Around {
+    Ok(ProviderContext {
         iam,
         environment: Environment::new(ashlar_environment::process::variables()),
         web: Arc::new(web),

@@ -37,7 +37,7 @@ pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> R
         || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
     match ask.route {
         Route::DeadLetterList => {
-            let letters = target_manager.letters(ask.query.filled("target")).await.map_err(refusal)?;
+            let letters = target_manager.dead_letters(ask.query.filled("target")).await.map_err(refusal)?;
             let letters = letters.into_iter().map(|l| shape::DeadLetter {
                 event: l.event.map(|e| shape::DeadEvent {
                     name: e.name.text(),

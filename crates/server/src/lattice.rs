@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use ashlar_cluster::{Embedded, MemoryMedium};
 use ashlar_format::DeploymentId;
 use ashlar_iam::{Assume, Entity, Federated, Iam, Identity, NewKey, Root, Secret};
-use ashlar_idp::{Around, Environment, Idp, Web, WebAsk, Within};
+use ashlar_idp::{Environment, Idp, ProviderContext, Web, WebAsk, Within};
 use ashlar_object::{Options, Store};
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use ashlar_s3::target::Query;
@@ -71,14 +71,14 @@ impl World {
         let now = AtomicI64::new(1_800_000_000_000);
         let clock: ashlar_idp::Clock = Arc::new(move || now.fetch_add(1, Ordering::SeqCst));
         let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
-        let around = Around {
+        let provider_context = ProviderContext {
             iam: iam.clone(),
             environment: Environment::new(Vec::<(String, String)>::new()),
             web: Arc::new(Silent),
             clock,
             authorities: Vec::new(),
         };
-        let idp = Idp::new(around);
+        let idp = Idp::new(provider_context);
         let config = Config {
             context: Context {
                 store: Store::in_memory(Options::default()).await.unwrap(),

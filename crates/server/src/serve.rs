@@ -14,7 +14,7 @@ use std::time::Duration;
 use ashlar_arguments::{expand, size};
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
-use ashlar_events::store::{Feeds, Letters};
+use ashlar_events::store::{DeadLetterBucket, Feeds};
 use ashlar_events::{Parsed, Site, TargetManager};
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
@@ -163,7 +163,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
     let encryption = kms::open(&args.kms, keys, &node).await?;
-    let idp = Idp::new(environment::around(iam.clone(), args.certs.as_deref())?);
+    let idp = Idp::new(environment::provider_context(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&region.name));
     let target_manager = targets(&node, &args, &region.name, parsed.clone())?;
@@ -369,7 +369,7 @@ fn targets(
     let deployment = node.map.load().deployment.to_hex();
     let site = Site { region: region.to_owned(), host_id: deployment.clone(), deployment };
     let source = Arc::new(Feeds::new(node.store.clone(), parsed));
-    let dead_letters = Arc::new(Letters::new(node.store.clone(), &args.dead_letters, region));
+    let dead_letters = Arc::new(DeadLetterBucket::new(node.store.clone(), &args.dead_letters, region));
     let authorities = environment::authorities(args.certs.as_deref())?;
     Ok(TargetManager::new(source, dead_letters, site, authorities, clock::now_ms))
 }

@@ -1,7 +1,7 @@
-//! The agent: waits for a coordinator, does its jobs, one coordinator at a time.
+//! The agent: waits for a coordinator and runs its jobs, one coordinator at a time.
 //!
-//! Invariants: nothing is done before the token was proved; a coordinator that goes away ends the
-//! phase, and what was written is removed.
+//! Invariants: the coordinator must prove the token before any job; if the connection to the coordinator is
+//! lost, the phase ends and written objects are removed.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! Loads from several machines: agents do what [`crate::load::Session`] does, a coordinator tells
-//! them what and when, and merges what they push.
+//! Loads from several machines: agents run what [`crate::load::Session`] runs, and a coordinator sends them
+//! the jobs and start times and merges their measurements.
 //!
 //! Protocol, version [`PROTOCOL`]: frames of a 4-byte big-endian length and JSON ([`Message`]) over
 //! one TCP connection per agent. The agent speaks first with a random challenge; the coordinator
@@ -8,10 +8,10 @@
 //! as there are phases; `clean` -> `cleaned`. Nothing is encrypted: credentials of the server travel
 //! to the agents, so the network between them must be trusted.
 //!
-//! Clocks are not trusted: a phase begins when the `start` message arrives, and every time in a
-//! delta counts from there. Invariants: histograms are merged bucket by bucket, so the sum is what
-//! one recorder would hold; an agent that says nothing for [`SILENCE`] is lost, which is reported,
-//! and the others go on; at most [`QUEUE`] deltas wait to be merged.
+//! Clocks are not trusted: a phase begins when the `start` message arrives, and every time in a delta counts
+//! from there. Invariants: histograms are merged bucket by bucket, so that the sum equals what one recorder
+//! would have; an agent that sends nothing for [`SILENCE`] is lost, which is reported, and the others
+//! continue; at most [`QUEUE`] deltas wait to be merged.
 
 mod coordinator;
 mod frame;

@@ -1,8 +1,8 @@
-//! Whether a raw device may be overwritten, and how it is left.
+//! Checks whether a raw device may be overwritten, and clears it afterwards.
 //!
-//! Invariants: a mounted or otherwise used device is never touched, forced or not; one that holds
-//! anything at its ends, where every file system, volume manager and partition table puts its
-//! signature, only when forced. What is left is blank there.
+//! Invariants: a mounted or otherwise used device is never written, even if forced; a device with data at its
+//! ends, where file systems, volume managers and partition tables have their signatures, is written only if
+//! forced. Afterwards its ends are blank.
 
 use std::{
     fs::{self, File},
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures() {
+    fn signatures_are_recognized() {
         let blank = vec![0_u8; 1 << 20];
         assert_eq!(signature(&blank, &blank), None);
         assert_eq!(signature(&[0xff; 4096], &blank), None);

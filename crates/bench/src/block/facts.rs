@@ -1,4 +1,4 @@
-//! What drives are, for the result document, and what that means for the figures.
+//! Properties of drives for the result document, and their effect on the measurements.
 
 use std::{fs, path::Path};
 

@@ -1,11 +1,10 @@
-//! Raw speed of drives: sequential and random, each alone and all together, with direct I/O.
+//! Raw speed of drives: sequential and random, each drive alone and all together, with direct I/O.
 //!
-//! Threads with blocking reads and writes, one per place in a drive's queue. Invariants: a figure of
-//! several drives comes from one interval that they share, never from a sum of rates over different
-//! ones; what is read was written before, so that no drive answers from a hole; nothing is left
-//! behind.
+//! Threads with blocking reads and writes, one per entry of a drive's queue. Invariants: a result of several
+//! drives comes from one common interval, never from a sum of rates over different ones; only written data is
+//! read, so that no drive answers from a hole; no files are left behind.
 //!
-//! Must never know: objects, servers, how results are shown.
+//! Must not depend on: objects, servers, the presentation of results.
 
 mod device;
 mod facts;

@@ -1,7 +1,7 @@
 //! Drives that differ from the others.
 //!
-//! Invariant: a drive is compared with the median of all, so that a few bad ones do not hide
-//! themselves; of two, the slower one with the faster.
+//! Invariant: a drive is compared with the median of all, so that a few bad ones do not shift the reference;
+//! of two drives, the slower is compared with the faster.
 
 use crate::stat::median;
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named() {
+    fn outliers_are_named() {
         let found = |rates: &[f64]| outliers(rates, 10.0).iter().map(|o| o.index).collect::<Vec<_>>();
         assert_eq!(found(&[]), [] as [usize; 0]);
         assert_eq!(found(&[5.0]), [] as [usize; 0]);

@@ -1,7 +1,7 @@
-//! One place in a drive's queue: a thread that keeps one I/O in flight.
+//! One entry of a drive's queue: a thread that keeps one I/O in flight.
 //!
-//! Invariants: only what completes within the interval that all threads share is counted; offsets,
-//! lengths and memory are aligned; nothing is allocated and no lock is taken per I/O.
+//! Invariants: only I/O that completes within the common interval is counted; offsets, lengths and memory are
+//! aligned; no I/O allocates or takes a lock.
 
 use std::{
     fs::File,

@@ -1,8 +1,8 @@
-//! What a drive run reads and writes: a file without a name in a folder, or a raw device.
+//! The target of a drive test: a file without a name in a folder, or a raw device.
 //!
-//! Invariants: the file never has a name (or loses it before the first byte is written), so that
-//! nothing is left behind however the program ends; direct I/O is used or its lack is an error,
-//! unless the page cache was asked for; a device is opened exclusively.
+//! Invariants: the file never has a name (or loses it before the first byte is written), so that nothing is
+//! left behind however the program ends; direct I/O is used, or its absence is an error unless the page cache
+//! was requested; a device is opened exclusively.
 
 use std::{
     fs::File,

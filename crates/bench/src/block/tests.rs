@@ -1,4 +1,4 @@
-//! Short runs on a real folder: what is counted, what is left behind, what is refused.
+//! Short runs on a real folder: counting, clean-up, refused options.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ fn measured(mut options: Options, stop: &AtomicBool) -> Run {
 }
 
 #[test]
-fn every_test_alone_and_together() {
+fn every_test_runs_on_one_and_on_all_drives() {
     let (_home, paths) = folders();
     let run = measured(options(paths.clone()), &AtomicBool::new(false));
     let names: Vec<&str> = run.phases.iter().map(|p| p.name.as_str()).collect();
@@ -92,7 +92,7 @@ fn every_test_alone_and_together() {
 }
 
 #[test]
-fn the_file_never_has_a_name_and_stopping_keeps_what_was_measured() {
+fn file_has_no_name_and_interruption_keeps_results() {
     let (_home, paths) = folders();
     let stop = AtomicBool::new(false);
     let options = Options {
@@ -117,7 +117,7 @@ fn the_file_never_has_a_name_and_stopping_keeps_what_was_measured() {
 }
 
 #[test]
-fn jobs_have_regions_of_their_own_and_depth_shares_one() {
+fn jobs_have_separate_regions_and_queue_depth_shares_one() {
     let (_home, paths) = folders();
     let options = Options {
         jobs: 2,
@@ -137,7 +137,7 @@ fn jobs_have_regions_of_their_own_and_depth_shares_one() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_options_are_refused() {
     let (home, paths) = folders();
     let refused = |options: Options, word: &str| {
         let mut run = Run::default();
@@ -167,7 +167,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn buffered_says_so() {
+fn buffered_runs_are_marked() {
     let (_home, paths) = folders();
     let access = Access { buffered: true, ..Access::default() };
     let options = Options { access, tests: vec![Test::RandRead], ..options(paths) };

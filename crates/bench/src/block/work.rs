@@ -1,4 +1,4 @@
-//! Runs the threads of a phase over one common interval and puts together what they did.
+//! Runs the threads of a phase over one common interval and combines their results.
 
 use std::{
     collections::BTreeMap,

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn plain() {
+    fn plain_results_are_imported() {
         let run = fixture(include_str!("../../tests/fixtures/fio-seq.json"));
         let phase = &run.phases[0];
         assert_eq!((phase.name.as_str(), phase.seconds, phase.operations.len()), ("seq", 1.001, 1));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn with_histograms() {
+    fn results_with_histograms_are_imported() {
         let run = fixture(include_str!("../../tests/fixtures/fio-randrw-plus.json"));
         assert_eq!(run.phases.len(), 2, "two jobs of one name");
         assert_eq!(run.phases.iter().map(|p| p.repetition).collect::<Vec<_>>(), [1, 2]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_done() {
+    fn jobs_without_io_are_skipped() {
         assert!(parse(&serde_json::json!({"fio version": "fio-3.33", "jobs": [{"jobname": "a"}]})).is_err());
         assert!(parse(&serde_json::json!({"fio version": "fio-3.33"})).is_err());
     }

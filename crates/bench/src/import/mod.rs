@@ -1,9 +1,9 @@
 //! Results of other tools as result documents, for comparison side by side.
 //!
-//! Invariants: nothing is invented (a summary without a histogram stays one, and a caveat says
-//! so); input is bounded by [`crate::result::file::LARGEST`].
+//! Invariants: no data is invented (a summary without a histogram stays one, and a caveat says so); input is
+//! bounded by [`crate::result::file::LARGEST`].
 //!
-//! Must never know: how the other tool measured; caveats name what its files leave open.
+//! Must not depend on: how the other tool measured; caveats name what its files do not say.
 
 pub mod fio;
 pub mod warp_csv;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_neither_is_refused() {
+    fn unknown_formats_are_refused() {
         for wrong in ["", "hello", "{}", "{\"a\":1}", "[1]", "idx\tthread\n", "\u{0}"] {
             assert!(parse(wrong.as_bytes(), "x").is_err(), "{wrong:?}");
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn any_kind_is_opened() {
+    fn every_kind_of_result_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let kind = |bytes: &[u8]| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn instants() {
+    fn instants_are_parsed() {
         assert_eq!(instant("1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
         assert_eq!(instant("1970-01-01T01:00:01.000000001+01:00"), Some(1_000_000_001));
         assert_eq!(instant("yesterday"), None);

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{document, instant, note, rfc3339};
 
-/// Most different error texts that are told apart; the rest are `other`.
+/// Most distinct error texts; the rest are counted as `other`.
 const ERROR_KINDS: usize = 50;
 /// Longest error text that is kept.
 const ERROR_TEXT: usize = 100;
@@ -287,7 +287,7 @@ mod tests {
     const LOG: &str = include_str!("../../tests/fixtures/warp-mixed.csv");
 
     #[test]
-    fn a_log() {
+    fn request_log_is_imported() {
         let run = parse(LOG).unwrap();
         assert_eq!((run.mode.as_str(), run.started.as_str()), ("import", "2026-03-01T10:00:00Z"));
         let phase = &run.phases[0];
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_logs() {
+    fn damaged_logs_are_refused() {
         let (head, _) = LOG.split_once('\n').unwrap();
         assert!(parse(head).is_err(), "no request");
         assert!(parse(&LOG.replace("\tbytes\t", "\tbites\t")).unwrap_err().to_string().contains("`bytes`"));

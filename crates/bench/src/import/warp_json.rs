@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn since_version_1() {
+    fn results_since_version_1_are_imported() {
         let run = fixture(include_str!("../../tests/fixtures/warp-get.json"));
         assert_eq!(run.environment[0].facts["version warp"], "1.1.4");
         assert_eq!(run.command[..2], ["warp", "get"]);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn as_analyze_prints() {
+    fn analyze_output_is_imported() {
         let run = fixture(include_str!("../../tests/fixtures/warp-analyze.json"));
         let phase = &run.phases[0];
         assert_eq!(phase.name, "mixed");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_file_says_so() {
+    fn incomplete_files_are_reported() {
         let run = fixture(r#"{"v":2,"final":false,"by_op_type":{"GET":{"total_requests":3}}}"#);
         assert!(run.caveats.iter().any(|c| c.code == "incomplete"));
         assert_eq!(run.phases[0].operations[0].count, 3);

@@ -1,13 +1,12 @@
 //! The open loop's plan: intended start times that do not depend on any answer.
 //!
-//! Workers take the next intended time and wait for it; if all are busy, intended times pass and
-//! are taken late, first in, first out, and the time they waited is part of their response time. So
-//! a stall of the server is seen by every request that should have started during it (no
-//! coordinated omission; Gil Tene, "How NOT to measure latency"). When more than a limit are due and
-//! unanswered, the plan says so and the run is declared overloaded.
+//! Workers take the next intended time and wait for it. If all workers are busy, intended times pass and are
+//! taken late, first in, first out, and the waiting time is part of the response time. So a stall of the
+//! server affects every request that should have started during it (no coordinated omission; Gil Tene, "How
+//! NOT to measure latency"). When more than a limit are due and unanswered, the run is declared overloaded.
 //!
-//! Invariants: intended times ascend; each is handed out once; what was due and not handed out can
-//! be counted.
+//! Invariants: intended times ascend; each is handed out once; those that were due and not handed out can be
+//! counted.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ struct State {
     taken: u64,
 }
 
-/// What a worker is told.
+/// The instruction for a worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
     /// Start at this time after the start of the phase.
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fixed_distances_and_their_end() {
+    fn fixed_intervals_end_with_the_phase() {
         let plan = Arrivals::new(100.0, false, 10, Some(Duration::from_secs(1)), 0);
         let mut times = Vec::new();
         while let Next::At(at) = plan.take(Duration::ZERO, 0) {
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_due_is_said_and_counted() {
+    fn overload_is_reported_and_counted() {
         let plan = Arrivals::new(100.0, false, 50, None, 0);
         assert!(matches!(plan.take(Duration::from_millis(400), 10), Next::At(_)));
         assert_eq!(plan.take(Duration::from_millis(600), 10), Next::Overloaded);

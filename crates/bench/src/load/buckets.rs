@@ -1,7 +1,7 @@
-//! Buckets before and after a run, through the `client` room.
+//! Buckets before and after a run, with the `client` crate.
 //!
-//! Invariants: a bucket that exists is used as it is; only buckets this run made are removed, and
-//! only when they are empty; only keys, versions and uploads under the run's own prefix are removed.
+//! Invariants: an existing bucket is used as it is; only buckets that this run made are removed, and only
+//! when they are empty; only keys, versions and uploads under the run's own prefix are removed.
 
 use ashlar_client::{
     Addressing, Client, Config, Credentials, Identifier, ListOptions, ListVersionsOptions, Versioning,

@@ -1,7 +1,7 @@
-//! What all workers of a session share: what they were told, keys, data, what they remember together.
+//! The shared state of all workers of a session: job, keys, data, counters.
 //!
-//! Invariant: memory does not grow with the number of requests. Must not depend on: who prepares it
-//! (`session`), what is done with it (`worker`, `ops`).
+//! Invariant: memory does not grow with the number of requests. Must not depend on: `session`, which prepares
+//! it; `worker` and `ops`, which use it.
 
 use std::sync::{
     Arc, OnceLock,
@@ -18,7 +18,7 @@ pub(super) const RING: usize = 1 << 16;
 
 /// What all workers of a session share.
 pub struct Context {
-    /// What they were told.
+    /// The job.
     pub job: Job,
     pub(super) settings: Arc<Settings>,
     pub(super) pool: Pool,

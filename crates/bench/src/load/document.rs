@@ -1,4 +1,4 @@
-//! The head of a result: where it ran, with what parameters, and what must be known about it.
+//! The head of a result: machine, parameters and caveats.
 
 use std::collections::BTreeMap;
 

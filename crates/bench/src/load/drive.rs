@@ -1,7 +1,7 @@
-//! Runs a job from preparation to clean-up and makes the result of it, whoever does the work.
+//! Runs a job from preparation to clean-up, here or on agents, and makes its result.
 //!
-//! Invariants: what was prepared is cleaned up also after a failure; every phase is judged by the
-//! same rules, whether it ran here or on agents.
+//! Invariants: prepared data is cleaned up also after a failure; the same rules evaluate every phase, whether
+//! it ran here or on agents.
 
 use std::{sync::atomic::Ordering, time::Instant};
 

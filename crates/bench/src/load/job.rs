@@ -1,6 +1,6 @@
-//! What a load is told: plain values that travel to agents as JSON.
+//! The parameters of a load: plain values that are sent to agents as JSON.
 //!
-//! Must never know: how they were written on a command line.
+//! Must not depend on: the syntax of the command line.
 
 use std::str::FromStr;
 
@@ -289,7 +289,7 @@ pub struct Job {
     pub fanout: u32,
     /// Names of keys.
     pub order: Order,
-    /// Use what lies under `prefix` instead of writing data.
+    /// Use the objects under `prefix` instead of writing data.
     pub existing: bool,
     /// Objects to prepare, or the most existing ones to use.
     pub objects: u64,
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objectives() {
+    fn objectives_are_parsed() {
         assert_eq!("p99=50ms".parse(), Ok(Slo { percentile: 99.0, nanoseconds: 50_000_000 }));
         assert_eq!("p99.9=2s".parse::<Slo>().unwrap().nanoseconds, 2_000_000_000);
         for bad in ["", "99=50ms", "p99", "p99=50", "p100=1s", "p99=-1ms", "p99=1h"] {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_their_numbers() {
+    fn operations_have_stable_numbers() {
         for (i, op) in Op::ALL.iter().enumerate() {
             assert_eq!(*op as usize, i);
         }

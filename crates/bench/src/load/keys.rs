@@ -1,6 +1,6 @@
 //! Names of objects and random numbers: a key is a number until it is sent.
 //!
-//! Invariants: different numbers have different names; names of one run lie under its own prefix.
+//! Invariants: different numbers have different names; names of a run are under its own prefix.
 
 use std::fmt::Write;
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn names_are_distinct() {
         for order in [Order::Random, Order::Sequential] {
             let keys = Keys::new("a b/run/", 2, 16, order);
             let names: HashSet<String> = (0..10_000)

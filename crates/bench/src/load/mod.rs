@@ -1,18 +1,18 @@
 //! S3 loads: closed loop by concurrency, open loop by rate, sweeps to the knee.
 //!
-//! * [`Job`] is everything a load is told, and travels to agents as it is.
+//! * [`Job`] has all parameters of a load, and is sent to agents unchanged.
 //! * [`Session`] holds what a job needs on one machine: prepares data, runs phases, cleans up.
 //! * [`drive`] runs a whole job, here or on agents, and writes the [`crate::result::Run`].
 //!
 //! Layers, each of which uses only those before it: numbers and parts (`job`, `keys`, `sizes`, `record`,
-//! `store`), what is shared (`runner`, `phase`, `context`), `worker` and its operations, `session`; beside them
-//! `watch`, `verdict`, `document` and [`drive`], which do not know who works.
+//! `store`), shared state (`runner`, `phase`, `context`), `worker` and its operations, `session`; beside them
+//! `watch`, `verdict`, `document` and [`drive`], which do not depend on where the work is done.
 //!
-//! Invariants: memory does not grow with the number of requests (histograms and steps of time, both
-//! bounded; keys are numbers); an intended request is sent or counted as not sent, never dropped;
-//! everything that is written lies under a prefix that only this run uses, and only that is removed.
+//! Invariants: memory does not grow with the number of requests (histograms and time steps, both bounded;
+//! keys are numbers); an intended request is sent or counted as not sent, never dropped; all written objects
+//! are under a prefix that only this run uses, and only those are removed.
 //!
-//! Must never know: terminals, command lines.
+//! Must not depend on: terminals, command lines.
 
 mod arrivals;
 mod buckets;

@@ -1,6 +1,6 @@
 //! The plain operations: PUT, GET, HEAD, LIST, DELETE.
 //!
-//! Each returns what is to be recorded, `Ok(None)` for nothing, or the class of its failure.
+//! Each returns what to record, `Ok(None)` for nothing, or the class of its failure.
 
 use std::{fmt::Write, sync::atomic::Ordering};
 
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64() {
+    fn base64_is_encoded() {
         for (text, wanted) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
         {
             let mut out = String::new();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_judged() {
+    fn list_pages_are_validated() {
         let page = b"<R><Contents><Key>p/a</Key></Contents><Contents><Key>p/b</Key></Contents></R>";
         assert_eq!(ordered(page, "p/", ""), Some(2));
         assert_eq!(ordered(page, "p/", "p/a"), None);

@@ -172,7 +172,7 @@ impl Worker {
         let answer = self.expect(answer, &[200, 409, 412])?;
         self.outcome("if_match", answer.status);
         if answer.status == 200 {
-            // Zeros make all bodies and so all tags the same: nothing can be told then.
+            // With constant data all bodies and so all ETags are equal, so versions cannot be distinguished.
             let distinct = !content.is_shared();
             let mut last = context.replaced[number as usize % context.replaced.len()].lock();
             if distinct && *last == tag {

@@ -1,7 +1,7 @@
-//! A phase under way: when it began, why it ended, what is left to send.
+//! The state of a running phase: its start, the reason of its end, the remaining requests.
 //!
-//! Invariants: the first reason to end counts; nothing is begun after a stop. Must not depend on: what
-//! workers do (`worker`).
+//! Invariants: the first reason to end is kept; no request begins after a stop. Must not depend on: the work
+//! of workers (`worker`).
 
 use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},

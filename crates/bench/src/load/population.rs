@@ -1,9 +1,8 @@
-//! Which objects can be read or removed while others write and remove: a table of slots.
+//! The objects that can be read or removed while others write and remove: a table of slots.
 //!
-//! Each slot holds an object's number and how many are reading it. Invariants: what is being read
-//! is not removed; what is removed is found by nobody; the table's length is fixed, so memory is
-//! bounded (an object that finds no free slot is written, but neither read nor removed before the
-//! clean-up).
+//! Each slot has an object's number and the count of its readers. Invariants: an object is not removed while
+//! it is read; a removed object is not found again; the length of the table is fixed, so memory is bounded
+//! (an object that finds no free slot is written, but neither read nor removed before the clean-up).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,14 +20,14 @@ pub struct Population {
 
 /// An object that is being used; give it back.
 #[derive(Debug)]
-pub struct Held {
+pub struct ObjectGuard {
     slot: usize,
     /// The object's number.
     pub number: u64,
 }
 
 impl Population {
-    /// A table with room for `capacity` objects, holding those below `filled`.
+    /// A table for `capacity` objects, with those below `filled`.
     pub fn new(capacity: u64, filled: u64) -> Population {
         let slots = (0..capacity.max(1)).map(|i| AtomicU64::new(if i < filled { (i + 1) << 16 } else { 0 }));
         Population { slots: slots.collect() }
@@ -50,25 +49,28 @@ impl Population {
     }
 
     /// A random object to read; `None` if there is none.
-    pub fn read(&self, rng: &mut Rng) -> Option<Held> {
+    pub fn read(&self, rng: &mut Rng) -> Option<ObjectGuard> {
         let change = |old: u64| (old >> 16 != 0 && old & READERS < READERS).then(|| old + 1);
         let (slot, old) = self.find(rng, change)?;
-        Some(Held { slot, number: (old >> 16) - 1 })
+        Some(ObjectGuard { slot, number: (old >> 16) - 1 })
     }
 
     /// Ends reading.
-    pub fn done(&self, held: Held) {
-        let old = self.slots[held.slot].fetch_sub(1, Ordering::AcqRel);
-        assert!(old & READERS > 0 && (old >> 16) - 1 == held.number, "only what is held is given back");
+    pub fn done(&self, guard: ObjectGuard) {
+        let old = self.slots[guard.slot].fetch_sub(1, Ordering::AcqRel);
+        assert!(
+            old & READERS > 0 && (old >> 16) - 1 == guard.number,
+            "only an object in use can be given back"
+        );
     }
 
-    /// Takes a random object that nobody reads out of the table, to remove it.
+    /// Removes a random object that has no readers from the table, so that the caller can delete it.
     pub fn remove(&self, rng: &mut Rng) -> Option<u64> {
         let (_, old) = self.find(rng, |old| (old >> 16 != 0 && old & READERS == 0).then_some(0))?;
         Some((old >> 16) - 1)
     }
 
-    /// Adds an object that was written; `false` if no room was found (others may have taken it meanwhile).
+    /// Adds an object that was written; `false` if there was no free slot.
     pub fn add(&self, rng: &mut Rng, number: u64) -> bool {
         self.find(rng, |old| (old == 0).then_some((number + 1) << 16)).is_some()
     }
@@ -81,22 +83,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_stays() {
+    fn objects_being_read_are_not_removed() {
         let mut rng = Rng::new(1);
         let population = Population::new(3, 1);
-        let held = population.read(&mut rng).unwrap();
-        assert_eq!(held.number, 0);
+        let guard = population.read(&mut rng).unwrap();
+        assert_eq!(guard.number, 0);
         assert_eq!(population.remove(&mut rng), None);
-        population.done(held);
+        population.done(guard);
         assert_eq!(population.remove(&mut rng), Some(0));
         assert!(population.read(&mut rng).is_none());
         assert!((7..10).all(|n| population.add(&mut rng, n)));
         assert!(!population.add(&mut rng, 10));
     }
 
-    /// Threads that read, remove and add: nothing that is held is ever removed, nothing twice.
+    /// Threads that read, remove and add: an object in use is never removed, and none twice.
     #[test]
-    fn many_at_once() {
+    fn concurrent_use_keeps_the_invariants() {
         let population = Population::new(64, 64);
         let state = Mutex::new(vec![(true, 0_u32); 1 << 16]);
         let next = AtomicU64::new(64);
@@ -106,12 +108,12 @@ mod tests {
                 scope.spawn(move || {
                     let mut rng = Rng::new(seed);
                     for _ in 0..3000 {
-                        if let Some(held) = population.read(&mut rng) {
-                            assert!(state.lock().unwrap()[held.number as usize].0, "seed {seed}");
-                            state.lock().unwrap()[held.number as usize].1 += 1;
+                        if let Some(guard) = population.read(&mut rng) {
+                            assert!(state.lock().unwrap()[guard.number as usize].0, "seed {seed}");
+                            state.lock().unwrap()[guard.number as usize].1 += 1;
                             std::hint::spin_loop();
-                            state.lock().unwrap()[held.number as usize].1 -= 1;
-                            population.done(held);
+                            state.lock().unwrap()[guard.number as usize].1 -= 1;
+                            population.done(guard);
                         }
                         if rng.below(4) == 0
                             && let Some(number) = population.remove(&mut rng)

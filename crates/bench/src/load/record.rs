@@ -1,10 +1,10 @@
-//! What workers write down: histograms per operation and host, counts per tenth of a second.
+//! Recorders of workers: histograms per operation and host, counts per tenth of a second.
 //!
-//! Workers share a few shards, each behind a lock that is held for some 50 ns; a collector empties
-//! them. Invariants: memory depends on the numbers of operations and hosts, not of requests; what
-//! was emptied into [`Delta`]s adds up to exactly what was recorded.
+//! Workers share a few shards, each behind a lock that is held for some 50 ns; a collector empties them.
+//! Invariants: memory depends on the numbers of operations and hosts, not of requests; the sum of all
+//! [`Delta`]s is exactly what was recorded.
 //!
-//! Must never know: who reads it.
+//! Must not depend on: the readers of the deltas.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ pub const TICK: Duration = Duration::from_millis(100);
 const LOW: u64 = 64;
 /// Longer times count as this: an hour.
 const HIGH: u64 = 3_600_000_000_000;
-/// Different error codes that are told apart; others are `other`.
+/// Most distinct error codes; others are counted as `other`.
 const CODES: usize = 64;
 
 /// A histogram that grows to the largest value it saw: 80 KiB for 0.1 s.
@@ -300,7 +300,7 @@ impl Recorder {
         delta
     }
 
-    /// The tick that `at` lies in.
+    /// The tick that contains `at`.
     pub fn tick_of(start: Instant, at: Instant) -> u32 {
         (at.saturating_duration_since(start).as_millis() / TICK.as_millis()) as u32
     }
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_and_errors() {
+    fn ticks_and_errors_are_counted() {
         let recorder = Recorder::new(1, 2);
         for i in 0..100 {
             recorder.failed(0, Op::Put, 1, &format!("code-{i}"));

@@ -1,6 +1,6 @@
-//! Who does the work of a job, where its progress is shown, and what surrounds it.
+//! The interface between a job and its workers: where the work is done, where progress is shown.
 //!
-//! Must not depend on: how a job is run (`drive`), who runs it (`session`, agents).
+//! Must not depend on: how a job is run (`drive`), where it is run (`session`, agents).
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,9 +1,7 @@
-//! One machine's share of a job: what its workers need, the data it prepares, its phases, its
-//! clean-up.
+//! One machine's share of a job: the state of its workers, prepared data, phases, clean-up.
 //!
-//! Invariants: `prepare` comes first, `clean` last, and `clean` removes exactly what lies under this
-//! run's prefix and the buckets this run made; a phase ends within the timeout of a request after
-//! its stop.
+//! Invariants: `prepare` comes first, `clean` last, and `clean` removes exactly the objects under this run's
+//! prefix and the buckets that this run made; a phase ends within the timeout of a request after its stop.
 
 use std::{
     sync::{
@@ -86,7 +84,7 @@ impl Session {
             next: AtomicU64::new(job.objects),
             turns: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
-            // Twice the room, so that what is written beyond what is removed can be read as well.
+            // Twice the capacity, so that objects written in excess of those removed can be read as well.
             population: removes
                 .then(|| Population::new(job.objects.saturating_mul(2).min(1 << 24), job.objects)),
             versions: (0..versioned).map(|_| OnceLock::new()).collect(),

@@ -1,6 +1,6 @@
-//! How large objects are: fixed, log2-random, or weighted classes.
+//! Sizes of objects: fixed, log2-random, or weighted classes.
 //!
-//! Invariant: the size of an object is a function of (seed, its number), so that readers know it
+//! Invariant: the size of an object is a function of the seed and its number, so that readers need no list.
 //! without a list.
 
 use std::str::FromStr;
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn sizes_are_parsed() {
         assert_eq!("4KiB".parse(), Ok(Sizes::Fixed(4096)));
         assert_eq!("1.5MB".parse(), Ok(Sizes::Fixed(1_500_000)));
         assert_eq!("random:10MiB".parse(), Ok(Sizes::Random(10 << 20)));

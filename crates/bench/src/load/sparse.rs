@@ -1,6 +1,6 @@
-//! Histograms as they travel and are added up: only the buckets that hold something.
+//! Sparse histograms for transfer and addition: only the non-empty buckets.
 //!
-//! Invariant: adding loses nothing, since all have the same buckets.
+//! Invariant: adding loses nothing, because all have the same buckets.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Sparse {
         self.0.iter().map(|b| b.1).sum()
     }
 
-    /// The value below which a share `q` of all lies; 0 if there are none.
+    /// The value below which a share `q` of all values is; 0 if there are none.
     pub fn quantile(&self, q: f64) -> u64 {
         let wanted = ((self.count() as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;

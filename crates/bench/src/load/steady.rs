@@ -1,4 +1,4 @@
-//! Is it steady yet? The warm-up cut and the confidence of a mean, both from counts per step.
+//! Detection of the steady state: the warm-up cut and the confidence of a mean, both from counts per step.
 //!
 //! * Warm-up: MSER (K. P. White, "An effective truncation heuristic for bias reduction in simulation
 //!   output", Simulation 69(6), 1997; batches of five as in White, Cobb and Spratt, "A comparison of
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_is_cut_and_a_constant_is_not() {
+    fn ramp_is_cut_and_constant_is_not() {
         let mut rng = Rng::new(4);
         let mut steps: Vec<f64> = (0..60).map(|i| f64::from(i) * 100.0 / 60.0).collect();
         steps.extend((0..340).map(|_| noise(&mut rng, 100.0)));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn known_interval() {
+    fn interval_matches_known_values() {
         // Means 1..=10, each batch one step: mean 5.5, deviation 3.02765, t(9) = 2.262.
         let steps: Vec<f64> = (1..=10).map(f64::from).collect();
         let interval = batch_means(&steps).unwrap();
@@ -127,9 +127,9 @@ mod tests {
         assert!(batch_means(&[1.0; 9]).is_none());
     }
 
-    /// The true mean lies in about 95 % of the intervals.
+    /// About 95 % of the intervals contain the true mean.
     #[test]
-    fn coverage() {
+    fn intervals_have_the_stated_coverage() {
         let mut rng = Rng::new(11);
         let hits = (0..1000)
             .filter(|_| {

@@ -1,8 +1,8 @@
-//! What a phase measured, in bounded memory: a timeline in steps, and histograms in epochs so that a
-//! warm-up can be cut after the fact.
+//! The measurements of a phase in bounded memory: a timeline in steps, and histograms in epochs so that a
+//! warm-up can be cut afterwards.
 //!
-//! Both double their length and join neighbours whenever there would be too many. Invariant: what
-//! was added is what comes out, whatever was joined.
+//! Both double the length of their steps and merge neighbours whenever there would be too many. Invariant:
+//! merging does not change totals.
 
 use std::collections::BTreeMap;
 
@@ -217,7 +217,7 @@ impl Store {
         steady::batch_means(series.get(first..)?)
     }
 
-    /// The start of the first epoch that lies wholly after `seconds`.
+    /// The start of the first epoch that is wholly after `seconds`.
     pub fn boundary(&self, seconds: f64) -> f64 {
         let length = f64::from(self.epoch) / 10.0;
         ((seconds / length - 1e-6).ceil() * length).max(0.0)
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_is_cut() {
+    fn warm_up_is_cut() {
         let mut store = Store::new(2);
         for i in 0..100 {
             let slow = i < 20;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_between_moments() {
+    fn usage_between_two_moments_is_computed() {
         let mut usages = Usages::default();
         let usage = |user_s| Usage { user_s, ..Usage::default() };
         usages.add(0.0, usage(0.0));

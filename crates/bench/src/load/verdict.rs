@@ -1,4 +1,4 @@
-//! What a phase came to: its numbers, its cost, and what must be known about them.
+//! The evaluation of a phase: its numbers, its cost, and caveats about them.
 
 use std::collections::BTreeMap;
 

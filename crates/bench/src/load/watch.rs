@@ -1,4 +1,4 @@
-//! Watches a phase while it runs: merges, shows, and ends it when it is steady or fails too often.
+//! Monitors a phase while it runs: merges, displays, and ends it when it is steady or fails too often.
 
 use std::time::Instant;
 

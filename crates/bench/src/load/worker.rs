@@ -1,11 +1,11 @@
-//! One worker: takes the next intended operation, does it, writes down what happened.
+//! One worker: takes the next intended operation, runs it, and records the result.
 //!
-//! A worker is a thread with its own connections. Threads were chosen over one event loop because
-//! a thread needs two system calls per small request (write, read) where an event loop needs three,
-//! and measured no worse up to 1,000 of them (docs/bench.md, "What the client costs").
+//! A worker is a thread with its own connections. A thread needs two system calls per small request (write,
+//! read) where an event loop needs three, and measured no worse up to 1,000 threads (docs/bench.md, "What the
+//! client costs").
 //!
-//! Invariants: an operation that was begun is recorded, also after the end of the phase; nothing is
-//! begun after a stop.
+//! Invariants: an operation that was begun is recorded, also after the end of the phase; no operation begins
+//! after a stop.
 
 use std::{
     sync::{Arc, atomic::Ordering},

@@ -1,7 +1,7 @@
 //! A node that waits for a coordinator: `ashlar bench net --listen`.
 //!
-//! Invariants: one session at a time; connections are bounded; nothing is done for a peer that does
-//! not know the token; a session ends with its control connection.
+//! Invariants: one session at a time; the number of connections is bounded; a peer without the token gets
+//! nothing; a session ends with its control connection.
 
 use std::{
     io::BufReader,

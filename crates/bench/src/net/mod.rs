@@ -1,10 +1,10 @@
 //! Network speed between nodes: TCP streams, round trips, from here or between all pairs.
 //!
-//! Invariants: throughput is counted by receivers, over one interval per node, started on all nodes
-//! within a skew that is measured and reported; a node that fails makes the result invalid; nothing
-//! listens beyond this machine unless told, and nothing is done without the shared token.
+//! Invariants: receivers count throughput, over one interval per node, started on all nodes within a skew
+//! that is measured and reported; a failed node makes the result invalid; by default only loopback is
+//! listened on, and every action needs the shared token.
 //!
-//! Must never know: what the network is for.
+//! Must not depend on: the use of the network.
 
 mod listen;
 mod node;

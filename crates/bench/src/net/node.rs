@@ -1,7 +1,7 @@
-//! One node of a network test: its streams, its interval, what it received.
+//! One node of a network test: its streams, its interval, the received bytes.
 //!
-//! Invariants: throughput is counted where it arrives, within one interval that all streams of the
-//! node share; clocks of different nodes are never compared; every thread ends with its session.
+//! Invariants: throughput is counted at the receiver, within one interval that all streams of the node share;
+//! clocks of different nodes are never compared; every thread ends with its session.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -161,7 +161,7 @@ impl Session {
         })
     }
 
-    /// Starts: the interval is laid down for all streams of this node.
+    /// Starts: sets the interval for all streams of this node.
     pub fn go(&self) {
         let start = Instant::now();
         let from = start + Duration::from_secs_f64(self.shape.warmup_s);
@@ -273,7 +273,7 @@ impl Session {
         loop {
             let result = stream.read(&mut buffer);
             let now = Instant::now();
-            // The sender may have been told first: what arrives before our own start is warm-up.
+            // The sender may have started earlier: bytes before this node's start are warm-up.
             interval = interval.or_else(|| *lock(&self.interval));
             let over = interval.is_some_and(|i: Interval| now > i.to + TAIL + GRACE);
             if over || self.gone() || (interval.is_none() && self.expired()) {

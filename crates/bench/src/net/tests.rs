@@ -51,7 +51,7 @@ fn measure(options: &Options, token: &str) -> Result<Run> {
 }
 
 #[test]
-fn directions_from_here() {
+fn throughput_from_here_in_each_direction() {
     with_nodes(1, "token-one", |nodes| {
         let run = measure(&options(nodes.clone()), "token-one").unwrap();
         assert_eq!(
@@ -87,7 +87,7 @@ fn directions_from_here() {
 }
 
 #[test]
-fn all_pairs_at_once_and_alone() {
+fn all_pairs_together_and_one_by_one() {
     with_nodes(3, "token-two", |nodes| {
         let options = Options { all_pairs: true, serial: true, streams: 1, ..options(nodes.clone()) };
         let all_sent = |run: &Run| run.phases[6].operations[0].by.values().all(|s| s.bytes > 0);
@@ -111,7 +111,7 @@ fn all_pairs_at_once_and_alone() {
 }
 
 #[test]
-fn without_the_token_nothing_is_done() {
+fn peers_without_the_token_are_refused() {
     with_nodes(1, "token-three", |nodes| {
         let error = measure(&options(nodes.clone()), "token-wrong").unwrap_err().to_string();
         assert!(error.contains("token"), "{error}");
@@ -130,7 +130,7 @@ fn without_the_token_nothing_is_done() {
 }
 
 #[test]
-fn a_listener_that_is_none_and_one_that_is_busy() {
+fn unreachable_and_busy_listeners_are_reported() {
     with_nodes(1, "token-four", |nodes| {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = silent.local_addr().unwrap().to_string();
@@ -164,7 +164,7 @@ fn a_listener_that_is_none_and_one_that_is_busy() {
 }
 
 #[test]
-fn ctrl_c_gives_the_phase_up() {
+fn interruption_ends_the_phase() {
     with_nodes(1, "token-five", |nodes| {
         let mut long = options(nodes);
         long.shape.duration_s = 60.0;
@@ -183,7 +183,7 @@ fn ctrl_c_gives_the_phase_up() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_options_are_refused() {
     let bad = |options: Options| {
         let mut run = Run::default();
         let token = Token::new("token-six").unwrap();

@@ -1,8 +1,9 @@
-//! How nodes of a network test speak: a handshake with a shared token, then lines of JSON or raw data.
+//! The protocol between nodes of a network test: a handshake with a shared token, then lines of JSON or raw
+//! data.
 //!
-//! Invariants: both sides prove that they know the token before either does anything for the other,
-//! and the token itself never crosses the network; lines, times and counts from the other side are
-//! bounded. The data that is then sent is neither secret nor protected: it is noise.
+//! Invariants: both sides prove that they know the token before either does anything for the other, and the
+//! token itself is never sent; lines, times and counts from the other side are bounded. The transferred data
+//! is random and neither secret nor protected.
 
 use std::{
     io::{self, Read, Write},

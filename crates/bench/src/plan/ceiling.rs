@@ -1,4 +1,4 @@
-//! From a profile to ceilings: what each resource allows, which one binds, how near a run came.
+//! Ceilings from a profile: what each resource allows, which one binds, how near a run came.
 //!
 //! Invariants: a ceiling is an upper bound of useful bytes; the binding one is the lowest; only what
 //! the profile knows gives a ceiling.
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn minio_on_data24() {
+    fn minio_on_data24_matches() {
         let p = plan("data24-minio");
         let (resource, rate) = lowest(&p.get);
         assert_eq!(resource, "drives");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn minio_on_data60() {
+    fn minio_on_data60_matches() {
         let p = plan("data60-minio");
         let (resource, rate) = lowest(&p.put);
         assert_eq!(resource, "drives");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn openio() {
+    fn openio_matches() {
         let p = plan("openio-352");
         let (resource, rate) = lowest(&p.put);
         assert_eq!(resource, "server network");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn supremeraid() {
+    fn supremeraid_matches() {
         let p = plan("data24-supremeraid");
         let (resource, rate) = lowest(&p.get);
         assert_eq!(resource, "4 KiB pipeline");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_other_programs_read() {
+    fn json_form_is_stable() {
         let json = plan("openio-352").json();
         assert_eq!(json["put"]["binding"], "server network");
         let first = &json["put"]["ceilings"][0];

@@ -1,9 +1,9 @@
-//! Measured runs as input: what a run reached, and a profile made of a drive run and a net run.
+//! Measured runs as input: the reached rates, and a profile made of a drive run and a network run.
 //!
-//! Invariants: only phases over all drives at once and nominal ones count; the best repetition stands
-//! for a ceiling's input, the mean of all for what was reached.
+//! Invariants: only nominal phases over all drives at once are used; the best repetition is the input of a
+//! ceiling, the mean of all is the reached rate.
 //!
-//! Must never know: how a run was measured.
+//! Must not depend on: how a run was measured.
 
 use std::collections::BTreeMap;
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_was_measured() {
+    fn profile_is_made_from_measurements() {
         let both = [("drive a", 0), ("drive b", 0)];
         let drive = run(
             "drive",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_reached() {
+    fn reached_rates_are_read_from_a_run() {
         let mut down = phase("get", "GET", 9e9, &[]);
         down.state = Some("down".into());
         let s3 = run(

@@ -1,10 +1,10 @@
 //! Ceilings: what hardware can give at most, what binds, how near a measured run came.
 //!
 //! * [`model`]: the formulas. * [`profile`]: hardware as TOML. * [`ceiling`]: one from the other.
-//! * [`published`]: figures of other systems that hold the model to account.
+//! * [`published`]: published results of other systems that validate the model.
 //! * [`measured`]: results of `s3`, `drive` and `net` runs as input.
 //!
-//! Invariant: pure; nothing here does I/O. Must never know: how a number was measured.
+//! Invariant: pure; nothing here does I/O. Must not depend on: how a number was measured.
 
 pub mod ceiling;
 pub mod measured;

@@ -1,9 +1,9 @@
 //! The hardware model: formulas M1 to M12, each one function of numbers.
 //!
-//! Units: rates in bytes per second, times in seconds, unless the name says otherwise. Invariants: no
-//! formula knows a product or a published figure; what is fitted is a parameter of the caller's.
+//! Units: rates in bytes per second, times in seconds, unless the name says otherwise. Invariants: no formula
+//! depends on a product or a published result; fitted values are parameters of the caller.
 //!
-//! Must never know: profiles, results, how anything is printed.
+//! Must not depend on: profiles, results, their presentation.
 
 /// M1: what a port of `bits_per_s` carries of payload, in packets of `payload` bytes with `header`
 /// bytes of overhead on the wire each.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn known_answers() {
+    fn formulas_match_known_answers() {
         close(port_payload(100e9, 2048.0, 82.0), 12.5e9 * 2048.0 / 2130.0);
         close(put_traffic(14.0, 4.0, 1.0 / 18.0).receive, 1.0 + 17.0 / 14.0);
         close(put_traffic(12.0, 4.0, 1.0 / 6.0).full_duplex(), 1.0 + 10.0 / 9.0);

@@ -1,9 +1,9 @@
-//! A description of hardware: what a plan is computed from, as TOML.
+//! A profile: a description of hardware as TOML, from which a plan is computed.
 //!
-//! Invariants: what is not known is absent and gives no ceiling; everything that is not published or
-//! measured stands under `assumptions` in words.
+//! Invariants: an unknown value is absent and gives no ceiling; every value that is neither published nor
+//! measured is explained under `assumptions`.
 //!
-//! Must never know: formulas.
+//! Must not depend on: formulas.
 
 use std::collections::BTreeMap;
 
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_profile_is_one() {
+    fn every_shipped_profile_is_valid() {
         for text in EMBEDDED {
             let profile = Profile::parse(text).unwrap();
             assert_eq!(Profile::embedded_text(&profile.name), Some(text));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_profiles_are_refused() {
+    fn invalid_profiles_are_refused() {
         let good = EMBEDDED[0];
         for (from, to, word) in [
             ("count = 48", "count = 0", "at least one drive"),

@@ -1,8 +1,8 @@
-//! Published figures of other systems, and what the model says to them.
+//! Published results of other systems, compared with the model.
 //!
-//! Invariants: a prediction uses only inputs that were published, or says what it assumes; a figure a
-//! parameter was fitted to is labelled a fit and shows nothing; an error in a source is labelled a slip
-//! of that source, not an error of the model. A test holds every row to its tolerance.
+//! Invariants: a prediction uses only published inputs, or states its assumptions; a result that a parameter
+//! was fitted to is labelled a fit and proves nothing; an error in a source is labelled as such, not as an
+//! error of the model. A test checks every row against its tolerance.
 
 use serde::Serialize;
 

@@ -56,7 +56,7 @@ const STATED: [(&str, f64, Option<f64>); 47] = [
 ];
 
 #[test]
-fn every_row_as_stated_and_within_its_tolerance() {
+fn every_row_is_within_its_tolerance() {
     let rows = table();
     assert_eq!(rows.iter().map(|r| r.id).collect::<Vec<_>>(), STATED.map(|s| s.0));
     for (row, (id, predicted, error)) in rows.iter().zip(STATED) {
@@ -89,7 +89,7 @@ fn tolerances_have_no_other_exceptions() {
 }
 
 #[test]
-fn labels_say_what_a_row_shows() {
+fn labels_match_the_kind_of_row() {
     let with = |label: Label| -> Vec<&str> {
         table().into_iter().filter(|r| r.label == label).map(|r| r.id).collect()
     };
@@ -104,7 +104,7 @@ fn labels_say_what_a_row_shows() {
 }
 
 #[test]
-fn sensitivity_to_the_mix() {
+fn sensitivity_to_the_mix_is_stated() {
     let stated = [17.3, 5.6, 4.4, 5.7, 8.3, 11.8];
     for (mix, want) in MIXES.into_iter().zip(stated) {
         let got = mix_sensitivity(mix);

@@ -1,5 +1,5 @@
-//! What the hardware allows and how near a run came: `Run::ceilings` as `ashlar bench plan` writes
-//! it, `{"get": {"binding": "drives", "ceilings": [{"resource", "bytes_per_s"}]}, "put": ...}`.
+//! The hardware's ceilings and how near a run came: `Run::ceilings` as `ashlar bench plan` writes it,
+//! `{"get": {"binding": "drives", "ceilings": [{"resource", "bytes_per_s"}]}, "put": ...}`.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Line charts as inline SVG: drawn twice, for a desk and for a phone, since text that shrinks with
-//! its picture cannot be read; the style sheet shows one of them.
+//! Line charts as inline SVG, in two sizes for wide and narrow screens, because text that shrinks with the
+//! chart becomes unreadable; the style sheet shows one of them.
 //!
 //! Invariants: every chart has a title and a description; series differ by dash as well as by
 //! colour; coordinates carry one decimal.
@@ -13,7 +13,7 @@ pub enum Scale {
     Linear,
     /// By decades.
     Log,
-    /// A share q of values at log10(1 / (1 - q)): each further nine takes the same room.
+    /// A share q of values at log10(1 / (1 - q)): each further nine has the same width.
     Nines,
 }
 
@@ -32,7 +32,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Where a value lies, 0 to 1.
+    /// The position of a value, 0 to 1.
     fn at(&self, value: f64) -> f64 {
         let map = |v: f64| match self.scale {
             Scale::Linear => v,
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_ticks() {
+    fn ticks_are_round() {
         assert_eq!(linear(0.0, 97.0, 5), [0.0, 20.0, 40.0, 60.0, 80.0]);
         assert_eq!(linear(0.0, 0.0, 5), [0.0]);
         assert_eq!(decades(100.0, 1e6, 6), [100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0]);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn each_nine_takes_the_same_room() {
+    fn each_nine_has_the_same_width() {
         assert!((nines(0.99) - 2.0).abs() < 1e-9 && (nines(0.999) - 3.0).abs() < 1e-9 && nines(0.0) == 0.0);
         assert!(nines(1.0).is_finite());
     }

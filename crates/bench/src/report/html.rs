@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_escapes() {
+    fn text_is_escaped() {
         assert_eq!(text("<a href=\"x\" b='&'>\u{1b}"), "&lt;a href=&quot;x&quot; b=&#39;&amp;&#39;&gt; ");
         let table = Table {
             class: "",

@@ -1,4 +1,4 @@
-//! Latency percentiles: times up by decades, shares across by nines, so that the tail is seen.
+//! Latency percentiles: logarithmic time, and shares by nines, so that the tail is visible.
 
 use crate::{
     result::{Histogram, Run, hist::PERCENTILES},
@@ -62,7 +62,7 @@ fn curve(h: &Histogram) -> Vec<(f64, f64)> {
 fn chart(group: &Group) -> String {
     let labels = group.labels();
     let several = group.items.len() > 1;
-    // With several operations only the times that users wait are drawn: more lines cannot be told apart.
+    // With several operations only the response times are drawn: more lines cannot be distinguished.
     let lines: Vec<(&Histogram, String)> = if several {
         group.items.iter().zip(&labels).map(|(i, label)| (i.times(), label.clone())).collect()
     } else {

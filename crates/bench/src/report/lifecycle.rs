@@ -66,7 +66,7 @@ fn matrix(run: &Run) -> String {
         worst.filter(|ns| *ns > 0).map(|ns| ns as f64)
     };
     let measures: [Measure; 4] = [
-        // Large operations are told in bytes, small ones in operations.
+        // Large operations are compared in bytes, small ones in operations.
         ("throughput", false, |p| Some(p.bytes_per_s()).filter(|_| large(p)), units::bytes_per_s),
         ("rate", false, |p| Some(p.rate_per_s()).filter(|v| *v > 0.0 && !large(p)), units::per_s),
         ("p99", true, p99, units::ns),

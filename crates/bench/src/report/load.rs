@@ -1,4 +1,4 @@
-//! Latency against load: where a server bends, and how much it carries within an objective.
+//! Latency against load: the knee of a server, and its highest rate within an objective.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! Results as one HTML file that needs no network and no script: readable on a desk, on a phone, on
-//! paper, by light and by dark.
+//! Results as one HTML file without network access and scripts, for wide and narrow screens, print, light and
+//! dark mode.
 //!
-//! Invariants: nothing is loaded from anywhere (the page's own policy forbids it); every chart has
-//! its numbers in a table beside it; text of results is escaped; units are decimal and said.
+//! Invariants: nothing is loaded (the page's own policy forbids it); every chart has its numbers in a table
+//! beside it; text of results is escaped; units are decimal and stated.
 //!
-//! Must never know: how a number was measured. What is absent in a result has no section.
+//! Must not depend on: how a number was measured. A value that a result does not have gets no section.
 
 mod ceilings;
 mod chart;

@@ -1,4 +1,4 @@
-//! The parts in words and tables: what came out, what changed, what to beware of, where it ran.
+//! The parts in words and tables: results, changes, caveats, environment.
 
 use crate::{
     compare::{self, Verdict},

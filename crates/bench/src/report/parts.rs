@@ -8,7 +8,7 @@ use crate::{
     spec::averaged,
 };
 
-/// Most lines in one chart; more cannot be told apart.
+/// Most lines in one chart; more cannot be distinguished.
 pub(super) const LINES: usize = 6;
 
 pub(super) fn section(id: &str, title: &str, about: &str, body: &str) -> String {

@@ -1,6 +1,6 @@
 //! The report as a whole: every section, every chart with its table, nothing from the network.
 
-//! The page as text: sections, escaping, tags; how it looks is tested in tests/system/test_bench_report.py.
+//! These tests check the text of the page; tests/system/test_bench_report.py checks its rendering.
 
 use super::*;
 use crate::fixture;
@@ -31,7 +31,7 @@ fn tags_match(html: &str) {
 }
 
 #[test]
-fn every_section_is_there() {
+fn every_section_is_present() {
     let html = html(&[fixture::full("nightly")], None);
     for id in [
         "results",
@@ -57,7 +57,7 @@ fn every_section_is_there() {
 }
 
 #[test]
-fn two_results_are_compared() {
+fn two_results_are_compared_in_the_report() {
     let a = fixture::noisy("before", 1000.0, 1_000_000, 5, 1);
     let b = fixture::noisy("after", 800.0, 1_000_000, 5, 2);
     let html = html(&[a, b], Some("Release <1>"));
@@ -75,7 +75,7 @@ fn two_results_are_compared() {
 }
 
 #[test]
-fn what_is_missing_has_no_section() {
+fn missing_values_get_no_section() {
     tags_match(&html(&[], None));
     let empty = html(&[Run::default()], None);
     tags_match(&empty);
@@ -83,7 +83,7 @@ fn what_is_missing_has_no_section() {
 }
 
 #[test]
-fn an_invalid_result_says_so_first() {
+fn invalid_result_is_marked_first() {
     let mut run = fixture::run("x", "2026-01-01T00:00:00Z", 10, 20);
     run.caveats.push(crate::result::Caveat {
         severity: Severity::Invalid,
@@ -97,7 +97,7 @@ fn an_invalid_result_says_so_first() {
 }
 
 #[test]
-fn imports_can_be_reported() {
+fn imported_results_can_be_reported() {
     for text in [
         include_str!("../../tests/fixtures/fio-seq.json"),
         include_str!("../../tests/fixtures/fio-randrw-plus.json"),
@@ -112,7 +112,7 @@ fn imports_can_be_reported() {
 
 /// Writes the fixture's report where `ASHLAR_REPORT_OUT` says, for eyes.
 #[test]
-fn for_eyes() {
+fn example_report_is_written_for_inspection() {
     let Some(out) = std::env::var_os("ASHLAR_REPORT_OUT") else { return };
     std::fs::write(&out, html(&[fixture::full("Nightly run of the reference server")], None)).unwrap();
     let json = std::path::Path::new(&out).with_extension("json");

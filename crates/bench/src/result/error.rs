@@ -1,4 +1,4 @@
-//! What can go wrong with results, by what the caller can do about it.
+//! Errors of results. The variants differ in what the caller can do.
 
 use std::{io, path::PathBuf};
 

@@ -1,8 +1,8 @@
-//! Result files: read with every check, written as a whole or not at all.
+//! Result files: validated when read, written atomically.
 //!
-//! Invariants: neither a file nor what is read of one holds a secret ([`redact`]); a file of a newer
-//! version is refused, not half understood; Zstandard is recognised by its first bytes; no file is
-//! read beyond [`LARGEST`].
+//! Invariants: neither a file nor a result that is read contains a secret ([`redact`]); a file of a newer
+//! version is refused, not read in part; Zstandard is recognized by its first bytes; no file is read beyond
+//! [`LARGEST`].
 
 use std::{
     fs::{self, File},
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn files_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         store(&path, &run()).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_files_are_refused() {
         let newer = Run { version: VERSION + 1, ..run() };
         let error = parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();
         assert!(
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_refused_whatever_it_holds() {
+    fn files_of_a_newer_version_are_refused() {
         let text = r#"{"format":"ashlar-bench","version":9,"phases":{"all":"different"}}"#;
         assert!(matches!(parse(text.as_bytes()), Err(Error::Newer { found: 9, .. })));
     }

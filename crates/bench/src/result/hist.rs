@@ -1,4 +1,4 @@
-//! Histograms: from the recorder's form to the document's and back, merged, asked.
+//! Histograms: conversion between the recorder and the document, merging, percentiles.
 //!
 //! Invariants: a bucket's value is the largest that falls into it (so a percentile is never too
 //! small, by at most 0.1 %); merging keeps count, smallest, largest, mean and standard deviation
@@ -10,7 +10,7 @@ use hdrhistogram::Histogram as Recorder;
 
 use super::Histogram;
 
-/// Largest time that is told apart: one hour in nanoseconds.
+/// Largest distinguished time: one hour in nanoseconds.
 pub const MOST_NS: u64 = 3_600_000_000_000;
 
 /// The percentiles that every histogram of the document names.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn histograms_round_trip() {
         let mut recorder = recorder();
         times(1, 20_000).into_iter().for_each(|t| recorder.saturating_record(t));
         let document = Histogram::from(&recorder);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_is_as_recorded_together() {
+    fn merged_equals_recorded_together() {
         let (a, b) = (times(3, 5000), times(4, 777));
         let together = Histogram::of(a.iter().chain(&b).copied());
         let mut merged = Histogram::of(a);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_says_nothing() {
+    fn empty_histogram_has_no_percentiles() {
         let empty = Histogram::from(&recorder());
         assert_eq!(empty, Histogram::default());
         assert_eq!(empty.quantile(0.5), 0);

@@ -3,7 +3,7 @@
 //! Invariants: units are in the names (`_s`, `_ns`, `_per_s`, `bytes`); a value that was not
 //! measured is absent; a reader of version N reads every version up to N and refuses newer ones.
 //!
-//! Must never know: how a number was measured or how it is shown.
+//! Must not depend on: how a number was measured or how it is shown.
 
 mod error;
 pub mod file;

@@ -1,6 +1,6 @@
-//! Small questions that readers of phases ask: names, time series, totals.
+//! Helpers for readers of phases: names, time series, totals.
 //!
-//! Invariant: nothing here changes what was measured; joining steps keeps every count.
+//! Invariant: nothing here changes measurements; merging steps keeps every count.
 
 use super::{Load, Operation, Phase, Point, Timeline};
 
@@ -94,7 +94,7 @@ impl Timeline {
     }
 
     /// Adds what `other` saw, whose first step began `later_s` seconds after the first of this.
-    /// A step of `other` that lies across two of this is shared in proportion.
+    /// A step of `other` that overlaps two steps is divided in proportion.
     pub fn add(&mut self, other: &Timeline, later_s: f64) {
         if other.points.is_empty() || other.step_s <= 0.0 {
             return;
@@ -102,7 +102,7 @@ impl Timeline {
         if self.points.is_empty() || self.step_s <= 0.0 {
             self.step_s = other.step_s;
         }
-        // A file may claim any step: the room for both is bounded before it is taken.
+        // A file may contain any step: the allocation for both is limited first.
         let span_s = later_s + other.points.len() as f64 * other.step_s;
         while span_s / self.step_s > (64 * Timeline::MAX) as f64 {
             self.double();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_steps_keep_every_count() {
+    fn merged_steps_keep_every_count() {
         let mut t = timeline(1.0, &[1, 2, 3, 4, 5]);
         t.coarsen(3);
         assert_eq!((t.step_s, counts(&t)), (2.0, vec![3, 7, 5]));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn timelines_are_added_where_they_were() {
+    fn timelines_are_added_at_their_times() {
         let mut t = timeline(1.0, &[10, 10, 10]);
         t.add(&timeline(1.0, &[4, 4]), 1.5);
         assert_eq!(counts(&t), [10, 12, 14, 2]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_and_the_cut_end_are_left_out() {
+    fn warm_up_and_the_partial_end_are_left_out() {
         let t = timeline(0.5, &[1, 2, 3, 4, 5]);
         assert_eq!(t.rates_per_s(0.6), [6.0, 8.0]);
         assert_eq!(t.rates_per_s(2.0), [10.0]);

@@ -1,4 +1,4 @@
-//! What must not be in a result: access keys, secrets, tokens, credentials in addresses.
+//! Removes secrets from results: access keys, secrets, tokens, credentials in addresses.
 //!
 //! Invariant: a result is redacted when it is written and when it is read, so that reports of files of earlier
 //! versions show no key either.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_lines_hold_no_secrets() {
+    fn command_lines_contain_no_secrets() {
         let arguments = [
             "ashlar",
             "--secret-key",
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_hold_no_secrets() {
+    fn settings_contain_no_secrets() {
         let mut one = Run::default();
         one.setup.insert("access-key".into(), json!("AKIA"));
         one.setup.insert("endpoint".into(), json!(["http://AKIA:abc@n1"]));

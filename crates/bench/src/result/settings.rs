@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_words_and_units() {
+    fn settings_have_names_and_units() {
         let setup: BTreeMap<String, Value> = serde_json::from_value(json!({
             "size": 4096, "verify": true, "checksum": null, "endpoint": ["http://a", "http://b"],
             "stop": {"seconds": 30.0, "count": null, "bytes": 1048576, "steady": null}, "warmup": {"Seconds": 10.0},

@@ -1,4 +1,4 @@
-//! What a result is called: what was measured, never when.
+//! The title of a result: what was measured, never when.
 
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ pub fn server_line(run: &Run) -> Option<String> {
     Some(server::line(host(run).unwrap_or(&Host::default())))
 }
 
-/// Gives results of the same name different ones, by their start, so that they can be told apart side by side.
+/// Adds the start time to titles of results with the same name, so that they can be distinguished.
 pub fn tell_apart(runs: &mut [Run]) {
     runs.iter_mut().for_each(|r| r.name = of(r));
     let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
@@ -83,7 +83,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn a_title_says_what_was_measured() {
+    fn title_says_what_was_measured() {
         let mut run = fixture::run("", "2026-01-01T00:00:00Z", 10, 20);
         run.setup.insert("operation".into(), json!("get"));
         run.setup.insert("size".into(), json!(4096));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_one_name_are_told_apart() {
+    fn equal_titles_are_made_distinct() {
         let run = |name: &str| Run { name: name.into(), ..Run::default() };
         let mut runs = [run("a"), run("b"), run("a")];
         tell_apart(&mut runs);

@@ -1,5 +1,4 @@
-//! What forbids or weakens the use of numbers, found by itself: published reports failed at each of
-//! these.
+//! Checks that invalidate or weaken numbers. Published reports failed each of these.
 //!
 //! | code | when | how bad |
 //! |---|---|---|
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn each_check() {
+    fn each_check_is_triggered() {
         let run = fixture::run("a", "2026-01-01T00:00:00Z", 100, 20);
         let facts = Facts { data_bytes: Some(1 << 30), memory_bytes: Some(8 << 30), caches_bypassed: None };
         assert_eq!(codes(&run.phases, &Facts::default()), []);

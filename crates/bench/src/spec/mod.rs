@@ -5,11 +5,10 @@
 //! * [`run`] does every phase in every state, several times, and again where repetitions differ too
 //!   much; [`check`] finds what forbids or weakens the use of the numbers.
 //!
-//! Invariants: the number of repetitions is bounded; every repetition is kept, one that was set
-//! aside is marked and not averaged; after an error the driver is asked to restore what it took
-//! down.
+//! Invariants: the number of repetitions is bounded; every repetition is kept, and one that is set aside is
+//! marked and not averaged; after an error the driver restores the drives that it took down.
 //!
-//! Must never know: what a phase does, what a drive is.
+//! Must not depend on: the content of a phase, the kind of drives.
 
 pub mod check;
 pub mod objects;
@@ -108,7 +107,7 @@ pub trait Driver {
     /// Waits a moment (the runner does so between questions for the rebuild).
     fn wait(&mut self);
 
-    /// Puts back into service what was taken down, after an error; what fails is not told.
+    /// Puts drives that were taken down back into service after an error; errors of this are not reported.
     fn restore(&mut self);
 
     /// What the numbers have to be judged against.

@@ -378,7 +378,7 @@ fn blank(how: &Blank, path: &str, run: &str) -> Result<Option<PathBuf>> {
             let moved = fs::rename(path, &aside).and_then(|()| {
                 let made = fs::create_dir(path).and_then(|()| same_mode(&aside, Path::new(path)));
                 made.inspect_err(|_| {
-                    // Back as it was; a second failure is told by the first.
+                    // Put it back; only the first failure is reported.
                     let _ = fs::remove_dir(path);
                     let _ = fs::rename(&aside, path);
                 })
@@ -451,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_moved_aside() {
+    fn folders_are_moved_aside_before_replacement() {
         let home = tempfile::tempdir().unwrap();
         let drive = home.path().join("drive1");
         fs::create_dir(&drive).unwrap();

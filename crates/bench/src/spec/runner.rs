@@ -1,4 +1,4 @@
-//! Runs every phase in every state, and repeats what is not repeatable enough.
+//! Runs every phase in every state, and repeats phases that vary too much.
 
 use std::collections::BTreeMap;
 
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life() {
+    fn all_states_are_measured() {
         let mut driver = Fake::new(&[]);
         let mut heard = Vec::new();
         let outcome =
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebuild_that_ends_early_is_said() {
+    fn rebuild_that_ends_early_is_reported() {
         let mut driver = Fake::new(&[]);
         driver.rebuild_left = 2;
         let outcome = run(&Options::default(), &mut driver, &mut |_, _, _| {}).unwrap();
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_error_things_are_restored() {
+    fn driver_is_restored_after_an_error() {
         let mut driver = Fake::new(&[]);
         driver.fail_at = Some(8);
         let (outcome, error) = run(&Options::default(), &mut driver, &mut |_, _, _| {}).unwrap_err();
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_run_keeps_what_was_measured() {
+    fn interrupted_run_keeps_its_measurements() {
         let mut driver = Fake::new(&[]);
         driver.interrupt_at = Some(8);
         let outcome = run(&Options::default(), &mut driver, &mut |_, _, _| {}).unwrap();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_time_is_known_before() {
+    fn expected_duration_is_computed() {
         let all = Options::default().expected(5, 30.0);
         assert_eq!((all.measurements, all.at_most), (60, 100));
         assert_eq!((all.seconds, all.at_most_seconds), (1800.0, 3000.0));
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_throttled_client_makes_it_invalid() {
+    fn throttled_client_makes_the_result_invalid() {
         let mut driver = Fake::new(&[]);
         driver.client_share = 0.95;
         let options = Options { states: vec![State::Nominal], ..Options::default() };

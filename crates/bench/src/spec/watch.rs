@@ -1,7 +1,7 @@
 //! Follows the rebuild of drives of an Ashlar server while phases run.
 //!
-//! Invariant: what the server does not count is not known; a server that does not answer for long
-//! ends the watch with the reason.
+//! Invariant: a count that the server does not report is unknown; if the server does not answer for long, the
+//! watch ends with the reason.
 
 use std::{
     sync::{
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rebuild_is_over_when_nothing_is_left() {
+    fn rebuild_ends_when_nothing_is_left() {
         let answer = |state: &str, rebuild: Value, phase: &str, queued: u64| {
             json!({
                 "drives": [{"path": "/d/1", "id": "ab", "state": state, "rebuild": rebuild}, {"path": "/d/2", "id": "cd", "state": "online"}],

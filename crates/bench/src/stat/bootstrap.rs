@@ -69,7 +69,7 @@ mod tests {
 
     /// Expected ends: 200,000 resamples with numpy.
     #[test]
-    fn known_intervals() {
+    fn intervals_match_known_values() {
         let p = [100.0, 102.0, 98.0, 101.0, 99.0, 103.0, 97.0, 100.0, 101.0, 99.0];
         let q = p.map(|v| v - 10.0);
         for seed in 1..6 {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_deviation_interval() {
+    fn mean_and_deviation_match_known_values() {
         close(mean(&A).unwrap(), 12.15);
         close(stdev(&A).unwrap(), 0.3374742788552763);
         close(cov(&A).unwrap(), 0.027775660811133848);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles() {
+    fn quantiles_match_known_values() {
         close(quantile(&A, 0.25).unwrap(), 11.925);
         close(median(&A).unwrap(), 12.15);
         close(quantile(&A, 0.9).unwrap(), 12.52);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_says_nothing() {
+    fn too_few_values_give_no_answer() {
         assert_eq!(
             (mean(&[]), stdev(&[1.0]), cov(&[0.0, 0.0]), quantile(&[], 0.5)),
             (None, None, None, None)
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line() {
+    fn line_fit_matches_known_values() {
         let y = [2.1, 3.9, 6.2, 7.8, 10.1, 12.2, 13.8];
         let points: Vec<_> = y.iter().zip(1..).map(|(&y, x)| (f64::from(x), y)).collect();
         let l = line(&points).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn batches() {
+    fn batch_means_match_known_values() {
         let values: Vec<f64> = (0..103).map(f64::from).collect();
         let means = batch_means(&values, 20);
         assert_eq!((means.len(), means[0]), (17, 3.5), "18 do not fit: the first value is left out");

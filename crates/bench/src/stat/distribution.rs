@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn student_as_scipy() {
+    fn student_t_matches_scipy() {
         let known = [
             (1.0, 12.706204736174694),
             (2.0, 4.302652729749462),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_as_scipy() {
+    fn normal_matches_scipy() {
         let known = [
             (0.0, 0.5),
             (0.1, 0.460172162722971),

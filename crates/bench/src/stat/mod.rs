@@ -1,4 +1,4 @@
-//! Statistics: what may be said of measured numbers, and with what confidence.
+//! Statistics of measured numbers, with their confidence.
 //!
 //! * [`describe`] has mean, deviation, quantiles, a straight line, batch means.
 //! * [`distribution`] has Student's t and the normal distribution.
@@ -9,7 +9,7 @@
 //! Invariants: every function is pure; random ones take a seed; too few samples give no answer
 //! (`None`) instead of a guess.
 //!
-//! Must never know: what the numbers mean.
+//! Must not depend on: the meaning of the numbers.
 
 pub mod bootstrap;
 pub mod describe;

@@ -87,7 +87,7 @@ mod tests {
 
     /// Expected values: scipy's `mannwhitneyu`, and for exact ties all 1716 choices counted.
     #[test]
-    fn as_scipy() {
+    fn p_values_match_scipy() {
         let x = [1.1, 2.3, 2.9, 4.8, 5.1, 6.0];
         let y = [3.0, 3.2, 4.9, 5.5, 7.0, 8.1, 9.4];
         let t = mann_whitney(&x, &y).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn ties() {
+    fn ties_are_averaged() {
         let x = [1.0, 2.0, 2.0, 3.0, 5.0, 5.0];
         let y = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 7.0];
         let t = mann_whitney(&x, &y).unwrap();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn many() {
+    fn large_samples_use_the_normal_approximation() {
         let x: Vec<f64> = (0..60).map(|i| f64::from(i * 37 % 101) + 0.5 * f64::from(i % 7)).collect();
         let y: Vec<f64> = (0..45).map(|i| f64::from(i * 53 % 97 + 12) + 0.25 * f64::from(i % 5)).collect();
         let t = mann_whitney(&x, &y).unwrap();

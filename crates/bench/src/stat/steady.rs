@@ -1,5 +1,5 @@
-//! When a measurement has settled: the steady state of SNIA's test specification, and the cut of
-//! warm-up from a finished series.
+//! Steady state of a measurement as SNIA's test specification defines it, and the cut of warm-up from a
+//! finished series.
 
 use super::describe::{line, mean};
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snia() {
+    fn snia_steady_state_is_detected() {
         let s = steady_state(&[10.0, 95.0, 100.0, 105.0, 100.0, 100.0]).unwrap();
         assert!((s.mean - 100.0).abs() < 1e-9 && (s.excursion - 0.1).abs() < 1e-9);
         // Slope (2 * 5 + 5 ... ) by hand: sum((x - 2)(y - 100)) / 10 = (10 + 0 + 0 + 0 + 0) / 10 = 1.
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_settles_is_not_cut() {
+    fn series_without_steady_state_is_not_cut() {
         let rising: Vec<f64> = (0..200).map(|i| f64::from(i) * f64::from(i)).collect();
         assert_eq!(warmup_end(&rising), None);
     }

@@ -1,15 +1,14 @@
-//! One worker's client: builds, signs and sends a request, reads its answer, says what happened
-//! when.
+//! One worker's client: builds, signs and sends a request, reads its answer, and returns what happened when.
 //!
-//! Invariants: at most one request is in flight; times are taken from one monotonic clock, `sent`
-//! before the first byte of the request (and before connecting, where that is needed); a body that
-//! is compared is compared to the last byte; no allocation once the buffers have grown.
+//! Invariants: at most one request is in flight; times are taken from one monotonic clock, `sent` before the
+//! first byte of the request (and before connecting, if that is needed); a compared body is compared to the
+//! last byte; no allocation once the buffers have grown.
 //!
 //! What is computed ahead: the signing key of the day. The SHA-256 or checksum of a body is kept
 //! from one request to the next only where all objects of a length are the same bytes
 //! ([`Slice::is_shared`], constant data); otherwise it is computed for each request, as an SDK does.
 //!
-//! Must never know: which operation this is, histograms.
+//! Must not depend on: operations, histograms.
 
 use std::{
     io::{self, ErrorKind, Write as _},
@@ -287,7 +286,7 @@ impl Caller {
             _ => false,
         };
         let verified = if matches!(sink, Sink::Compare(_)) { bytes } else { 0 };
-        // Bytes behind an answer that nobody asked for: out of step, not to be used again.
+        // Unexpected bytes after an answer: the connection is out of step and must not be reused.
         let in_step = whole && !head.close && self.buffer.held().is_empty();
         let keep = in_step && (bodyless || head.framing != Framing::Close);
         Ok((Answer { status: head.status, bytes, verified, sent, first_byte, ended }, keep, wrong))

@@ -1,5 +1,5 @@
-//! Bodies without memory of their own: a stamp that names the object, then a stretch of a pool of
-//! bytes that is made once.
+//! Bodies without their own memory: a stamp that names the object, then a part of a pool of bytes that is
+//! made once.
 //!
 //! An object's bytes are a function of (seed, object number, version, offset): the first 16 bytes
 //! are the number and the version mixed with the seed; the rest is read from the pool, cyclically,
@@ -9,11 +9,11 @@
 //!
 //! Invariant: nothing here allocates after the pool is made.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use crate::random::{mix, splitmix};
 
-/// The bytes of one object can be told from those of another by this many first bytes.
+/// This many first bytes distinguish one object from another.
 pub const STAMP: u64 = 16;
 /// Bytes of the pool: about 8 MiB, a prime, so in step with no stripe, frame or page size.
 const POOL: usize = 8_388_617;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_differ_and_repeat() {
+    fn objects_differ_and_are_reproducible() {
         let pool = Pool::new(Shape::Random, 1);
         let (a, b, c) = (pool.content(1, 0, 5000), pool.content(2, 0, 5000), pool.content(1, 1, 5000));
         assert_eq!(bytes(a.whole()), bytes(pool.content(1, 0, 5000).whole()));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_byte_or_a_moved_stripe_is_noticed() {
+    fn changed_byte_or_moved_stripe_is_detected() {
         let pool = Pool::new(Shape::Random, 3);
         let content = pool.content(7, 0, 40 << 20);
         let whole = content.whole();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes() {
+    fn bodies_have_the_requested_length() {
         assert_eq!("compressible:2".parse(), Ok(Shape::Compressible(2.0)));
         for bad in ["", "compressible", "compressible:0.5", "random:1", "compressible:x"] {
             assert!(bad.parse::<Shape>().is_err(), "{bad}");

@@ -1,6 +1,6 @@
-//! What a request is made of: headers in order, numbers, hashes, and the length of framed bodies.
+//! Parts of a request: headers in order, numbers, hashes, and the length of framed bodies.
 //!
-//! Must never know: connections.
+//! Must not depend on: connections.
 
 use ashlar_checksum::{Algorithm, Hasher, Sha256};
 

@@ -1,9 +1,9 @@
-//! The head of an HTTP/1.1 answer: only what a load needs to know.
+//! The head of an HTTP/1.1 answer: only the parts that a load needs.
 //!
 //! Invariants: pure; a head that is not complete is `None`, one that is malformed an error; never
 //! panics, whatever the bytes.
 //!
-//! Must never know: sockets.
+//! Must not depend on: sockets.
 
 use memchr::{memchr, memmem};
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads() {
+    fn heads_are_parsed() {
         let text =
             b"HTTP/1.1 200 OK\r\nETag: \"ab\"\r\nContent-Length: 12\r\nx-amz-version-id:v1 \r\n\r\nbody";
         let head = parse(text).unwrap().unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_never_panics() {
+    fn invalid_heads_never_panic() {
         for bad in [
             "HTTP/2 200\r\n\r\n",
             "x\r\n\r\n",

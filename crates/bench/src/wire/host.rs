@@ -1,6 +1,6 @@
-//! Where requests go: endpoints, their ranges and addresses.
+//! Destinations of requests: endpoints, their ranges and addresses.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_ranges() {
+    fn lists_and_ranges_are_expanded() {
         assert_eq!(expand("a{1...2}:9,b").unwrap(), ["a1:9", "a2:9", "b"]);
         assert_eq!(expand("h{08...10}").unwrap(), ["h08", "h09", "h10"]);
         assert_eq!(expand("r{1...2}n{1...2}").unwrap(), ["r1n1", "r1n2", "r2n1", "r2n2"]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints() {
+    fn endpoints_are_parsed() {
         let host = Host::parse("http://127.0.0.1:9000/").unwrap();
         assert_eq!((host.tls, host.authority.as_str()), (false, "127.0.0.1:9000"));
         assert_eq!(host.addresses, ["127.0.0.1:9000".parse().unwrap()]);

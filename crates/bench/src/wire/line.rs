@@ -1,11 +1,11 @@
 //! One connection, plain or TLS, and the buffer that answers are read into.
 //!
-//! Invariants: `begin..end` of the buffer are bytes received and not taken; a socket that made an
-//! error is dropped, never used again. A worker has one buffer for all its connections, since only
-//! one answer is being read: it is made by the thread that starts the workers, because an allocator
-//! with a heap per thread would otherwise touch megabytes for each of them.
+//! Invariants: `begin..end` of the buffer are received bytes that were not consumed; a socket with an error
+//! is dropped, never reused. A worker has one buffer for all its connections, because it reads one answer at
+//! a time. The thread that starts the workers allocates it, because an allocator with a heap per thread would
+//! otherwise touch megabytes for each of them.
 //!
-//! Must never know: HTTP.
+//! Must not depend on: HTTP.
 
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},

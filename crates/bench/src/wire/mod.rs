@@ -1,7 +1,7 @@
 //! A lean, blocking HTTP/1.1 client for S3 loads: one [`Line`] per worker and host, no allocation
 //! per request once its buffers have grown.
 //!
-//! * [`Host`] is where requests go; [`expand`] understands `host{1...4}`.
+//! * [`Host`] is the destination of requests; [`expand`] parses `host{1...4}`.
 //! * [`Request`] is one request with everything that is signed; [`Caller`] sends it and reads the
 //!   [`Answer`].
 //! * [`Signer`] is SigV4 with the derived key and the scope of the day kept.
@@ -10,12 +10,12 @@
 //! answer was read to the end; a request is sent a second time only if a kept connection turned out
 //! to be closed before any byte of an answer, and only if the caller allows it.
 //!
-//! Why not the `client` room: it is asynchronous, allocates per request and retries, which costs
-//! more CPU than the operation that is measured; here blocking threads need one `write` and one
-//! `read` per small request. The `client` room does everything that is not measured. Of it, this module uses the percent-encoding
-//! alone, which appends to a buffer.
+//! The module does not use the `client` crate: that is asynchronous, allocates per request and retries, which
+//! costs more CPU than the measured operation. Here blocking threads need one `write` and one `read` per
+//! small request. The `client` crate does everything that is not measured; this module uses only its
+//! percent-encoding, which appends to a buffer.
 //!
-//! Must never know: loads, statistics.
+//! Must not depend on: loads, statistics.
 
 mod caller;
 mod content;

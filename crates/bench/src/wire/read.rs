@@ -1,8 +1,8 @@
 //! Reading a body: by length, in chunks, or to the end of the connection.
 //!
-//! Invariant: exactly the body is taken from the buffer.
+//! Invariant: exactly the body is consumed from the buffer.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::{io::ErrorKind, time::Instant};
 

@@ -4,9 +4,9 @@
 //! Source: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference,
 //! whose worked examples are the tests below.
 //!
-//! Invariant: headers are signed in the order they are given, which must be that of their names.
+//! Invariant: headers are signed in the given order, which must be that of their names.
 //!
-//! Must never know: connections.
+//! Must not depend on: connections.
 
 use std::time::{Duration, SystemTime};
 
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_formatted() {
         let mut signer = signer();
         assert_eq!(signer.date(), "20130524T000000Z");
         signer.at(SystemTime::UNIX_EPOCH + Duration::from_secs(951_825_599));
@@ -244,7 +244,7 @@ mod tests {
 
     /// The S3 API reference's examples: GET with range, PUT, GET of a lifecycle, listing.
     #[test]
-    fn headers() {
+    fn headers_match_the_examples_of_aws() {
         let host = "examplebucket.s3.amazonaws.com";
         let date = ("x-amz-date", "20130524T000000Z");
         let empty = ("x-amz-content-sha256", EMPTY_SHA256);
@@ -283,7 +283,7 @@ mod tests {
 
     /// The S3 API reference's example of a signed stream with a trailing checksum.
     #[test]
-    fn chunks_and_trailer() {
+    fn chunks_and_trailer_match_the_examples_of_aws() {
         let mut signer = signer();
         let mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
         let headers = [

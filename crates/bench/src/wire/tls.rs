@@ -1,6 +1,6 @@
-//! TLS settings: the rules of the `client` room (system roots, own authorities, or no check).
+//! TLS settings: the rules of the `client` crate (system roots, own authorities, or no check).
 //!
-//! Must never know: connections.
+//! Must not depend on: connections.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Requests, answers and faults: the words in which a load speaks to the wire.
+//! Requests, answers and faults: the types between a load and the client.
 
 use std::{
     io::{self, ErrorKind},

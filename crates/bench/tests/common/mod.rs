@@ -1,4 +1,4 @@
-//! A small S3 server of threads, with delays and faults that a test gives it.
+//! A small S3 server of threads, with delays and faults that a test sets.
 #![allow(dead_code)] // each test binary uses its own part
 
 use std::{

@@ -1,14 +1,14 @@
 //! Up to sixteen streams in lanes, hashed side by side.
 //!
-//! A batch is driven in rounds. In a round every lane hashes the same number of blocks: as many as
-//! the lane with the shortest stretch of contiguous bytes has. Then each lane whose stretch ended
-//! finds its next one: further blocks of a chunk, or a block put together from two chunks, or the
-//! padding; or its stream has nothing more and leaves, and the last lane moves into its place.
+//! A batch is driven in rounds. In a round every lane hashes the same number of blocks: as many as the lane
+//! with the shortest run of contiguous bytes has. Then each lane whose run ended gets its next one: further
+//! blocks of a chunk, a block made of the ends of two chunks, or the padding. If its stream has no more
+//! bytes, the stream leaves, and the last lane moves into its position.
 //!
 //! Invariants: lane `i` of `jobs` has its state in lane `i` of `states`; every lane has at least
 //! one block before a round begins.
 //!
-//! Must never know: threads, waiting, how many streams there are.
+//! Must not depend on: threads, waiting, how many streams there are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ enum Source {
 pub(super) struct Left {
     /// Streams that have nothing queued, by id.
     pub(super) paused: Vec<u64>,
-    /// Streams that made room for others, still scheduled.
+    /// Streams that were moved out for others, still scheduled.
     pub(super) yielded: Vec<Arc<Cell>>,
 }
 
@@ -98,7 +98,7 @@ impl Batch {
         self.jobs.len()
     }
 
-    /// Whether somebody waits for one of the streams.
+    /// Whether a caller waits for one of the streams.
     pub(super) fn is_waited_for(&self) -> bool {
         self.jobs.iter().any(|job| job.cell.lock().waiter.is_some())
     }

@@ -1,4 +1,4 @@
-//! What a stream and the thread that hashes it share: the queue, and who waits for it.
+//! The state that a stream shares with the thread that hashes it: the queue, and the waiter.
 //!
 //! Invariants:
 //! * Bytes are hashed in the order of their arrival: the queue is taken whole, from the front,
@@ -8,7 +8,7 @@
 //! * No wake-up is lost: a waiter leaves its waker and looks at the outcome under the same lock
 //!   under which a worker changes the outcome and takes the waker.
 //!
-//! Must never know: lanes, threads, when to hash.
+//! Must not depend on: lanes, threads, when to hash.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,7 +24,7 @@ use super::state::Md5;
 pub(super) struct Cell {
     /// Unique among the streams of a scheduler.
     pub(super) id: u64,
-    /// Set when the stream is dropped: whoever holds the cell lets go of it soon.
+    /// Set when the stream is dropped: the owner of the cell releases it soon.
     dropped: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Cell {
 pub(super) struct Inner {
     /// The hash so far; away in a lane while one has it.
     pub(super) md5: Md5,
-    /// Chunks that nobody has taken, in order. Its bound is the caller's, by `drained`.
+    /// Queued chunks, in order. The caller bounds them with `drained`.
     pub(super) queue: VecDeque<Bytes>,
     /// Bytes that arrived and are not hashed.
     pub(super) queued: usize,
@@ -80,7 +80,7 @@ impl Cell {
         Cell { id, dropped: AtomicBool::new(false), inner: Mutex::new(inner) }
     }
 
-    /// The state, locked. Held for a few instructions only, and no other lock is taken meanwhile.
+    /// The locked state. Held for a few instructions only, and no other lock is taken meanwhile.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }

@@ -5,10 +5,10 @@
 //! of messages fills the vector's lanes, and [`Pair`] interleaves two vectors, so that one works
 //! while the other waits for its chain.
 //!
-//! Invariant: every `Lane` computes the same function; `u32`, with one lane and no instruction
-//! set, is the plain twin that the tests compare with the `md-5` crate.
+//! Invariant: every `Lane` computes the same function; `u32`, with one lane and no instruction set, is the
+//! reference that the tests compare with the `md-5` crate.
 //!
-//! Must never know: streams, scheduling.
+//! Must not depend on: streams, scheduling.
 
 /// The state before the first block.
 pub(super) const INITIAL: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];

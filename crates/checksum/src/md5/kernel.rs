@@ -1,9 +1,9 @@
-//! Which block function this processor gets, and the registers of its lanes.
+//! The block function for this processor, and the registers of its lanes.
 //!
-//! Invariants: a kernel hashes the same blocks to the same states as every other; lanes below the
-//! number asked for are the only ones whose states mean anything afterwards.
+//! Invariants: a kernel hashes the same blocks to the same states as every other; only the states of lanes
+//! below the requested number are valid afterwards.
 //!
-//! Must never know: streams, scheduling.
+//! Must not depend on: streams, scheduling.
 
 use std::sync::OnceLock;
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_found() {
+    fn kernels_are_detected() {
         let names: Vec<_> = Kernel::all().iter().map(|kernel| kernel.name).collect();
         assert_eq!(names.last(), Some(&"plain"));
         assert_eq!(Kernel::get().name, names[0]);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "lanes hold the blocks")]
-    fn lanes_shorter_than_asked_are_refused() {
+    fn fewer_blocks_than_requested_are_refused() {
         Kernel::get().hash_lanes(&mut States::new(), &[&[0; 128], &[0; 64]], 2);
     }
 }

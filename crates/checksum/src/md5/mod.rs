@@ -4,7 +4,7 @@
 //! `state`: one message. `cell`: the queue of a stream. `batch`: streams side by side in lanes.
 //! `worker`: when they are hashed. `scheduler`: on which thread. `stream`: the handles.
 //!
-//! Must never know: what is uploaded, HTTP, drives.
+//! Must not depend on: the content of uploads, HTTP, drives.
 
 mod batch;
 mod cell;

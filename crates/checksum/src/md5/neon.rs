@@ -1,6 +1,6 @@
 //! MD5 lanes for AArch64: NEON, four messages, which every AArch64 has.
 //!
-//! Must never know: streams, scheduling.
+//! Must not depend on: streams, scheduling.
 
 use std::arch::aarch64::*;
 

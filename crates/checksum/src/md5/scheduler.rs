@@ -1,4 +1,4 @@
-//! The list of streams that are ready to be hashed, and who is woken for them.
+//! The list of streams that are ready to be hashed, and the choice of the worker to wake.
 //!
 //! Streams with enough queued are put on the ready list; a few threads, the workers (`worker.rs`),
 //! hash them in lanes. This file decides which thread is woken when a stream becomes ready, and
@@ -11,7 +11,7 @@
 //! Wakers, and the drop code of chunks, run outside of all locks; a cell's lock may be taken under
 //! the list's, never the other way round.
 //!
-//! Must never know: what chunks contain, who queued them.
+//! Must not depend on: the content of chunks, their producers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ const REMEMBERED: usize = 4 * LANES;
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct Tuning {
-    /// The longest that a stream for which somebody waits, waits for others.
+    /// The longest that a stream with a waiting caller waits for other streams.
     pub gather: Duration,
-    /// For how many times `gather` a stream waits for which nobody waits.
+    /// How many times `gather` a stream without a waiting caller waits.
     pub patience: u32,
     /// How long after its last block a paused stream is expected back.
     pub recent: Duration,

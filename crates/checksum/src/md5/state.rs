@@ -2,7 +2,7 @@
 //!
 //! Invariant: `state` covers all bytes but the last `len % 64`, which are in `edge`.
 //!
-//! Must never know: lanes, queues.
+//! Must not depend on: lanes, queues.
 
 use super::compress::{BLOCK, INITIAL};
 use super::kernel::Kernel;

@@ -1,8 +1,8 @@
-//! The handles that callers hold: the scheduler and its streams.
+//! The handles of callers: the scheduler and its streams.
 //!
 //! Invariant: a stream that is dropped, at any point of any of its futures, leaves nothing behind.
 //!
-//! Must never know: what hashes the queue, or how.
+//! Must not depend on: when and where the queue is hashed.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -122,7 +122,7 @@ impl Md5Stream {
         poll_fn(|context| self.poll(Until::Digest, context)).await
     }
 
-    /// Looks whether `until` has come; if not, sees to it that somebody hashes and wakes the task.
+    /// Checks whether `until` has come; if not, makes sure that a worker hashes and wakes the task.
     /// The value is the digest for `Until::Digest`, and nothing otherwise.
     fn poll(&self, until: Until, context: &Context<'_>) -> Poll<[u8; 16]> {
         let mut inner = self.cell.lock();

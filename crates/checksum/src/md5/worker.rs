@@ -1,17 +1,17 @@
 //! The threads that hash, and when they wait for more streams.
 //!
-//! A worker takes up to sixteen streams from the ready list into its batch and hashes until they
-//! have nothing more, taking up others that become ready meanwhile. Sixteen lanes cost hardly more
-//! than one, so the art is to begin with many streams, and to stop when few are left:
+//! A worker takes up to sixteen streams from the ready list into its batch and hashes until they have no more
+//! bytes, adding others that become ready meanwhile. Sixteen lanes cost hardly more than one, so a worker
+//! should begin with many streams, and stop when few are left:
 //!
-//! * A worker that finds few streams ready waits for those that had their last block hashed up to
-//!   20 ms ago, and will be back: up to 8 ms while nobody waits for a ready stream, up to 1 ms if
-//!   somebody does, and of that no more than it has earned: a quarter of the time for which it
-//!   hashes. A lone stream has nobody to wait for and is hashed at once.
-//! * A worker of whose lanes a quarter have emptied waits in the same way before it goes on.
+//! * A worker that finds few streams ready waits for those that had their last block hashed up to 20 ms ago
+//!   and will probably return: up to 8 ms while no caller waits for a ready stream, up to 1 ms if one does,
+//!   and of that no more than it has earned: a quarter of the time for which it hashes. A lone stream is
+//!   hashed immediately.
+//! * A worker with a quarter of its lanes empty waits in the same way before it continues.
 //!
-//! Processor time matters more than latency here: a worker that waits sleeps, with a timer, and is
-//! woken early only when all that it hopes for have come. Idle workers sleep without a timer.
+//! Processor time matters more than latency here: a waiting worker sleeps, with a timer, and is woken early
+//! only when all expected streams have come. Idle workers sleep without a timer.
 //!
 //! Measured with eight uploads of 10 MiB on two Zen 4 cores (`examples/checksum_speed.rs`), in
 //! processor seconds per GiB. When each brings 1 MiB every 4 ms: 0.50 without waiting, 0.39 with
@@ -26,7 +26,7 @@
 //! on nor be given up. Wakers, and the drop code of chunks, run outside of all locks; a cell's lock
 //! may be taken under the list's, never the other way round.
 //!
-//! Must never know: what chunks contain, who queued them.
+//! Must not depend on: the content of chunks, their producers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,11 +1,11 @@
 //! MD5 lanes for x86-64: SSE2 (four), AVX2 (eight), AVX-512VL (eight, with rotation and
 //! three-input logic in one instruction each).
 //!
-//! AVX-512VL stays with 256-bit registers: the chain is what costs, not the width, and narrow
-//! registers leave the clock of every processor alone. One lane in a vector register was tried
-//! for a lone message: on Zen 4, where a rotation takes two cycles, plain registers are faster.
+//! AVX-512VL uses 256-bit registers: the dependency chain limits the speed, not the width, and narrow
+//! registers do not lower the processor's clock. A vector register with one lane was tried for a lone
+//! message: on Zen 4, where a rotation takes two cycles, plain registers are faster.
 //!
-//! Must never know: streams, scheduling.
+//! Must not depend on: streams, scheduling.
 
 use std::arch::x86_64::*;
 

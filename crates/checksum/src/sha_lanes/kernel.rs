@@ -1,9 +1,9 @@
-//! Which SHA-256 block functions this processor has.
+//! The SHA-256 block functions of this processor.
 //!
 //! Only processors that hash two messages in hardly more time than one are of interest here; all
 //! others use [`crate::Sha256`].
 //!
-//! Must never know: streams, queues.
+//! Must not depend on: streams, queues.
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 64;

@@ -1,4 +1,4 @@
-//! One SHA-256 message: its state, its partial block, the chunks that are to be hashed.
+//! One SHA-256 message: its state, its partial block, the chunks to hash.
 
 use std::collections::VecDeque;
 

@@ -1,18 +1,18 @@
 //! SHA-256 of many uploads at once, two side by side.
 //!
-//! The SHA unit of a processor hashes two messages in hardly more time than one. Bodies that come at
-//! the same time meet here: who brings bytes and finds another body's bytes waiting hashes both, on
-//! its own thread; who finds none leaves its own for the next to come. There are no threads and no
-//! waiting: a body alone, or one with [`LIMIT`] bytes queued, is hashed at once, and what is left at
-//! the end of a body is hashed by who asks for the digest.
+//! The SHA unit of a processor hashes two messages in hardly more time than one. Streams that are active at
+//! the same time are paired: a caller that brings bytes and finds bytes of another stream waiting hashes
+//! both, on its own thread; otherwise it leaves its bytes for the next caller. There are no threads and no
+//! waiting: a lone stream, or one with [`LIMIT`] bytes queued, is hashed immediately, and the caller that
+//! asks for the digest hashes the rest.
 //!
 //! `kernel`, `x86`: the block function. `message`: one message and its queue.
 //!
-//! Invariants: a message is with its slot or with the one thread that hashes it; bytes are hashed in
-//! the order of their arrival; whoever waits for a digest is woken when its message comes back; a
-//! stream that is dropped leaves nothing behind. No lock is held while bytes are hashed or dropped.
+//! Invariants: a message is in its stream's entry or with the one thread that hashes it; bytes are hashed in
+//! the order of their arrival; a caller that waits for a digest is woken when its message returns; a dropped
+//! stream leaves nothing behind. No lock is held while bytes are hashed or dropped.
 //!
-//! Must never know: what is uploaded, signatures.
+//! Must not depend on: the content of uploads, signatures.
 
 mod kernel;
 mod message;
@@ -40,37 +40,37 @@ pub struct Sha256Stream(Way);
 enum Way {
     /// On a processor without the instructions.
     Alone(Sha256),
-    Beside(Ticket),
+    Beside(StreamId),
 }
 
-/// A place in the [`Meeting`], given up when dropped.
-struct Ticket(u64);
+/// The id of a stream registered in [`Pairing`], removed when dropped.
+struct StreamId(u64);
 
-/// Where streams meet.
-struct Meeting {
+/// The streams that can be hashed in pairs.
+struct Pairing {
     next: u64,
-    slots: BTreeMap<u64, Slot>,
-    /// Streams whose bytes may be hashed by whoever comes next; bounded by the number of streams.
+    streams: BTreeMap<u64, StreamEntry>,
+    /// Streams whose bytes the next caller may hash; bounded by the number of streams.
     waiting: VecDeque<u64>,
 }
 
-struct Slot {
+struct StreamEntry {
     /// `None` while a thread hashes it.
     message: Option<Message>,
-    /// What came meanwhile.
+    /// Chunks that arrived meanwhile.
     arrived: VecDeque<Bytes>,
-    /// Who waits for the message.
+    /// The waker of the task that waits for the message.
     waiter: Option<Waker>,
 }
 
-static MEETING: Mutex<Meeting> =
-    Mutex::new(Meeting { next: 0, slots: BTreeMap::new(), waiting: VecDeque::new() });
+static PAIRING: Mutex<Pairing> =
+    Mutex::new(Pairing { next: 0, streams: BTreeMap::new(), waiting: VecDeque::new() });
 
-impl Meeting {
+impl Pairing {
     /// Takes the message of another stream that waits.
     fn partner(&mut self) -> Option<(u64, Message)> {
         let id = self.waiting.pop_front()?;
-        let message = self.slots.get_mut(&id).and_then(|s| s.message.take());
+        let message = self.streams.get_mut(&id).and_then(|s| s.message.take());
         assert!(message.is_some(), "a stream that waits has its message");
         message.map(|m| (id, m))
     }
@@ -82,11 +82,11 @@ impl Meeting {
     /// Puts a message back. Returns whom to wake, and the message if its stream is gone.
     #[must_use]
     fn put_back(&mut self, id: u64, mut message: Message) -> (Option<Waker>, Option<Message>) {
-        let Some(slot) = self.slots.get_mut(&id) else { return (None, Some(message)) };
-        message.chunks.append(&mut slot.arrived);
+        let Some(entry) = self.streams.get_mut(&id) else { return (None, Some(message)) };
+        message.chunks.append(&mut entry.arrived);
         let waits = !message.chunks.is_empty();
-        slot.message = Some(message);
-        let waiter = slot.waiter.take();
+        entry.message = Some(message);
+        let waiter = entry.waiter.take();
         if waits && waiter.is_none() {
             self.waiting.push_back(id);
         }
@@ -96,7 +96,7 @@ impl Meeting {
 
 fn put_back(id: u64, mut message: Message) {
     let done = message.take_done();
-    let (waker, gone) = MEETING.lock().put_back(id, message);
+    let (waker, gone) = PAIRING.lock().put_back(id, message);
     drop((done, gone));
     if let Some(w) = waker {
         w.wake();
@@ -109,12 +109,12 @@ impl Sha256Stream {
         if !kernel::available() {
             return Sha256Stream(Way::Alone(Sha256::new()));
         }
-        let mut meeting = MEETING.lock();
-        let id = meeting.next;
-        meeting.next += 1;
-        let slot = Slot { message: Some(Message::new()), arrived: VecDeque::new(), waiter: None };
-        meeting.slots.insert(id, slot);
-        Sha256Stream(Way::Beside(Ticket(id)))
+        let mut pairing = PAIRING.lock();
+        let id = pairing.next;
+        pairing.next += 1;
+        let entry = StreamEntry { message: Some(Message::new()), arrived: VecDeque::new(), waiter: None };
+        pairing.streams.insert(id, entry);
+        Sha256Stream(Way::Beside(StreamId(id)))
     }
 
     /// Appends `data`. At most 1 MiB of a message waits to be hashed, and what came while another
@@ -141,18 +141,18 @@ impl Default for Sha256Stream {
     }
 }
 
-impl Ticket {
+impl StreamId {
     fn update(&self, data: &Bytes) {
         if data.is_empty() {
             return;
         }
         let id = self.0;
         let (mut mine, mut partner) = {
-            let mut meeting = MEETING.lock();
-            let lone = meeting.slots.len() == 1;
-            let Some(slot) = meeting.slots.get_mut(&id) else { unreachable!("the ticket holds it") };
-            let Some(message) = &mut slot.message else {
-                slot.arrived.push_back(data.clone());
+            let mut pairing = PAIRING.lock();
+            let lone = pairing.streams.len() == 1;
+            let Some(entry) = pairing.streams.get_mut(&id) else { unreachable!("the stream is registered") };
+            let Some(message) = &mut entry.message else {
+                entry.arrived.push_back(data.clone());
                 return;
             };
             message.chunks.push_back(data.clone());
@@ -160,13 +160,13 @@ impl Ticket {
             if queued < WORTH {
                 return;
             }
-            meeting.leave(id);
-            let partner = meeting.partner();
+            pairing.leave(id);
+            let partner = pairing.partner();
             if partner.is_none() && !lone && queued < LIMIT {
-                meeting.waiting.push_back(id);
+                pairing.waiting.push_back(id);
                 return;
             }
-            let message = meeting.slots.get_mut(&id).and_then(|s| s.message.take());
+            let message = pairing.streams.get_mut(&id).and_then(|s| s.message.take());
             let Some(message) = message else { unreachable!("seen above") };
             (message, partner)
         };
@@ -177,7 +177,7 @@ impl Ticket {
             mine.hash_beside(&mut message);
             put_back(other, message);
             if !mine.chunks.is_empty() {
-                partner = MEETING.lock().partner();
+                partner = PAIRING.lock().partner();
             }
         }
         put_back(id, mine);
@@ -186,21 +186,21 @@ impl Ticket {
     fn poll(&self, cx: &Context<'_>) -> Poll<[u8; 32]> {
         let id = self.0;
         let mut mine = {
-            let mut meeting = MEETING.lock();
-            meeting.leave(id);
-            let Some(slot) = meeting.slots.get_mut(&id) else { unreachable!("the ticket holds it") };
-            match slot.message.take() {
+            let mut pairing = PAIRING.lock();
+            pairing.leave(id);
+            let Some(entry) = pairing.streams.get_mut(&id) else { unreachable!("the stream is registered") };
+            match entry.message.take() {
                 Some(message) => message,
                 None => {
-                    let before = slot.waiter.replace(cx.waker().clone());
-                    drop(meeting);
+                    let before = entry.waiter.replace(cx.waker().clone());
+                    drop(pairing);
                     drop(before);
                     return Poll::Pending;
                 }
             }
         };
         while mine.queued() >= WORTH {
-            let Some((other, mut message)) = MEETING.lock().partner() else { break };
+            let Some((other, mut message)) = PAIRING.lock().partner() else { break };
             mine.hash_beside(&mut message);
             put_back(other, message);
         }
@@ -211,14 +211,14 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for StreamId {
     fn drop(&mut self) {
-        let slot = {
-            let mut meeting = MEETING.lock();
-            meeting.leave(self.0);
-            meeting.slots.remove(&self.0)
+        let entry = {
+            let mut pairing = PAIRING.lock();
+            pairing.leave(self.0);
+            pairing.streams.remove(&self.0)
         };
-        drop(slot);
+        drop(entry);
     }
 }
 
@@ -279,8 +279,8 @@ mod tests {
                 });
             }
         });
-        let meeting = MEETING.lock();
-        assert!(meeting.waiting.len() <= meeting.slots.len());
+        let pairing = PAIRING.lock();
+        assert!(pairing.waiting.len() <= pairing.streams.len());
     }
 
     /// Every length around the edges of blocks, cut anywhere.

@@ -1,4 +1,4 @@
-//! What the test files share: noise from a seed, rows at odd addresses, ways to lose rows.
+//! Shared by the test files: random data from a seed, rows at odd addresses, patterns of losses.
 #![allow(dead_code)] // each test file uses a part of this
 
 use ashlar_erasure::{Code, Kernel, kernels};

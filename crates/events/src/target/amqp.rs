@@ -1,25 +1,26 @@
-//! AMQP 0-9-1 (RabbitMQ): publishing to an exchange, with confirms (the specification's class and method numbers;
-//! rabbitmq.com, "Publisher Confirms").
+//! AMQP 0-9-1 (RabbitMQ): publishing to an exchange, with confirms (the specification's class and method
+//! numbers; rabbitmq.com, "Publisher Confirms").
 //!
-//! Invariant: what the broker returns as unroutable, where that was asked for, is not taken for delivered.
+//! Invariant: with `mandatory` set, a message that the broker returns as unroutable does not count as
+//! delivered.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{Failure, Sent, Speak};
 use crate::settings::{Settings, percent_decoded};
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "amqp";
-/// How a connection begins.
+/// The protocol header: the first bytes of a connection.
 const HELLO: &[u8] = b"AMQP\0\0\x09\x01";
 const END: u8 = 0xce;
-/// Largest frame that is taken or sent, unless the broker wants smaller ones.
+/// Largest frame that is accepted or sent, unless the broker asks for smaller ones.
 const FRAME: u32 = 128 * 1024;
 
 /// An exchange.
 pub struct Amqp {
-    place: Place,
+    address: TargetAddress,
     user: String,
     password: String,
     vhost: String,
@@ -35,11 +36,11 @@ pub struct Amqp {
 pub struct Conn {
     line: Line,
     frame: usize,
-    /// Messages published so far: the broker counts them too.
+    /// Messages published so far. The broker counts them too and confirms them by number.
     tag: u64,
 }
 
-/// A method of the broker: class, method, and what follows.
+/// A method that the broker sends: class, method, arguments.
 struct Method {
     what: (u16, u16),
     rest: Vec<u8>,
@@ -79,7 +80,7 @@ async fn write(line: &mut Line, out: &[u8]) -> Result<(), Failure> {
     write.await.map_err(|e| retry(WHAT, e))
 }
 
-/// The next method; heartbeats and the content of returned messages are passed over.
+/// The next method. Skips heartbeats and the content of returned messages.
 async fn read(line: &mut Line) -> Result<Method, Failure> {
     loop {
         let gone = |e| retry(WHAT, e);
@@ -135,7 +136,7 @@ impl Amqp {
             | u8::from(s.on("auto_deleted")) << 2
             | u8::from(s.on("internal")) << 3;
         Ok(Amqp {
-            place: Place::parse(rest, if tls { 5671 } else { 5672 }, s.tls_if(tls)?)?,
+            address: TargetAddress::parse(rest, if tls { 5671 } else { 5672 }, s.tls_if(tls)?)?,
             user: percent_decoded(user)?,
             password: percent_decoded(password)?,
             vhost,
@@ -155,7 +156,7 @@ impl Amqp {
             short(a, &self.key);
             a.push(u8::from(self.mandatory));
         });
-        // The content's head: its length, then content type and delivery mode.
+        // The content header: its length, then content type and delivery mode.
         let mut head = vec![0, 60, 0, 0];
         head.extend_from_slice(&(body.len() as u64).to_be_bytes());
         head.extend_from_slice(&0x9000u16.to_be_bytes());
@@ -172,7 +173,7 @@ impl Speak for Amqp {
     type Conn = Conn;
 
     async fn connect(&self) -> Result<Conn, Failure> {
-        let mut line = self.place.connect().await?;
+        let mut line = self.address.connect().await?;
         write(&mut line, HELLO).await?;
         expect(&mut line, (10, 10)).await?;
         let mut out = Vec::new();
@@ -201,7 +202,7 @@ impl Speak for Amqp {
         method(&mut out, 0, (10, 31), |a| {
             a.extend_from_slice(&1u16.to_be_bytes());
             a.extend_from_slice(&largest.to_be_bytes());
-            // No heartbeats: a connection that is not used is left.
+            // No heartbeats: an unused connection is closed after a while.
             a.extend_from_slice(&[0, 0]);
         });
         method(&mut out, 0, (10, 40), |a| {
@@ -236,7 +237,7 @@ impl Speak for Amqp {
     async fn send(&self, conn: &mut Conn, messages: &[Message], _: &Site) -> Sent {
         let first = conn.tag + 1;
         let mut done = 0;
-        // A returned message is told apart from others only if it is the only one under way.
+        // A returned message can be identified only if it is the only one in flight.
         for group in messages.chunks(if self.mandatory { 1 } else { messages.len().max(1) }) {
             let mut out = Vec::new();
             group.iter().for_each(|m| self.publish(&mut out, &m.body, conn.frame));

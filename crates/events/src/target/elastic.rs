@@ -13,7 +13,7 @@ use super::{Failure, Format, Sent};
 use crate::settings::Settings;
 use crate::{Message, Site};
 
-/// Requests under way at a time.
+/// Most requests in flight.
 const WAVE: usize = 8;
 /// Longest id of a document, in bytes.
 const LONGEST_ID: usize = 512;
@@ -52,7 +52,7 @@ impl Elastic {
 
     pub async fn send(&self, messages: &[Message], site: &Site, probe: bool) -> Sent {
         if probe {
-            // The index comes to be with its first document; what counts is that somebody answers.
+            // The first document creates the index. Any answer shows that the server is there.
             return match self.ask(Method::HEAD, &self.base, Bytes::new(), true).await {
                 Ok(()) => Sent::all(messages),
                 Err(failure) => Sent::until(0, failure),
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_of_an_id_is_encoded() {
+    fn document_ids_are_percent_encoded() {
         for byte in 0..=u8::MAX {
             let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
             let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };

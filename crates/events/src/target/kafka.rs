@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::scram::{Hash, Scram};
 use super::{Failure, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "kafka";
@@ -19,10 +19,10 @@ const PRODUCE: (i16, i16) = (0, 3);
 const METADATA: (i16, i16) = (3, 4);
 const HANDSHAKE: (i16, i16) = (17, 1);
 const AUTHENTICATE: (i16, i16) = (36, 0);
-/// Milliseconds that replicas have.
+/// Time for the replicas to acknowledge a batch, in milliseconds.
 const PATIENCE_MS: i32 = 15_000;
 
-/// How to sign in.
+/// The mechanism of authentication.
 #[derive(Clone, Copy)]
 enum Mechanism {
     Plain,
@@ -31,20 +31,20 @@ enum Mechanism {
 
 /// A topic.
 pub struct Kafka {
-    brokers: Vec<Place>,
+    brokers: Vec<TargetAddress>,
     topic: String,
     login: Option<(Mechanism, String, String)>,
 }
 
 /// Connections to the leaders of partitions.
 pub struct Conn {
-    /// Which broker leads each partition.
+    /// The broker that leads each partition.
     leaders: Vec<i32>,
-    brokers: BTreeMap<i32, Place>,
+    brokers: BTreeMap<i32, TargetAddress>,
     lines: BTreeMap<i32, Line>,
 }
 
-/// A reader of answers; everything that is not there is nothing.
+/// A decoder of answers; values beyond the end of the answer are `None`.
 struct Answer(Vec<u8>, usize);
 
 impl Answer {
@@ -90,7 +90,7 @@ fn blob(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A number in zigzag.
+/// Appends a number as a zigzag varint.
 fn varint(out: &mut Vec<u8>, n: i64) {
     let mut n = (n << 1 ^ n >> 63) as u64;
     while n >= 0x80 {
@@ -100,12 +100,12 @@ fn varint(out: &mut Vec<u8>, n: i64) {
     out.push(n as u8);
 }
 
-/// Asks one thing.
+/// Sends one request and reads its answer.
 async fn ask(line: &mut Line, (api, version): (i16, i16), body: &[u8]) -> Result<Answer, Failure> {
     let mut out = Vec::with_capacity(body.len() + 32);
     out.extend_from_slice(&api.to_be_bytes());
     out.extend_from_slice(&version.to_be_bytes());
-    // One request at a time on a connection: the number tells nothing.
+    // There is one request at a time on a connection, so the correlation id is not needed.
     out.extend_from_slice(&1i32.to_be_bytes());
     text(&mut out, "ashlar");
     out.extend_from_slice(body);
@@ -124,7 +124,7 @@ fn unclear() -> Failure {
     retry(WHAT, "an answer that is not understood")
 }
 
-/// What the numbers of errors mean that matter here.
+/// Maps the error codes of Kafka that matter here.
 fn error(code: i16) -> Failure {
     let why = match code {
         2 => return Failure::Refused("kafka: the broker says that the message is corrupt".into()),
@@ -164,7 +164,7 @@ fn batch(messages: &[&Message]) -> Vec<u8> {
     checked.extend_from_slice(&(messages.len() as i32 - 1).to_be_bytes());
     checked.extend_from_slice(&first.to_be_bytes());
     checked.extend_from_slice(&last.to_be_bytes());
-    // No producer id, no epoch, no sequence: this is no idempotent producer.
+    // No producer id, no epoch, no sequence: this producer is not idempotent.
     checked.extend_from_slice(&(-1i64).to_be_bytes());
     checked.extend_from_slice(&(-1i16).to_be_bytes());
     checked.extend_from_slice(&(-1i32).to_be_bytes());
@@ -193,8 +193,11 @@ impl Kafka {
             return Err("producer_compression_codec is not implemented by this release".into());
         }
         let tls = s.tls_if(s.on("tls"))?;
-        let brokers: Result<Vec<Place>, String> =
-            s.need("brokers")?.split(',').map(|b| Place::parse(b.trim(), 9092, tls.clone())).collect();
+        let brokers: Result<Vec<TargetAddress>, String> = s
+            .need("brokers")?
+            .split(',')
+            .map(|b| TargetAddress::parse(b.trim(), 9092, tls.clone()))
+            .collect();
         let login = match s.on("sasl") {
             false => None,
             true => {
@@ -216,8 +219,8 @@ impl Kafka {
         Ok(Kafka { brokers: brokers?, topic, login })
     }
 
-    async fn dial(&self, place: &Place) -> Result<Line, Failure> {
-        let mut line = place.connect().await?;
+    async fn dial(&self, address: &TargetAddress) -> Result<Line, Failure> {
+        let mut line = address.connect().await?;
         let Some((mechanism, user, password)) = &self.login else { return Ok(line) };
         let mut out = Vec::new();
         text(
@@ -250,12 +253,12 @@ impl Kafka {
         Ok(line)
     }
 
-    /// Which brokers there are, and who leads each partition.
-    async fn look(&self, place: &Place) -> Result<Conn, Failure> {
-        let mut line = self.dial(place).await?;
+    /// Asks a broker for all brokers and the leader of each partition.
+    async fn metadata(&self, address: &TargetAddress) -> Result<Conn, Failure> {
+        let mut line = self.dial(address).await?;
         let mut out = 1i32.to_be_bytes().to_vec();
         text(&mut out, &self.topic);
-        // The topic is made if the broker makes topics by itself.
+        // Allow the broker to create the topic, if it is configured to do so.
         out.push(1);
         let mut answer = ask(&mut line, METADATA, &out).await?;
         let read = |a: &mut Answer| {
@@ -263,7 +266,7 @@ impl Kafka {
             let brokers = a.list(|a| {
                 let (id, host, port) = (a.i32()?, a.text()?, a.i32()?);
                 a.text()?;
-                Some((id, Place { host, port: u16::try_from(port).ok()?, tls: place.tls.clone() }))
+                Some((id, TargetAddress { host, port: u16::try_from(port).ok()?, tls: address.tls.clone() }))
             })?;
             a.text()?;
             a.i32()?;
@@ -295,8 +298,8 @@ impl Kafka {
     async fn produce(&self, conn: &mut Conn, partition: i32, messages: &[&Message]) -> Result<(), Failure> {
         let leader = conn.leaders[partition as usize];
         if !conn.lines.contains_key(&leader) {
-            let place = conn.brokers.get(&leader).ok_or_else(|| error(5))?;
-            let line = self.dial(place).await?;
+            let address = conn.brokers.get(&leader).ok_or_else(|| error(5))?;
+            let line = self.dial(address).await?;
             conn.lines.insert(leader, line);
         }
         let line = conn.lines.get_mut(&leader).ok_or_else(unclear)?;
@@ -326,7 +329,7 @@ impl Kafka {
     }
 }
 
-/// One word of signing in, and its answer.
+/// Sends one message of the authentication and returns its answer.
 async fn say(line: &mut Line, word: &[u8]) -> Result<String, Failure> {
     let mut out = Vec::new();
     blob(&mut out, word);
@@ -345,8 +348,8 @@ impl Speak for Kafka {
 
     async fn connect(&self) -> Result<Conn, Failure> {
         let mut last = unclear();
-        for place in &self.brokers {
-            match self.look(place).await {
+        for address in &self.brokers {
+            match self.metadata(address).await {
                 Ok(conn) => return Ok(conn),
                 Err(failure) => last = failure,
             }
@@ -365,7 +368,7 @@ impl Speak for Kafka {
             let group: Vec<&Message> = which.iter().map(|at| &messages[*at]).collect();
             let result = self.produce(conn, partition, &group).await;
             if matches!(result, Err(Failure::Refused(_))) && group.len() > 1 {
-                // A batch is refused as a whole: which of them it was is seen one by one.
+                // A broker refuses a batch as a whole. Send its messages one by one to find the refused ones.
                 for at in which {
                     answers[at] = self.produce(conn, partition, &[&messages[at]]).await;
                 }

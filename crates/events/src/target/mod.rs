@@ -1,8 +1,8 @@
-//! Targets: one file per protocol, one way to use them.
+//! Targets: one file per protocol, with one interface, [`Target`].
 //!
-//! Invariants: [`Target::send`] says how many of the messages, from the first on, the other end has
-//! acknowledged; a connection is thrown away after any failure; no failure's text holds a secret. The messages of
-//! one call are about different keys, so their order among each other means nothing.
+//! Invariants: [`Target::send`] returns how many of the messages, from the first on, the target has
+//! acknowledged; a connection is closed after any failure; the text of a failure contains no secret. The
+//! messages of one call are about different keys, so their order does not matter.
 
 mod amqp;
 mod elastic;
@@ -50,10 +50,10 @@ enum Protocol {
 }
 
 impl Target {
-    /// Reads its settings. Nothing is connected to.
+    /// Reads the settings of a target. Does not connect.
     ///
     /// # Errors
-    /// In words: what is missing or not understood.
+    /// A message about a setting that is missing or invalid.
     pub fn open(kind: Kind, settings: &Settings<'_>) -> Result<Target, String> {
         Ok(Target(match kind {
             Kind::Webhook => Protocol::Webhook(webhook::Webhook::open(settings)?),
@@ -74,11 +74,11 @@ impl Target {
         self.within(messages, site, false).await
     }
 
-    /// Shows that the target is there: sends it a test event, or asks whether it would take one where events
-    /// are entries of a database.
+    /// Checks that the target accepts events: sends a test event, or, for a database, only checks that it
+    /// could store one.
     ///
     /// # Errors
-    /// It is not.
+    /// It does not accept events.
     pub async fn probe(&mut self, test: &Message, site: &Site) -> Result<(), Failure> {
         let sent = self.within(std::slice::from_ref(test), site, true).await;
         match (sent.failure, sent.refused.into_iter().next()) {

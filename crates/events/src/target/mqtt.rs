@@ -1,20 +1,20 @@
 //! MQTT 3.1.1 (OASIS standard): publishing to a topic.
 //!
-//! With a quality of service of 0 nothing is acknowledged: a `PINGREQ` after the messages is answered when
-//! the broker has read them.
+//! With a quality of service of 0 the broker does not acknowledge messages. It answers a `PINGREQ` that
+//! follows them when it has read them.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{Failure, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "mqtt";
 
 /// A topic.
 pub struct Mqtt {
-    place: Place,
+    address: TargetAddress,
     topic: String,
     qos: u8,
     user: Option<String>,
@@ -81,7 +81,7 @@ impl Mqtt {
         }
         let default = if tls { 8883 } else { 1883 };
         Ok(Mqtt {
-            place: Place::parse(broker, default, s.tls_if(tls)?)?,
+            address: TargetAddress::parse(broker, default, s.tls_if(tls)?)?,
             topic,
             qos: qos as u8,
             user: s.get("username").map(str::to_owned),
@@ -89,7 +89,7 @@ impl Mqtt {
         })
     }
 
-    /// Sends all, then waits until the broker has taken each; how many it has from the first on.
+    /// Sends all messages, then waits until the broker has each. `done`: how many it has, from the first on.
     async fn publish(&self, conn: &mut Line, messages: &[Message], done: &mut usize) -> std::io::Result<()> {
         let mut out = Vec::new();
         let mut topic = Vec::new();
@@ -136,10 +136,10 @@ impl Speak for Mqtt {
     type Conn = Line;
 
     async fn connect(&self) -> Result<Line, Failure> {
-        let mut conn = self.place.connect().await?;
+        let mut conn = self.address.connect().await?;
         let mut random = [0u8; 8];
         ashlar_environment::random::fill(&mut random).map_err(|e| retry(WHAT, e))?;
-        // Level 4, a clean session, no keep-alive: a connection that is not used is left.
+        // Level 4, a clean session, no keep-alive: an unused connection is closed after a while.
         let (user, password) = (self.user.as_deref(), self.password.as_deref());
         let flags = 2 | u8::from(user.is_some()) << 7 | u8::from(password.is_some()) << 6;
         let mut body = b"\0\x04MQTT\x04".to_vec();

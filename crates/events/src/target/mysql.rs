@@ -1,8 +1,9 @@
-//! MySQL and MariaDB: rows of a table. As much of the client protocol as that takes (dev.mysql.com, "MySQL
-//! Internals, Client/Server Protocol"): the handshake with its two ways to prove a password, and queries as text.
+//! MySQL and MariaDB: rows of a table. Implements the part of the client protocol that this needs
+//! (dev.mysql.com, "MySQL Internals, Client/Server Protocol"): the handshake with two authentication plugins,
+//! and text queries.
 //!
-//! Invariant: values stand in queries as hexadecimal literals only, so that no setting of the server's makes
-//! anything else of them.
+//! Invariant: values are in queries only as hexadecimal literals, so that no setting of the server can change
+//! their meaning.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
@@ -12,7 +13,7 @@ use tokio::io::{AsyncWriteExt as _, BufStream};
 use super::postgres::table;
 use super::{Failure, Format, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "mysql";
@@ -27,8 +28,8 @@ const CACHING: &str = "caching_sha2_password";
 
 /// A table.
 pub struct Mysql {
-    place: Place,
-    /// TLS is wanted, but not insisted on.
+    address: TargetAddress,
+    /// TLS is preferred, but not required.
     prefers: bool,
     user: String,
     password: String,
@@ -37,7 +38,7 @@ pub struct Mysql {
     format: Format,
 }
 
-/// A session: the number of the next packet with it.
+/// A session, with the number of its next packet.
 pub struct Conn {
     line: Line,
     next: u8,
@@ -80,14 +81,14 @@ impl Conn {
     }
 }
 
-/// What an error packet says.
+/// The failure that an error packet reports.
 fn said(packet: &[u8]) -> Failure {
     let code = packet.get(1..3).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
     let text = packet.get(3..).unwrap_or_default();
     let text = if text.first() == Some(&b'#') { text.get(6..).unwrap_or_default() } else { text };
     let why = format!("{WHAT}: {}", String::from_utf8_lossy(text));
     match code {
-        // Data too long, incorrect value, invalid JSON, and constraints: this row can never be laid down.
+        // Data too long, incorrect value, invalid JSON, and constraints: this row can never be stored.
         1406 | 1366 | 1292 | 3140 | 4025 => Failure::Refused(why),
         _ => Failure::Retry(why),
     }
@@ -103,7 +104,7 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
     a.iter().zip(b.iter().cycle()).map(|(a, b)| a ^ b).collect()
 }
 
-/// The proof that a password is known.
+/// The answer to the password challenge of an authentication plugin.
 fn proof(plugin: &str, password: &str, nonce: &[u8]) -> Option<Vec<u8>> {
     if password.is_empty() {
         return Some(Vec::new());
@@ -127,7 +128,7 @@ fn proof(plugin: &str, password: &str, nonce: &[u8]) -> Option<Vec<u8>> {
     Some(xor(once.as_ref(), mixed.as_ref()))
 }
 
-/// The password for the server's public key: so it is sent where there is no TLS.
+/// The password, encrypted with the server's public key. It is sent so on connections without TLS.
 fn sealed(key: &[u8], password: &str, nonce: &[u8]) -> Option<Vec<u8>> {
     let der = SubjectPublicKeyInfoDer::from_pem_slice(key).ok()?;
     let key = OaepPublicEncryptingKey::new(PublicEncryptingKey::from_der(&der).ok()?).ok()?;
@@ -162,7 +163,7 @@ impl Mysql {
             Some(_) => return Err("dsn_string: tls is true, false, skip-verify or preferred".into()),
         };
         Ok(Mysql {
-            place: Place::parse(address, 3306, s.tls_if(wanted)?)?,
+            address: TargetAddress::parse(address, 3306, s.tls_if(wanted)?)?,
             prefers: tls == Some("preferred"),
             user: user.to_owned(),
             password: password.to_owned(),
@@ -172,10 +173,10 @@ impl Mysql {
         })
     }
 
-    /// The handshake, up to where the server says that all is well.
+    /// The handshake, until the server accepts the authentication.
     async fn sign_in(&self) -> Result<Conn, Failure> {
         let unclear = || retry(WHAT, "a greeting that is not understood");
-        let line = BufStream::new(self.place.tcp().await?);
+        let line = BufStream::new(self.address.tcp().await?);
         let mut conn = Conn { line, next: 0 };
         let hello = conn.read().await?;
         if hello.first() == Some(&0xff) {
@@ -193,8 +194,8 @@ impl Mysql {
             .get(13..)
             .and_then(zero_ended)
             .map_or(NATIVE.to_owned(), |(p, _)| String::from_utf8_lossy(p).into_owned());
-        let secure = self.place.tls.is_some() && able & ABLE_TLS != 0;
-        if self.place.tls.is_some() && !secure && !self.prefers {
+        let secure = self.address.tls.is_some() && able & ABLE_TLS != 0;
+        if self.address.tls.is_some() && !secure && !self.prefers {
             return Err(retry(WHAT, "the server does not speak TLS"));
         }
         let mut head = (ABLE | if secure { ABLE_TLS } else { 0 }).to_le_bytes().to_vec();
@@ -204,10 +205,10 @@ impl Mysql {
         if secure {
             conn.write(&head).await?;
             let next = conn.next;
-            let line = BufStream::new(self.place.secured(conn.line.into_inner()).await?);
+            let line = BufStream::new(self.address.secured(conn.line.into_inner()).await?);
             conn = Conn { line, next };
         }
-        // A plugin that is not known is answered with the one that is; the server then says what it wants.
+        // For an unknown plugin, answer with a known one. The server then asks to switch to the one it wants.
         let plugin = if plugin == CACHING { CACHING } else { NATIVE };
         let shown = proof(plugin, &self.password, &nonce).ok_or_else(unclear)?;
         head.extend_from_slice(self.user.as_bytes());
@@ -223,7 +224,7 @@ impl Mysql {
     }
 
     async fn prove(&self, mut conn: Conn, mut nonce: Vec<u8>, secure: bool) -> Result<Conn, Failure> {
-        // Few words are ever needed: another plugin, its second step, the server's key.
+        // Few exchanges are ever needed: another plugin, its second step, the server's key.
         for _ in 0..6 {
             let answer = conn.read().await?;
             match answer.split_first() {
@@ -239,7 +240,7 @@ impl Mysql {
                     })?;
                     conn.write(&shown).await?;
                 }
-                // The proof was enough; the last word follows.
+                // The fast authentication succeeded; the OK packet follows.
                 Some((1, [3])) => {}
                 Some((1, [4])) if secure => {
                     let mut plain = self.password.as_bytes().to_vec();
@@ -289,7 +290,7 @@ impl Speak for Mysql {
     async fn connect(&self) -> Result<Conn, Failure> {
         let mut conn = self.sign_in().await?;
         let table = &self.table;
-        // MinIO's tables, so that those that are there can be gone on with.
+        // The same tables as MinIO's, so that existing tables can be used.
         let make = match self.format {
             Format::Namespace => format!(
                 "CREATE TABLE IF NOT EXISTS {table} (key_name VARCHAR(3072) NOT NULL, key_hash CHAR(64) GENERATED ALWAYS AS (SHA2(key_name, 256)) STORED NOT NULL PRIMARY KEY, value JSON) CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = Dynamic"
@@ -300,7 +301,7 @@ impl Speak for Mysql {
         };
         match conn.query(&make).await {
             Ok(()) => Ok(conn),
-            // MariaDB has no NOT NULL for columns that it computes, nor keys of them.
+            // MariaDB allows neither NOT NULL nor a primary key on computed columns.
             Err(_) if self.format == Format::Namespace => {
                 let make = format!(
                     "CREATE TABLE IF NOT EXISTS {table} (key_name VARCHAR(3072) NOT NULL, key_hash CHAR(64) AS (SHA2(key_name, 256)) STORED UNIQUE, value JSON) CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = Dynamic"
@@ -337,8 +338,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proofs_are_those_of_the_protocol() {
-        // Native: SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password))); an empty password proves nothing.
+    fn password_proofs_match_the_protocol() {
+        // Native: SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password))); an empty password has an empty proof.
         let nonce = [7u8; 20];
         let shown = proof(NATIVE, "secret", &nonce).unwrap();
         assert_eq!(shown.len(), 20);

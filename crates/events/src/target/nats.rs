@@ -1,14 +1,14 @@
 //! NATS: publishing to a subject, or to JetStream. The protocol is docs.nats.io, "NATS protocol".
 //!
-//! Core NATS does not acknowledge messages: a `PING` after them is answered when the server has taken all
-//! before it. JetStream does, and knows a message that it has seen by its id.
+//! Core NATS does not acknowledge messages. The server answers a `PING` when it has read all messages before
+//! it. JetStream acknowledges messages, and detects a repeated message by its id.
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{Failure, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 use tokio::io::BufStream;
 
@@ -16,7 +16,7 @@ const WHAT: &str = "nats";
 
 /// A subject.
 pub struct Nats {
-    place: Place,
+    address: TargetAddress,
     first: bool,
     subject: String,
     stream: bool,
@@ -24,7 +24,7 @@ pub struct Nats {
     token: Option<String>,
 }
 
-/// A connection and what the server said of itself.
+/// A connection and what the server's `INFO` says.
 pub struct Conn {
     line: Line,
     most: usize,
@@ -44,7 +44,7 @@ impl Nats {
         let user =
             s.get("username").map(|u| (u.to_owned(), s.get("password").unwrap_or_default().to_owned()));
         Ok(Nats {
-            place: Place::parse(address, 4222, s.tls_if(tls)?)?,
+            address: TargetAddress::parse(address, 4222, s.tls_if(tls)?)?,
             first,
             subject,
             stream: s.on("jetstream"),
@@ -53,7 +53,7 @@ impl Nats {
         })
     }
 
-    /// Reads until something that is meant for us: `PONG`, or the head of a message.
+    /// Reads up to the next `PONG` or head of a message.
     async fn next(line: &mut Line) -> Result<String, Failure> {
         loop {
             let text = wire::line(line).await.map_err(|e| retry(WHAT, e))?;
@@ -67,7 +67,8 @@ impl Nats {
         }
     }
 
-    /// What JetStream answers: `MSG subject sid [reply] bytes`, or `HMSG` with headers before the document.
+    /// Reads an acknowledgement of JetStream: `MSG subject sid [reply] bytes`, or `HMSG` with headers before
+    /// the document.
     async fn ack(line: &mut Line) -> Result<(String, Result<(), Failure>), Failure> {
         let head = Nats::next(line).await?;
         let words: Vec<&str> = head.split_ascii_whitespace().collect();
@@ -104,20 +105,20 @@ impl Speak for Nats {
     type Conn = Conn;
 
     async fn connect(&self) -> Result<Conn, Failure> {
-        let mut raw = self.place.tcp().await?;
+        let mut raw = self.address.tcp().await?;
         if self.first {
-            raw = self.place.secured(raw).await?;
+            raw = self.address.secured(raw).await?;
         }
         let mut line = BufStream::new(raw);
         let info = wire::line(&mut line).await.map_err(|e| retry(WHAT, e))?;
         let info: Value =
             info.strip_prefix("INFO ").and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-        if self.place.tls.is_some() && !self.first {
+        if self.address.tls.is_some() && !self.first {
             // The server says nothing more before TLS: nothing is left in the buffer.
-            line = BufStream::new(self.place.secured(line.into_inner()).await?);
+            line = BufStream::new(self.address.secured(line.into_inner()).await?);
         }
         let mut hello = json!({
-            "verbose": false, "pedantic": false, "tls_required": self.place.tls.is_some(), "name": "ashlar",
+            "verbose": false, "pedantic": false, "tls_required": self.address.tls.is_some(), "name": "ashlar",
             "lang": "rust", "version": env!("CARGO_PKG_VERSION"), "protocol": 1, "headers": true, "no_responders": true,
         });
         if let Some((user, password)) = &self.user {

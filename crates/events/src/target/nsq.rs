@@ -5,14 +5,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream};
 
 use super::{Failure, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "nsq";
 
 /// A topic.
 pub struct Nsq {
-    place: Place,
+    address: TargetAddress,
     topic: String,
 }
 
@@ -23,7 +23,10 @@ impl Nsq {
         if topic.len() > 64 || !topic.chars().all(legal) {
             return Err("topic is at most 64 of a-z, A-Z, 0-9, . _ and -".into());
         }
-        Ok(Nsq { place: Place::parse(s.need("nsqd_address")?, 4150, s.tls_if(s.on("tls"))?)?, topic })
+        Ok(Nsq {
+            address: TargetAddress::parse(s.need("nsqd_address")?, 4150, s.tls_if(s.on("tls"))?)?,
+            topic,
+        })
     }
 }
 
@@ -35,7 +38,7 @@ async fn write(conn: &mut Line, out: &[u8]) -> Result<(), Failure> {
     write.await.map_err(|e| retry(WHAT, e))
 }
 
-/// An answer that is no heartbeat.
+/// The next answer that is not a heartbeat.
 async fn answer(conn: &mut Line) -> Result<Vec<u8>, Failure> {
     loop {
         let size = conn.read_u32().await.map_err(|e| retry(WHAT, e))? as usize;
@@ -60,10 +63,10 @@ impl Speak for Nsq {
     type Conn = Line;
 
     async fn connect(&self) -> Result<Line, Failure> {
-        let mut conn = BufStream::new(self.place.tcp().await?);
+        let mut conn = BufStream::new(self.address.tcp().await?);
         let hello = json!({
             "client_id": "ashlar", "user_agent": concat!("ashlar/", env!("CARGO_PKG_VERSION")),
-            "feature_negotiation": true, "heartbeat_interval": -1, "tls_v1": self.place.tls.is_some(),
+            "feature_negotiation": true, "heartbeat_interval": -1, "tls_v1": self.address.tls.is_some(),
         })
         .to_string();
         let mut out = b"  V2IDENTIFY\n".to_vec();
@@ -71,11 +74,11 @@ impl Speak for Nsq {
         out.extend_from_slice(hello.as_bytes());
         write(&mut conn, &out).await?;
         let said: Value = serde_json::from_slice(&answer(&mut conn).await?).unwrap_or_default();
-        if self.place.tls.is_some() {
+        if self.address.tls.is_some() {
             if said["tls_v1"] != true {
                 return Err(retry(WHAT, "the server does not speak TLS"));
             }
-            conn = BufStream::new(self.place.secured(conn.into_inner()).await?);
+            conn = BufStream::new(self.address.secured(conn.into_inner()).await?);
             answer(&mut conn).await?;
         }
         Ok(conn)

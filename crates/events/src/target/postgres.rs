@@ -1,6 +1,6 @@
 //! PostgreSQL: rows of a table, by the library `tokio-postgres`.
 //!
-//! The library neither connects nor does TLS here: connections go to addresses that were checked, as everywhere.
+//! This file connects and does TLS itself, not the library, so that only checked addresses are connected to.
 
 use futures::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,16 +9,16 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use super::{Failure, Format, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{Io, Place, retry};
+use crate::wire::{Io, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "postgresql";
-/// How a client asks for TLS (the message `SSLRequest`).
+/// The message with which a client asks for TLS (`SSLRequest`).
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// A table.
 pub struct Postgres {
-    place: Place,
+    address: TargetAddress,
     config: Config,
     needs_tls: bool,
     table: String,
@@ -32,7 +32,7 @@ pub struct Conn {
     remove: Option<Statement>,
 }
 
-/// A name of a table that needs no quotes.
+/// The name of the table, which must not need quotes.
 pub fn table(s: &Settings<'_>) -> Result<String, String> {
     let table = s.need("table")?;
     let legal = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
@@ -48,7 +48,7 @@ pub fn table(s: &Settings<'_>) -> Result<String, String> {
 
 fn failed(e: &tokio_postgres::Error) -> Failure {
     let why = e.as_db_error().map_or_else(|| e.to_string(), |db| db.message().to_owned());
-    // Class 22: this data can never be laid down. All else may be repaired at the other end.
+    // Class 22: this data can never be stored. Any other error can be corrected at the server.
     match e.code().is_some_and(|c| c.code().starts_with("22")) {
         true => Failure::Refused(format!("{WHAT}: {why}")),
         false => retry(WHAT, why),
@@ -72,7 +72,7 @@ impl Postgres {
         // What is said after TLS has begun must not ask for it again.
         config.ssl_mode(SslMode::Disable);
         Ok(Postgres {
-            place: Place { host, port, tls },
+            address: TargetAddress { host, port, tls },
             config,
             needs_tls: mode == SslMode::Require,
             table: table(s)?,
@@ -81,8 +81,8 @@ impl Postgres {
     }
 
     async fn stream(&self) -> Result<Box<dyn Io>, Failure> {
-        let mut stream = self.place.tcp().await?;
-        if self.place.tls.is_none() {
+        let mut stream = self.address.tcp().await?;
+        if self.address.tls.is_none() {
             return Ok(stream);
         }
         let asked = async {
@@ -91,7 +91,7 @@ impl Postgres {
             stream.read_u8().await
         };
         match asked.await.map_err(|e| retry(WHAT, e))? {
-            b'S' => self.place.secured(stream).await,
+            b'S' => self.address.secured(stream).await,
             _ if self.needs_tls => Err(retry(WHAT, "the server does not speak TLS")),
             _ => Ok(stream),
         }

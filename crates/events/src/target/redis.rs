@@ -4,14 +4,14 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::{Failure, Format, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{self, Line, Place, retry};
+use crate::wire::{self, Line, TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "redis";
 
 /// A key of Redis.
 pub struct Redis {
-    place: Place,
+    address: TargetAddress,
     key: String,
     format: Format,
     user: Option<String>,
@@ -43,7 +43,7 @@ impl Redis {
         let address = s.need("address")?;
         let tls = address.starts_with("rediss://") || s.on("tls");
         Ok(Redis {
-            place: Place::parse(address, 6379, s.tls_if(tls)?)?,
+            address: TargetAddress::parse(address, 6379, s.tls_if(tls)?)?,
             key: s.need("key")?.to_owned(),
             format: s.format()?,
             user: s.get("user").map(str::to_owned),
@@ -72,7 +72,7 @@ impl Speak for Redis {
     type Conn = Line;
 
     async fn connect(&self) -> Result<Line, Failure> {
-        let mut conn = self.place.connect().await?;
+        let mut conn = self.address.connect().await?;
         if let Some(password) = &self.password {
             let mut out = Vec::new();
             match &self.user {

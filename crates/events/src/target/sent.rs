@@ -1,20 +1,20 @@
-//! What became of messages: how many are settled, and why others are not.
+//! The result of sending messages: how many are acknowledged or refused, and why the others are not.
 //!
-//! Invariant: no failure's text holds a secret. Must not depend on: protocols, settings, connections.
+//! Invariant: the text of a failure contains no secret. Must not depend on: protocols, settings, connections.
 
 use crate::Message;
 
-/// Why a message was not taken.
+/// Why a message was not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The target is away, or does not want it now.
+    /// The target does not answer, or does not accept the message now.
     Retry(String),
-    /// It will never take this message.
+    /// The target will never accept this message.
     Refused(String),
 }
 
 impl Failure {
-    /// In words.
+    /// The reason in words.
     #[must_use]
     pub fn why(&self) -> &str {
         match self {
@@ -23,14 +23,14 @@ impl Failure {
     }
 }
 
-/// What became of messages.
+/// The result of sending messages.
 #[derive(Debug)]
 pub struct Sent {
-    /// How many of them, from the first on, are settled: acknowledged, or refused for good.
+    /// How many of them, from the first on, are acknowledged or refused for good.
     pub done: usize,
-    /// Which of the settled ones were refused, and why.
+    /// Which of those were refused, and why.
     pub refused: Vec<(usize, String)>,
-    /// Why the next was not.
+    /// Why the next message was not acknowledged.
     pub failure: Option<Failure>,
 }
 
@@ -39,7 +39,8 @@ impl Sent {
         Sent { done: messages.len(), refused: Vec::new(), failure: None }
     }
 
-    /// From answers to messages that were under way together, as far as those before them are settled.
+    /// Makes the result from the answers to messages that were in flight together. An answer counts only if
+    /// all before it are acknowledged or refused.
     pub(super) fn of(answers: impl IntoIterator<Item = Result<(), Failure>>) -> Sent {
         let mut sent = Sent { done: 0, refused: Vec::new(), failure: None };
         for answer in answers {

@@ -1,6 +1,6 @@
-//! What a protocol with a connection has to be able to do, and the connection that is kept for it.
+//! The trait of a protocol that keeps a connection, and the connection that is kept for it.
 //!
-//! Invariant: a connection is thrown away after any failure. Must not depend on: any protocol.
+//! Invariant: a connection is closed after any failure. Must not depend on: any protocol.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use ashlar_environment::time::Instant;
 use super::{Failure, Sent};
 use crate::{Message, Site};
 
-/// A connection that was not used for so long is made anew: who knows whether it still is one.
+/// A connection that was unused for this time is made again, because the other end may have closed it.
 const STALE: Duration = Duration::from_secs(20);
 
 /// A protocol with a connection that is kept.
 pub(super) trait Speak {
-    /// What a connection is.
+    /// The type of a connection.
     type Conn: Send + Sync;
 
     /// Connects and signs in.
@@ -28,13 +28,13 @@ pub(super) trait Speak {
         site: &Site,
     ) -> impl Future<Output = Sent> + Send;
 
-    /// Shows that messages would arrive, by sending a test event where those are understood.
+    /// Checks that messages would arrive: sends a test event where the target understands those.
     fn probe(&self, conn: &mut Self::Conn, test: &Message, site: &Site) -> impl Future<Output = Sent> + Send {
         self.send(conn, std::slice::from_ref(test), site)
     }
 }
 
-/// A protocol with its connection, if there is one.
+/// A protocol with its connection, if one is open.
 pub(super) struct Kept<S: Speak> {
     speak: S,
     conn: Option<(S::Conn, Instant)>,

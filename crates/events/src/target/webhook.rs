@@ -8,7 +8,7 @@ use super::{Failure, Sent};
 use crate::Message;
 use crate::settings::Settings;
 
-/// Requests under way at a time.
+/// Most requests in flight.
 const WAVE: usize = 8;
 
 /// Posts to a URL.
@@ -25,7 +25,7 @@ impl Webhook {
         let outbound = Outbound::new(s.rules()?).map_err(|e| e.to_string())?;
         let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         if let Some(token) = s.get("auth_token") {
-            // As MinIO: a token that names no scheme is a bearer's.
+            // As in MinIO, a token without a scheme is a bearer token.
             let text = if token.contains(' ') { token.to_owned() } else { format!("Bearer {token}") };
             let mut value =
                 HeaderValue::from_str(&text).map_err(|_| "auth_token is not legal in a header")?;
@@ -52,7 +52,7 @@ impl Webhook {
         let why = format!("the receiver answered {}", answer.status.as_u16());
         match answer.status.as_u16() {
             200..=299 => Ok(()),
-            // What is wrong with the message stays wrong. All else may be repaired at the other end.
+            // An error in the message is permanent. Any other error can be corrected at the receiver.
             400 | 413 | 414 | 415 | 422 => Err(Failure::Refused(why)),
             _ => Err(Failure::Retry(why)),
         }

@@ -1,24 +1,25 @@
-//! Waiting after wrong passwords, per login name.
+//! Backoff after wrong passwords, per login name.
 //!
-//! The first failures cost nothing; each further one doubles a time during which that name is not looked
-//! at, up to a minute, so that a name can be tried about sixty times an hour and nobody is kept out for
-//! long. Names that do not exist count like others. Invariant: memory is bounded; when it is full, the
-//! name that failed least is forgotten first, so that many names do not hide the one that is attacked.
+//! The first [`FREE`] failures cause no wait. Each further failure doubles the time during which logins of
+//! that name are refused, up to a minute: an attacker can try a name about sixty times an hour, and no user
+//! is locked out for long. Names that do not exist are treated like others. Invariant: memory is bounded;
+//! when it is full, the name with the fewest failures is removed, so that a flood of names does not reset the
+//! attacked one.
 //!
-//! Must never know: passwords, clocks.
+//! Must not depend on: passwords, clocks.
 
 use std::collections::HashMap;
 
-/// Failures that cost nothing.
+/// Failures that cause no wait.
 const FREE: u32 = 5;
 /// Longest wait, in milliseconds.
 const LONGEST_MS: i64 = 60_000;
-/// A name without failures for so long starts anew, in milliseconds.
+/// Time without failures after which a name is forgotten, in milliseconds.
 const FORGET_MS: i64 = 15 * 60_000;
 /// Most names.
 const NAMES: usize = 10_000;
 
-/// Failures by login name, which is kept without regard to case and spaces.
+/// Failures by login name, ignoring case and spaces.
 #[derive(Default)]
 pub struct Backoff(HashMap<String, Failed>);
 
@@ -43,11 +44,11 @@ impl Backoff {
     /// Whether a name has to wait.
     #[must_use]
     pub fn waits(&self, name: &str, now_ms: i64) -> bool {
-        // A clock that was set back ends the wait.
+        // A clock that was set back must not extend the wait.
         self.0.get(&key(name)).is_some_and(|f| (f.last_ms..f.until_ms()).contains(&now_ms))
     }
 
-    /// A password was wrong, or the name.
+    /// Counts a failure: the name or the password was wrong.
     pub fn failed(&mut self, name: &str, now_ms: i64) {
         let key = key(name);
         if self.0.len() >= NAMES && !self.0.contains_key(&key) {
@@ -65,7 +66,7 @@ impl Backoff {
         f.last_ms = now_ms;
     }
 
-    /// A password was right.
+    /// Removes the failures of a name: its password was right.
     pub fn passed(&mut self, name: &str) {
         self.0.remove(&key(name));
     }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_end_and_are_forgotten() {
+    fn waits_grow_expire_and_are_forgotten() {
         let mut b = Backoff::default();
         for _ in 0..FREE {
             assert!(!b.waits("alice", 0));
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_names_does_not_hide_the_attacked_one() {
+    fn flood_of_names_does_not_reset_the_attacked_name() {
         let mut b = Backoff::default();
         for i in 0..50 {
             b.failed("root", i);

@@ -2,7 +2,7 @@
 //!
 //! Invariants: reading never recurses and never allocates; a length that exceeds what is there is an error.
 //!
-//! Must never know: LDAP.
+//! Must not depend on: LDAP.
 
 /// Writes elements one after the other.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Writer {
         self.bytes(tag, &inner.0);
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn number(&mut self, tag: u8, n: u32) {
         let all = [&[0], &n.to_be_bytes()[..]].concat();
         // The shortest form that is not negative.
@@ -44,7 +44,7 @@ impl Writer {
         self.bytes(tag, &all[skip..]);
     }
 
-    /// A truth.
+    /// A boolean.
     pub fn truth(&mut self, tag: u8, yes: bool) {
         self.bytes(tag, &[if yes { 0xff } else { 0 }]);
     }
@@ -60,7 +60,8 @@ impl Writer {
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next element: its tag and its content. `None`: the encoding is broken, or there is no more.
+    /// The next element: its tag and its content. `None`: the encoding is invalid, or there are no more
+    /// elements.
     pub fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, length, head) = head(self.0)??;
         let content = self.0.get(head..head.checked_add(length)?)?;
@@ -79,8 +80,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Tag, length of the content and length of the head of the element that begins here. `None`: broken;
-/// `Some(None)`: more bytes are needed to know.
+/// Tag, length of the content and length of the header of the element that begins here. `None`: invalid;
+/// `Some(None)`: incomplete.
 #[allow(clippy::option_option)]
 pub fn head(bytes: &[u8]) -> Option<Option<(u8, usize, usize)>> {
     let (Some(&tag), Some(&first)) = (bytes.first(), bytes.get(1)) else { return Some(None) };
@@ -99,7 +100,7 @@ pub fn head(bytes: &[u8]) -> Option<Option<(u8, usize, usize)>> {
     Some(Some((tag, length, 2 + count)))
 }
 
-/// A whole number that is not negative.
+/// Decodes an integer that is not negative.
 pub fn number(content: &[u8]) -> Option<u32> {
     if content.is_empty() || content.len() > 5 || content[0] >= 0x80 {
         return None;

@@ -1,11 +1,12 @@
-//! Looking people up again who have access keys or sessions: are they still there, in the same groups?
+//! Periodic check of federated users with access keys or sessions: do they still exist, in the same groups?
 //!
-//! Access keys of people who are gone are disabled and their sessions end; access keys follow changes of
-//! groups; a session that claims a group its user has left ends, and the user signs in again. Invariants:
-//! nothing is taken from anybody unless the directory answers and shows its own bases, so that a directory
-//! that is away, empty or closed to us ends nothing; disabled keys stay, and can be enabled again.
+//! If the directory no longer has a user, the check disables their access keys and revokes their sessions. It
+//! updates the groups of access keys. It revokes a session with a group that its user has left; the user
+//! signs in again. Invariants: the check changes nothing unless the directory answers and shows its
+//! configured bases, so that an unreachable, empty or inaccessible directory removes no access; disabled keys
+//! are kept, and can be enabled again.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -18,79 +19,80 @@ use super::connection::{Connection, Failure};
 use super::dn::Dn;
 use crate::Error;
 
-/// What a check did.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// People looked up.
+    /// Users that were looked up.
     pub people: usize,
-    /// Of them, those whom the directory no longer has.
+    /// How many of them the directory no longer has.
     pub gone: usize,
-    /// Of them, those whose groups or attributes changed so that an access key or a session did.
+    /// How many of them had changes of groups or attributes that affected an access key or a session.
     pub changed: usize,
 }
 
-/// What somebody has here.
+/// The access keys and sessions of one federated user.
 #[derive(Default)]
-struct Held {
+struct Credentials {
     username: String,
     keys: Vec<(String, Federated)>,
     sessions: Vec<(String, Arc<Federated>)>,
 }
 
 impl Provider {
-    /// Looks up everybody who has an access key, or used a session since the last check.
+    /// Looks up all users that have an access key, or used a session since the last check.
     ///
     /// # Errors
-    /// `Unreachable`: the directory, or the store; what was not looked at yet is looked at next time.
+    /// `Unreachable`: the directory or the store does not answer. The next check continues with the remaining
+    /// users.
     pub fn check<'a>(&'a self, iam: &'a Iam) -> BoxFuture<'a, Result<Checked, Error>> {
         Box::pin(async move {
-            let mut held = self.held(iam);
+            let mut credentials = self.credentials(iam);
             let mut done = Checked::default();
-            if held.is_empty() {
+            if credentials.is_empty() {
                 return Ok(done);
             }
-            let checked = self.check_all(iam, &mut held, &mut done).await;
-            for sessions in held.into_values().map(|h| h.sessions) {
+            let checked = self.check_all(iam, &mut credentials, &mut done).await;
+            for sessions in credentials.into_values().map(|h| h.sessions) {
                 sessions.iter().for_each(|(key, who)| iam.see(key, who));
             }
             checked.map(|()| done)
         })
     }
 
-    fn held(&self, iam: &Iam) -> BTreeMap<String, Held> {
-        let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    fn credentials(&self, iam: &Iam) -> BTreeMap<String, Credentials> {
+        let mut credentials: BTreeMap<String, Credentials> = BTreeMap::new();
         for (key, who) in iam.federated_keys(&self.name) {
-            let h = held.entry(who.id.clone()).or_default();
+            let h = credentials.entry(who.id.clone()).or_default();
             h.username = username(&who);
             h.keys.push((key, who));
         }
         for (key, who) in iam.take_seen(&self.name) {
-            let h = held.entry(who.id.clone()).or_default();
+            let h = credentials.entry(who.id.clone()).or_default();
             h.username = username(&who);
             h.sessions.push((key, who));
         }
-        held
+        credentials
     }
 
-    /// Takes those who were looked at out of `held`.
+    /// Checks the users in `credentials` and removes those that were checked.
     async fn check_all(
         &self,
         iam: &Iam,
-        held: &mut BTreeMap<String, Held>,
+        credentials: &mut BTreeMap<String, Credentials>,
         done: &mut Checked,
     ) -> Result<(), Error> {
         let mut c = self.lookup().await.map_err(away)?;
         for base in self.settings.user_bases.iter().chain(&self.settings.group_bases) {
             self.shows(&mut c, &base.dn).await?;
         }
-        while let Some(id) = held.first_entry().map(|e| e.key().clone()) {
-            let now = match self.now(&mut c, &id, &held[&id].username).await {
+        while let Some(id) = credentials.first_entry().map(|e| e.key().clone()) {
+            let now = match self.now(&mut c, &id, &credentials[&id].username).await {
                 Ok(now) => now,
                 Err(why @ Failure::Away(_)) => return Err(away(why)),
                 Err(why) => {
-                    // About this one person: nothing changes for them, others are looked up.
+                    // The failure concerns only this user: leave them unchanged, and check the others.
                     tracing::warn!(user = id, %why, "a user cannot be looked up again");
-                    held.remove(&id);
+                    credentials.remove(&id);
                     continue;
                 }
             };
@@ -106,18 +108,18 @@ impl Provider {
                     );
                 }
                 Some((groups, attributes)) => {
-                    if follow(iam, &id, &held[&id], &groups, &attributes).await? {
+                    if follow(iam, &id, &credentials[&id], &groups, &attributes).await? {
                         done.changed += 1;
                     }
                 }
             }
-            held.remove(&id);
+            credentials.remove(&id);
         }
         c.close().await;
         Ok(())
     }
 
-    /// Somebody's groups and attributes now; `None`: they are gone.
+    /// The current groups and attributes of a user; `None`: the directory no longer has them.
     async fn now(
         &self,
         c: &mut Connection,
@@ -129,7 +131,7 @@ impl Provider {
         Ok(Some((groups, person.attributes)))
     }
 
-    /// Refuses to go on with a directory that does not show us where people and groups are.
+    /// Fails if the directory does not show a configured base.
     async fn shows(&self, c: &mut Connection, base: &Dn) -> Result<(), Error> {
         match self.settings.entry(c, base).await.map_err(away)? {
             Some(_) => Ok(()),
@@ -141,16 +143,16 @@ impl Provider {
     }
 }
 
-/// Takes over somebody's groups and attributes. Answers whether that changed anything.
+/// Applies the current groups and attributes of a user. Returns whether that changed anything.
 async fn follow(
     iam: &Iam,
     id: &str,
-    held: &Held,
+    credentials: &Credentials,
     groups: &[String],
     attributes: &Facts,
 ) -> Result<bool, Error> {
     let mut changed = false;
-    for (key, who) in &held.keys {
+    for (key, who) in &credentials.keys {
         if who.groups != groups || who.attributes != *attributes {
             iam.set_federated_facts(key, groups, attributes).await.map_err(stored)?;
             tracing::info!(
@@ -162,7 +164,7 @@ async fn follow(
         }
     }
     let left = |who: &Federated| who.groups.iter().any(|g| !groups.contains(g));
-    if held.sessions.iter().any(|(_, who)| left(who)) {
+    if credentials.sessions.iter().any(|(_, who)| left(who)) {
         iam.revoke_sessions(id).await.map_err(stored)?;
         tracing::info!(user = id, "a user left a group: the sessions that had it end");
         changed = true;

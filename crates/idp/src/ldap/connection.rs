@@ -1,10 +1,10 @@
-//! One connection to a directory, used for one thing after the other.
+//! One connection to a directory, with one operation at a time.
 //!
-//! Invariants: nothing but StartTLS is said before TLS is there, and nothing that came before it counts
-//! after it; every step has an end in time, every message and every answer an end in size; referrals are
-//! not followed; link-local and metadata addresses are never connected to.
+//! Invariants: only StartTLS is sent before TLS is established, and bytes received before TLS are never read
+//! as an answer after it; every step has a time limit, every message and every answer a size limit; referrals
+//! are not followed; link-local and metadata addresses are never connected to.
 //!
-//! Must never know: what is asked for, or why.
+//! Must not depend on: the purpose of an operation.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
@@ -23,11 +23,11 @@ use super::ber::{Writer, head};
 use super::filter::Filter;
 use super::message::{self, Answer, Entry, Outcome, Scope, Search};
 
-/// Longest step: connecting, TLS, a bind, a search.
+/// Time limit of a step: connecting, TLS, a bind, a search.
 pub const STEP: Duration = Duration::from_secs(10);
 /// Longest message, in bytes.
 const MESSAGE: usize = 1 << 20;
-/// Most bytes that answer one question.
+/// Most bytes of all answers to one request.
 const ALL: usize = 16 << 20;
 
 /// How the connection is kept private.
@@ -37,31 +37,31 @@ pub enum Privacy {
     Tls(Arc<rustls::ClientConfig>),
     /// TLS after StartTLS.
     StartTls(Arc<rustls::ClientConfig>),
-    /// Not at all.
+    /// Not encrypted.
     None,
 }
 
-/// Where a directory is.
+/// The address of a directory.
 #[derive(Clone)]
 pub struct Server {
     /// A name or an address.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// How the connection is kept private.
+    /// How the connection is encrypted.
     pub privacy: Privacy,
 }
 
-/// Why there is no answer.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The directory is not there, is busy, or speaks wrongly.
+    /// The directory cannot be reached, is busy, or violates the protocol.
     #[error("the directory {0}")]
     Away(String),
-    /// It refuses.
+    /// The directory refused the operation.
     #[error("the directory refuses {0}: {1}")]
     Refused(&'static str, Outcome),
-    /// It answers more than can be taken.
+    /// The answer exceeds a limit.
     #[error("the directory answers too much: {0}")]
     TooMuch(String),
 }
@@ -72,7 +72,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 /// A connection.
 pub struct Connection {
     stream: Box<dyn Io>,
-    /// What was read and not used yet.
+    /// Bytes that were read but not decoded.
     read: Vec<u8>,
     received: usize,
     id: u32,
@@ -139,7 +139,7 @@ async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     ashlar_environment::net::connect(address).await
 }
 
-/// Asks for TLS; the stream that is given back has been read no further than the answer.
+/// Sends StartTLS. The returned stream has been read no further than the answer.
 async fn start_tls(tcp: TcpStream) -> Result<TcpStream, Failure> {
     let mut c = Plain { tcp, read: Vec::new() };
     c.tcp.write_all(&message::start_tls(1)).await.map_err(away("StartTLS"))?;
@@ -154,7 +154,7 @@ async fn start_tls(tcp: TcpStream) -> Result<TcpStream, Failure> {
                 c.read.extend_from_slice(&chunk[..n]);
             }
             Some((skip, end)) => {
-                // What somebody slipped in before TLS must not count after it.
+                // Bytes that an attacker injected before TLS must not be read as an answer after it.
                 if end != c.read.len() {
                     return Err(Failure::Away("said something before TLS".into()));
                 }
@@ -177,7 +177,7 @@ fn broken() -> Failure {
     Failure::Away("speaks no LDAP".into())
 }
 
-/// Where the content of the first message begins and ends, once it is there.
+/// Start and end of the content of the first message; `None` while it is incomplete.
 fn whole(read: &[u8]) -> Result<Option<(usize, usize)>, Failure> {
     let Some((tag, length, skip)) = head(read).ok_or_else(broken)? else { return Ok(None) };
     if tag != 0x30 {
@@ -194,7 +194,7 @@ impl Connection {
         Connection { stream, read: Vec::new(), received: 0, id: 0 }
     }
 
-    /// A directory that says these bytes, whatever it is asked, and closes the connection.
+    /// A connection whose directory answers these bytes, whatever the requests, and then closes it.
     #[cfg(feature = "script")]
     pub fn scripted(bytes: &[u8]) -> Connection {
         let script = std::io::Cursor::new(bytes.to_vec());
@@ -212,7 +212,7 @@ impl Connection {
         self.stream.flush().await.map_err(away("sending"))
     }
 
-    /// The next answer to the question asked last.
+    /// The next answer to the last request.
     async fn answer(&mut self) -> Result<Answer, Failure> {
         loop {
             if let Some((skip, end)) = whole(&self.read)? {
@@ -237,10 +237,10 @@ impl Connection {
         }
     }
 
-    /// Proves who one is. The password is not empty.
+    /// Simple bind with a name and a password, which must not be empty.
     ///
     /// # Errors
-    /// `Away`: no outcome.
+    /// `Away`: there is no outcome.
     pub fn bind<'a>(&'a mut self, dn: &'a str, password: &'a str) -> BoxFuture<'a, Result<Outcome, Failure>> {
         Box::pin(async move {
             within("binding", async {
@@ -256,7 +256,7 @@ impl Connection {
         })
     }
 
-    /// Finds entries, at most `limit`; none if there is no entry `base`. `attributes`: those to answer.
+    /// Finds entries, at most `limit`; none if there is no entry `base`. `attributes`: those to return.
     ///
     /// # Errors
     /// `TooMuch` when there are more; `Away`, `Refused`.
@@ -274,7 +274,7 @@ impl Connection {
             let question = Search {
                 base,
                 scope,
-                // One more, to see whether there are more; those who ask get the error.
+                // Ask for one more entry, to detect that there are too many.
                 limit: u32::try_from(limit + 1).unwrap_or(u32::MAX),
                 filter: &encoded.done(),
                 attributes,
@@ -309,7 +309,7 @@ impl Connection {
         })
     }
 
-    /// Takes leave.
+    /// Sends an unbind and closes the connection.
     pub fn close(mut self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let bytes = message::unbind(self.id + 1);
@@ -332,7 +332,7 @@ mod tests {
         w.done()
     }
 
-    /// What a search comes to when a directory answers this.
+    /// The result of a search if the directory answers this.
     async fn told(answer: Vec<u8>, limit: usize) -> Result<Vec<Entry>, Failure> {
         let (ours, mut theirs) = tokio::io::duplex(4 << 20);
         theirs.write_all(&answer).await.unwrap();
@@ -345,7 +345,7 @@ mod tests {
     const DONE: &[u8] = b"\x02\x01\x01\x65\x07\x0a\x01\x00\x04\x00\x04\x00";
 
     #[tokio::test]
-    async fn a_directory_that_misbehaves_costs_an_error() {
+    async fn invalid_answers_are_errors() {
         let ok = [framed(ENTRY), framed(b"\x02\x01\x01\x73\x00"), framed(DONE)].concat();
         assert_eq!(told(ok.clone(), 1).await.unwrap().len(), 1, "a reference is passed over");
         assert!(matches!(told(ok, 0).await, Err(Failure::TooMuch(_))));
@@ -356,7 +356,7 @@ mod tests {
         assert!(matches!(told(coded(51), 1).await, Err(Failure::Away(_))));
         assert!(matches!(told(coded(50), 1).await, Err(Failure::Refused(..))));
         assert!(matches!(told(coded(10), 1).await, Err(Failure::Refused(..))), "referrals are not followed");
-        // The wrong number, the directory's leave, no LDAP, no end, nothing.
+        // A wrong message id, a notice of disconnection, no LDAP, an incomplete message, no answer.
         assert!(matches!(
             told(framed(b"\x02\x01\x07\x65\x07\x0a\x01\x00\x04\x00\x04\x00"), 1).await,
             Err(Failure::Away(_))
@@ -368,7 +368,7 @@ mod tests {
         assert!(matches!(told(b"HTTP/1.1 400 Bad Request\r\n".to_vec(), 1).await, Err(Failure::Away(_))));
         assert!(matches!(told(framed(ENTRY), 1).await, Err(Failure::Away(_))));
         assert!(matches!(told(Vec::new(), 1).await, Err(Failure::Away(_))));
-        // Too long, before it is read; and nested without end, which nobody follows.
+        // A length above the limit is refused before the message is read; so is unlimited nesting.
         assert!(matches!(told(b"\x30\x84\x7f\xff\xff\xff".to_vec(), 1).await, Err(Failure::TooMuch(_))));
         let mut deep = Vec::new();
         for left in (0..100_000u32).rev() {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bind_has_an_outcome() {
+    async fn bind_returns_the_outcome() {
         let (ours, mut theirs) = tokio::io::duplex(1 << 16);
         theirs.write_all(&framed(b"\x02\x01\x01\x61\x07\x0a\x01\x31\x04\x00\x04\x00")).await.unwrap();
         let mut c = Connection::fake(ours);
@@ -389,7 +389,7 @@ mod tests {
         assert!(sent.ends_with(b"\x42\x00"));
     }
 
-    /// Answers StartTLS with `answer` and tells what becomes of it.
+    /// The result of a StartTLS that is answered with `answer`.
     async fn starting(answer: Vec<u8>) -> Result<TcpStream, Failure> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_slipped_in_before_tls() {
+    async fn bytes_injected_before_tls_are_refused() {
         let yes = framed(b"\x02\x01\x01\x78\x07\x0a\x01\x00\x04\x00\x04\x00");
         assert!(starting(yes.clone()).await.is_ok());
         let slipped = [yes, framed(b"\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00")].concat();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_that_serve_credentials_are_not_asked() {
+    async fn metadata_addresses_are_not_connected_to() {
         for host in ["169.254.169.254", "0.0.0.0", "fe80::1", "::ffff:169.254.169.254"] {
             let server = Server { host: host.into(), port: 1, privacy: Privacy::None };
             let Err(Failure::Away(why)) = server.connect().await else { panic!("{host}") };

@@ -1,13 +1,13 @@
-//! Distinguished names (RFC 4514), and one spelling for each.
+//! Distinguished names (RFC 4514), and their normal form.
 //!
 //! The normal form: attribute types by their short names in lower case; of types that compare without
 //! regard to case (RFC 4519: `cn`, `ou`, `dc`, `uid`, ...) the values in lower case and with single spaces;
 //! the parts of a multi-valued RDN in order; no spaces around separators; only what must be escaped is.
-//! Invariants: two spellings of a name have the same normal form; values of types that are not known here
-//! keep their case and spaces, so that two names that a directory tells apart are never taken for one; a
-//! normal form is its own normal form.
+//! Invariants: two spellings of a name have the same normal form; values of unknown types keep their case and
+//! spaces, so that names that a directory treats as different never have the same normal form; a normal form
+//! is its own normal form.
 //!
-//! Must never know: directories.
+//! Must not depend on: directories.
 
 use std::fmt::Write as _;
 
@@ -42,13 +42,13 @@ const FOLDED: [(&str, &str, &str); 17] = [
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
     kind: String,
-    /// As compared.
+    /// The value as it is compared.
     value: String,
-    /// As written, without escapes.
+    /// The value as written, without escapes.
     given: String,
 }
 
-/// A distinguished name; equal if it means the same.
+/// A distinguished name. Two spellings of the same name are equal.
 #[derive(Clone, Debug)]
 pub struct Dn(Vec<Vec<Part>>);
 
@@ -104,20 +104,20 @@ impl Dn {
             }
         }
         let dn = Dn(all);
-        // Escapes make it longer, and what is stored must be read again.
+        // Escapes can lengthen a name, and its stored form must still be accepted.
         if dn.spelled().len().max(dn.normal().len()) > LONGEST {
             return Err(long());
         }
         Ok(dn)
     }
 
-    /// The one spelling.
+    /// The normal form.
     #[must_use]
     pub fn normal(&self) -> String {
         self.write(|p| &p.value)
     }
 
-    /// As it was written, as to case and spaces of values; types and escapes as in the normal form.
+    /// The name with case and spaces of values as written, but types and escapes as in the normal form.
     #[must_use]
     pub fn spelled(&self) -> String {
         self.write(|p| &p.given)
@@ -154,8 +154,8 @@ impl Dn {
     }
 }
 
-/// Writes a value with what must be escaped escaped (RFC 4514, 2.4); spaces at the ends and what cannot
-/// be seen in hexadecimal.
+/// Writes a value with the necessary escapes (RFC 4514, 2.4). Spaces at the ends and invisible characters are
+/// written in hexadecimal.
 fn escape(value: &str, out: &mut String) {
     let inner = value.trim_matches(' ');
     let start = value.len() - value.trim_start_matches(' ').len();
@@ -204,8 +204,8 @@ fn kind(text: &str) -> Result<String, String> {
     Ok(known.map_or(lower, |(short, ..)| short).to_owned())
 }
 
-/// In lower case, each run of spaces as one, none at the ends (RFC 4518 without its normalisation of
-/// composed characters).
+/// Converts to lower case, reduces each run of spaces to one, and removes those at the ends (RFC 4518 without
+/// its normalization of composed characters).
 fn fold(value: &str) -> String {
     let words = value.split(' ').filter(|w| !w.is_empty());
     let lower = words.map(|w| w.chars().flat_map(char::to_lowercase).collect::<String>());
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_name() {
+    fn spellings_of_one_name_are_equal() {
         let want = "uid=alice smith,ou=people,dc=example,dc=org";
         for text in [
             want,
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(Dn::parse("UID=Alice,DC=Org").unwrap().spelled(), "uid=Alice,dc=Org");
         assert_eq!(normal("cn=B+ou=A,dc=x").unwrap(), normal("OU=a + CN=b,dc=X").unwrap());
         assert_ne!(normal("cn=a+ou=b,dc=x").unwrap(), normal("cn=a,ou=b,dc=x").unwrap());
-        // What is not known to fold stays apart.
+        // Values of unknown types keep their case.
         assert_ne!(normal("x-id=A,dc=x").unwrap(), normal("x-id=a,dc=x").unwrap());
         assert_ne!(normal("x-id=a  b").unwrap(), normal("x-id=a b").unwrap());
         assert_eq!(normal("cn=ÄRGER,dc=x").unwrap(), "cn=ärger,dc=x");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_keep_one_name_one_name() {
+    fn escaped_names_round_trip() {
         let table = [
             ("cn=a\\,b,dc=x", "cn=a\\,b,dc=x"),
             ("cn=a\\2cb,dc=x", "cn=a\\,b,dc=x"),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn names_below_a_base() {
+    fn names_are_compared_with_a_base() {
         let dn = |t: &str| Dn::parse(t).unwrap();
         let base = dn("OU=People,dc=x");
         assert!(dn("uid=a,ou=people,DC=X").is_within(&base) && base.is_within(&base));

@@ -1,15 +1,16 @@
 //! Search filters (RFC 4515) with `%s` for the login name and `%d` for a distinguished name.
 //!
-//! A filter is read once, when settings are; a name is put in *after* that, as a value of its encoding.
-//! Invariant: a name is never read as part of a filter, so that no name can change what is searched for.
+//! A filter is parsed once, with the settings. A name is inserted *after* that, as a value of the encoded
+//! filter. Invariant: a name is never parsed as part of a filter, so that no name can change what is searched
+//! for.
 //!
-//! Must never know: connections.
+//! Must not depend on: connections.
 
 use super::ber::Writer;
 
 /// Longest filter, in bytes.
 const LONGEST: usize = 4096;
-/// How deep filters may lie in filters.
+/// Most levels of nested filters.
 const DEEPEST: usize = 16;
 
 /// A filter.
@@ -67,7 +68,7 @@ impl Filter {
         Filter::Present("objectClass".into())
     }
 
-    /// Whether it asks for this piece.
+    /// Whether the filter contains this piece.
     #[must_use]
     pub fn has(&self, piece: &Piece) -> bool {
         let within = |v: &Value| v.contains(piece);
@@ -80,7 +81,7 @@ impl Filter {
         }
     }
 
-    /// Attributes that are to equal the login name.
+    /// Attributes that are compared with the login name.
     pub fn login_attributes<'a>(&'a self, out: &mut Vec<&'a str>) {
         match self {
             Filter::And(all) | Filter::Or(all) => all.iter().for_each(|f| f.login_attributes(out)),
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_as_other_clients_encode_them() {
+    fn filters_are_encoded_as_in_rfc_4511() {
         // RFC 4511, 4.5.1, by hand.
         let table: [(&str, &[u8]); 6] = [
             ("(uid=%s)", b"\xa3\x08\x04\x03uid\x04\x01a"),
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_filters_are_refused() {
+    fn invalid_filters_are_refused() {
         for text in [
             "",
             "uid=%s",
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_asks_for() {
+    fn filter_lists_its_placeholders_and_attributes() {
         let f = Filter::parse("(&(objectClass=person)(|(uid=%s)(mail=%s)(cn=x%s)))").unwrap();
         assert!(f.has(&Piece::User) && !f.has(&Piece::Dn));
         let mut names = Vec::new();
@@ -346,9 +347,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a name is, it is one value of the encoding, whole and nothing else.
+        /// Every name becomes exactly one value of the encoding.
         #[test]
-        fn a_name_stays_a_value(name in "\\PC{0,20}|[*()\\\\|&!=\0%sd]{0,12}") {
+        fn any_name_stays_one_value(name in "\\PC{0,20}|[*()\\\\|&!=\0%sd]{0,12}") {
             let bytes = encoded("(&(a=1)(uid=%s))", &name, "");
             let mut and = Reader(Reader(&bytes).expect(0xa0).unwrap());
             and.expect(0xa3).unwrap();

@@ -1,12 +1,12 @@
 //! The messages of LDAP (RFC 4511) that are used here: bind, search, StartTLS, unbind.
 //!
-//! Invariants: a broken answer is an error, never a panic; passwords leave only through [`bind`].
+//! Invariants: an invalid answer is an error, never a panic; only [`bind`] writes passwords.
 //!
-//! Must never know: connections.
+//! Must not depend on: connections.
 
 use super::ber::{Reader, Writer, number};
 
-/// How far a search goes.
+/// The scope of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The base itself.
@@ -15,24 +15,24 @@ pub enum Scope {
     Tree = 2,
 }
 
-/// What a directory says about an operation.
+/// The result that a directory reports for an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// RFC 4511, 4.1.9, and appendix A.
+    /// The result code: RFC 4511, 4.1.9, and appendix A.
     pub code: u32,
-    /// For the log.
+    /// The directory's message, for the log.
     pub text: String,
 }
 
 impl Outcome {
-    /// It worked.
+    /// Success.
     pub const SUCCESS: u32 = 0;
-    /// There is more than was to be answered.
+    /// More entries match than the limit allows.
     pub const SIZE_LIMIT: u32 = 4;
     /// There is no entry of that name.
     pub const NO_SUCH_OBJECT: u32 = 32;
 
-    /// The directory cannot answer now: timeLimitExceeded, adminLimitExceeded, busy, unavailable, other.
+    /// Whether the error is temporary: timeLimitExceeded, adminLimitExceeded, busy, unavailable, other.
     pub fn is_passing(&self) -> bool {
         matches!(self.code, 3 | 11 | 51 | 52 | 80)
     }
@@ -48,14 +48,14 @@ impl std::fmt::Display for Outcome {
 /// An entry that a search found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, as the directory spells it.
+    /// Its name in the directory's spelling.
     pub dn: String,
-    /// The attributes that were asked for and are there, with their values.
+    /// The requested attributes that exist, with their values.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
 impl Entry {
-    /// The values of an attribute that are text.
+    /// The values of an attribute that are valid UTF-8.
     pub fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let found = self.attributes.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name));
         found.flat_map(|(_, values)| values.iter().filter_map(|v| std::str::from_utf8(v).ok()))
@@ -65,15 +65,15 @@ impl Entry {
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To a bind.
+    /// The result of a bind.
     Bound(Outcome),
-    /// To a search: one of the entries.
+    /// One entry of a search.
     Entry(Entry),
-    /// To a search: more is elsewhere.
+    /// A referral of a search.
     Elsewhere,
-    /// To a search: that was all.
+    /// The end of a search.
     Done(Outcome),
-    /// To an extended operation, such as StartTLS; or the directory takes its leave.
+    /// The result of an extended operation, such as StartTLS, or a notice of disconnection.
     Extended(Outcome),
     /// Something else.
     Other,
@@ -105,18 +105,18 @@ pub fn bind(id: u32, dn: &str, password: &str) -> Vec<u8> {
     })
 }
 
-/// What to search for.
+/// The parameters of a search.
 #[derive(Clone, Copy)]
 pub struct Search<'a> {
-    /// Where.
+    /// The base object.
     pub base: &'a str,
-    /// How far.
+    /// The scope.
     pub scope: Scope,
     /// Most entries.
     pub limit: u32,
     /// The filter, encoded.
     pub filter: &'a [u8],
-    /// Attributes to answer; none: only names.
+    /// Attributes to return; none: only names.
     pub attributes: &'a [&'a str],
     /// Seconds that the directory may take.
     pub seconds: u32,
@@ -143,17 +143,17 @@ pub fn search(id: u32, s: &Search<'_>) -> Vec<u8> {
     })
 }
 
-/// Asks for TLS on this connection (RFC 4511, 4.14).
+/// Encodes a StartTLS request (RFC 4511, 4.14).
 pub fn start_tls(id: u32) -> Vec<u8> {
     message(id, |w| w.nest(0x77, |w| w.bytes(0x80, b"1.3.6.1.4.1.1466.20037")))
 }
 
-/// Takes leave.
+/// Encodes an unbind.
 pub fn unbind(id: u32) -> Vec<u8> {
     message(id, |w| w.bytes(0x42, &[]))
 }
 
-/// Reads an answer: the number of its question, and what it says. `None`: it is broken.
+/// Decodes an answer: its message id and its content. `None`: it is invalid.
 pub fn read(content: &[u8]) -> Option<(u32, Answer)> {
     let mut r = Reader(content);
     let id = number(r.expect(2)?)?;
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_encoded_as_the_standard_says() {
+    fn requests_are_encoded_as_in_rfc_4511() {
         assert_eq!(bind(1, "cn=a", "pw"), b"\x30\x12\x02\x01\x01\x60\x0d\x02\x01\x03\x04\x04cn=a\x80\x02pw");
         assert_eq!(unbind(5), b"\x30\x05\x02\x01\x05\x42\x00");
         assert_eq!(start_tls(1), b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037");
@@ -227,12 +227,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "binds as nobody")]
-    fn an_empty_password_never_leaves() {
+    fn empty_password_is_never_sent() {
         let _ = bind(1, "cn=a", "");
     }
 
     #[test]
-    fn answers_are_read() {
+    fn answers_are_decoded() {
         let ok = b"\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
         assert_eq!(read(ok), Some((1, Answer::Bound(Outcome { code: 0, text: String::new() }))));
         let e = b"\x02\x01\x02\x64\x14\x04\x04cn=a\x30\x0c\x30\x0a\x04\x02cn\x31\x04\x04\x02Al";

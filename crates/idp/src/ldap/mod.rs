@@ -1,23 +1,24 @@
-//! LDAP and Active Directory: names and passwords, groups by search, people looked up again.
+//! LDAP and Active Directory: login with name and password, groups by search, periodic check of users.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `settings` | what the values mean |
-//! | `dn` | distinguished names, and one spelling for each |
-//! | `filter` | search filters with places for names |
+//! | `settings` | parsing of the settings |
+//! | `dn` | distinguished names and their normal form |
+//! | `filter` | search filters with placeholders for names |
 //! | `ber`, `message`, `connection` | LDAP on the wire |
-//! | `people` | who somebody is, and in which groups |
-//! | `check` | looking people up again |
-//! | `backoff` | waiting after wrong passwords |
+//! | `people` | search for users and their groups |
+//! | `check` | periodic check of users |
+//! | `backoff` | backoff after wrong passwords |
 //!
-//! A login: who looks people up binds, finds exactly one entry, somebody else's connection binds as that
-//! entry with the password, and the first one finds the groups. Two connections per login, none kept.
+//! A login: the first connection binds with the lookup name and finds exactly one entry; a second connection
+//! binds as that entry with the password; the first one finds the groups. Connections are not kept after the
+//! login.
 //!
-//! Invariants: an empty password is refused before anything is asked (directories take it for a bind as
-//! nobody, and say that it worked); a name that does not exist and a wrong password are answered alike,
-//! both no sooner than [`FLOOR`]; logins are bounded in number and in time; passwords are in no log.
+//! Invariants: an empty password is refused before the directory is asked (directories treat it as an
+//! anonymous bind, which succeeds); a name that does not exist and a wrong password get the same answer, no
+//! sooner than [`FLOOR`]; the number of logins and their time are limited; passwords are in no log.
 //!
-//! Must never know: what somebody may do.
+//! Must not depend on: permissions.
 
 mod backoff;
 mod ber;
@@ -41,7 +42,7 @@ use ashlar_iam::{Authenticated, Federated, Refused, Values};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::{Around, Clock, Error};
+use crate::{Clock, Error, ProviderContext};
 use backoff::Backoff;
 use connection::{Connection, Failure};
 use dn::Dn;
@@ -52,11 +53,11 @@ use settings::Settings;
 pub use check::Checked;
 pub(crate) use settings::{NAMES, SECRETS};
 
-/// Logins at the same time; more are told to try again.
+/// Most logins at the same time; more are refused as busy.
 const LOGINS: usize = 32;
-/// Longest login.
+/// Time limit of a login.
 const LOGIN: Duration = Duration::from_secs(30);
-/// A refused login is answered no sooner than this after it came.
+/// A refused login is answered no sooner than this after it arrived.
 const FLOOR: Duration = Duration::from_secs(1);
 /// Longest login name, in bytes.
 const NAME: usize = 256;
@@ -65,7 +66,7 @@ const PASSWORD: usize = 1024;
 
 /// One directory.
 pub(crate) struct Provider {
-    /// As it is trusted.
+    /// The name of the provider in [`ashlar_iam::Federated`].
     name: String,
     settings: Settings,
     clock: Clock,
@@ -74,22 +75,22 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    pub fn new(target: &str, values: &Values, around: &Arc<Around>) -> Result<Provider, Error> {
+    pub fn new(target: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Provider, Error> {
         Ok(Provider {
             name: format!("ldap/{target}"),
-            settings: Settings::read(target, values, around)?,
-            clock: around.clock.clone(),
+            settings: Settings::read(target, values, context)?,
+            clock: context.clock.clone(),
             room: Semaphore::new(LOGINS),
             backoff: Mutex::default(),
         })
     }
 
-    /// Its name as it is trusted; it gives nobody policies by itself.
+    /// The name of the provider, and no policies: a directory gives none by itself.
     pub fn trusted(&self) -> (String, Vec<String>) {
         (self.name.clone(), Vec::new())
     }
 
-    /// Binds as who looks people up.
+    /// Binds with the lookup name.
     pub async fn probe(&self) -> Result<(), Error> {
         let c = self.lookup().await.map_err(|why| Error::Unreachable(why.to_string()))?;
         c.close().await;
@@ -114,7 +115,7 @@ impl Provider {
         self.settings.check_interval
     }
 
-    /// A connection bound as who looks people up.
+    /// A connection that is bound with the lookup name.
     async fn lookup(&self) -> Result<Connection, Failure> {
         let mut c = self.settings.server.connect().await?;
         let outcome = c.bind(&self.settings.bind_dn, &self.settings.bind_password).await?;
@@ -124,7 +125,7 @@ impl Provider {
         Ok(c)
     }
 
-    /// Whom a name and a password mean.
+    /// The user with this name and password.
     pub async fn login(&self, name: &str, password: &str) -> Result<Authenticated, Refused> {
         let began = Instant::now();
         let answer = self.try_login(name, password).await;
@@ -200,11 +201,11 @@ impl Provider {
         Authenticated { who, subject: person.username, issuer, ..Authenticated::default() }
     }
 
-    /// The normal form of a user that is named by login name or DN.
+    /// The normal form of a user's name, given as login name or DN. A DN that cannot be looked up now is only
+    /// normalized.
     ///
     /// # Errors
-    /// `Invalid`: there is none; `Unreachable`: a login name cannot be looked up now. A DN that cannot be
-    /// looked up now is taken as it is.
+    /// `Invalid`: there is no such user; `Unreachable`: a login name cannot be looked up now.
     pub async fn user(&self, text: &str) -> Result<String, Error> {
         if text.contains('=') {
             return self.entry("user", text, &self.settings.user_bases).await;
@@ -249,12 +250,12 @@ impl Provider {
     }
 }
 
-/// One spelling of a distinguished name; `None`: it is none.
+/// The normal form of a distinguished name; `None`: the text is not one.
 pub(crate) fn normal(text: &str) -> Option<String> {
     Dn::parse(text).ok().map(|dn| dn.normal())
 }
 
-/// Whom a name and a password mean.
+/// The user with this name and password, in the configured directory.
 pub(crate) async fn authenticator(
     providers: &[Arc<Provider>],
     name: &str,
@@ -262,7 +263,7 @@ pub(crate) async fn authenticator(
 ) -> Result<Authenticated, Refused> {
     match providers {
         [] => Err(Refused::Unconfigured),
-        // There is one: settings refuse others.
+        // There is at most one directory: settings refuse more.
         [provider, ..] => provider.login(name, password).await,
     }
 }

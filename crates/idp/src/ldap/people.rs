@@ -1,9 +1,9 @@
-//! Who somebody is to a directory, and in which groups.
+//! Search for users in a directory, and for their groups.
 //!
-//! Invariants: a login name means exactly one entry, or nobody; groups of groups are followed once each, to
-//! a bounded depth and number; what a directory names outside the configured bases does not count.
+//! Invariants: a login name must match exactly one entry; nested groups are followed once each, to a bounded
+//! depth and number; entries outside the configured bases are ignored.
 //!
-//! Must never know: passwords.
+//! Must not depend on: passwords.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeSet, VecDeque};
@@ -17,28 +17,29 @@ use super::filter::Filter;
 use super::message::{Entry, Scope};
 use super::settings::{Base, Settings};
 
-/// Most groups of one person; whoever has more is refused, since leaving some out could widen what they may.
+/// Most groups of one user. A user with more is refused, because leaving some out could widen their
+/// permissions.
 pub const GROUPS: usize = 1000;
-/// How many steps groups of groups are followed.
+/// Most levels of nested groups.
 pub const DEPTH: usize = 16;
 /// Values kept of an attribute, and the longest, in bytes.
 const VALUES: (usize, usize) = (16, 256);
 
-/// Somebody.
+/// A user of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
-    /// The distinguished name as the directory spells it.
+    /// The distinguished name in the directory's spelling.
     pub dn: String,
     /// The same in normal form.
     pub id: String,
-    /// The login name as the directory spells it.
+    /// The login name in the directory's spelling.
     pub username: String,
     /// Values for `ldap:*`, the name and the DN among them.
     pub attributes: Facts,
 }
 
 impl Settings {
-    /// Whom a login name means. `None`: nobody, or more than one.
+    /// The user with this login name. `None`: none, or more than one.
     pub fn find<'a>(
         &'a self,
         c: &'a mut Connection,
@@ -55,7 +56,7 @@ impl Settings {
                     entries => entries?,
                 };
                 for person in entries.into_iter().filter_map(|e| self.person(e, name)) {
-                    // Bases may overlap.
+                    // Bases may overlap, so an entry can be found twice.
                     if !found.iter().any(|f| f.id == person.id) {
                         found.push(person);
                     }
@@ -70,7 +71,7 @@ impl Settings {
         })
     }
 
-    /// The person of this normal form, if the login name still means them.
+    /// The user with this normal form, if the login name still belongs to them.
     pub fn again<'a>(
         &'a self,
         c: &'a mut Connection,
@@ -121,8 +122,8 @@ impl Settings {
         Some(Person { id: dn.normal(), dn: entry.dn, username, attributes })
     }
 
-    /// As the directory spells it, so that no user chooses among spellings; as it came, where the filter
-    /// compares it with nothing that the directory shows.
+    /// The login name in the directory's spelling, so that users cannot choose a spelling. If the filter
+    /// compares it with no attribute that the directory shows, the name as it was given.
     fn login_name(&self, entry: &Entry, name: &str) -> String {
         let words = |t: &str| t.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
         let mut attributes = Vec::new();
@@ -131,7 +132,7 @@ impl Settings {
         values.into_iter().find(|v| words(v) == words(name)).unwrap_or(name.trim()).to_owned()
     }
 
-    /// The groups of somebody, by their normal forms, in order.
+    /// The normal forms of a user's groups, in order.
     pub fn groups<'a>(
         &'a self,
         c: &'a mut Connection,
@@ -141,11 +142,12 @@ impl Settings {
             if self.group_bases.is_empty() {
                 return Ok(Vec::new());
             }
-            walk(&mut InDirectory { settings: self, c }, self.nested, &person.username, &person.dn).await
+            collect_groups(&mut InDirectory { settings: self, c }, self.nested, &person.username, &person.dn)
+                .await
         })
     }
 
-    /// Whether there is an entry of that name in one of the bases: its normal form.
+    /// The normal form of an entry, if one of that name exists in one of the bases.
     pub fn entry<'a>(
         &'a self,
         c: &'a mut Connection,
@@ -163,8 +165,8 @@ pub fn within(dn: &Dn, bases: &[Base]) -> bool {
     bases.iter().any(|b| dn.is_within(&b.dn))
 }
 
-/// Who knows groups.
-pub trait Look {
+/// A source of group memberships.
+pub trait GroupSource {
     /// Distinguished names of the groups that have `dn` as a member; `user`: their login name.
     fn groups_of(
         &mut self,
@@ -179,7 +181,7 @@ struct InDirectory<'a> {
     c: &'a mut Connection,
 }
 
-impl Look for InDirectory<'_> {
+impl GroupSource for InDirectory<'_> {
     async fn groups_of(&mut self, user: &str, dn: &str, limit: usize) -> Result<Vec<String>, Failure> {
         let mut all = Vec::new();
         for base in &self.settings.group_bases {
@@ -191,12 +193,17 @@ impl Look for InDirectory<'_> {
     }
 }
 
-/// Groups by their normal forms; with `nested`, those that groups are in, too.
-pub async fn walk(look: &mut impl Look, nested: bool, user: &str, dn: &str) -> Result<Vec<String>, Failure> {
+/// The normal forms of all groups of an entry; with `nested`, including the groups that those are in.
+pub async fn collect_groups(
+    source: &mut impl GroupSource,
+    nested: bool,
+    user: &str,
+    dn: &str,
+) -> Result<Vec<String>, Failure> {
     let mut found: BTreeSet<String> = BTreeSet::new();
     let mut next = VecDeque::from([(dn.to_owned(), 0)]);
     while let Some((member, depth)) = next.pop_front() {
-        for group in look.groups_of(user, &member, GROUPS).await? {
+        for group in source.groups_of(user, &member, GROUPS).await? {
             let normal = match Dn::parse(&group) {
                 Ok(dn) => dn.normal(),
                 Err(why) => {
@@ -225,10 +232,10 @@ mod tests {
 
     use super::*;
 
-    /// Who is in which groups, and how often that was asked.
+    /// Group memberships, and the number of queries.
     struct Fake(BTreeMap<String, Vec<String>>, usize);
 
-    impl Look for Fake {
+    impl GroupSource for Fake {
         async fn groups_of(&mut self, _: &str, dn: &str, _: usize) -> Result<Vec<String>, Failure> {
             self.1 += 1;
             Ok(self.0.get(dn).cloned().unwrap_or_default())
@@ -241,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_of_groups_are_followed_once_each() {
+    async fn nested_groups_are_followed_once_each() {
         let edges: &[(&str, &[&str])] = &[
             ("uid=a", &["cn=One", "cn=two"]),
             ("cn=One", &["cn=three", "cn=one"]),
@@ -249,27 +256,33 @@ mod tests {
             ("cn=three", &["cn=ONE", "cn=four"]),
         ];
         let mut f = fake(edges);
-        assert_eq!(walk(&mut f, false, "a", "uid=a").await.unwrap(), ["cn=one", "cn=two"]);
+        assert_eq!(collect_groups(&mut f, false, "a", "uid=a").await.unwrap(), ["cn=one", "cn=two"]);
         assert_eq!(f.1, 1);
         let mut f = fake(edges);
-        let all = walk(&mut f, true, "a", "uid=a").await.unwrap();
+        let all = collect_groups(&mut f, true, "a", "uid=a").await.unwrap();
         assert_eq!(all, ["cn=four", "cn=one", "cn=three", "cn=two"]);
         assert_eq!(f.1, 5, "the person, and each group once, whatever circles they form");
         let mut f = fake(&[("uid=a", &["no name", "cn=b"])]);
-        assert_eq!(walk(&mut f, true, "a", "uid=a").await.unwrap(), ["cn=b"]);
+        assert_eq!(collect_groups(&mut f, true, "a", "uid=a").await.unwrap(), ["cn=b"]);
     }
 
     #[tokio::test]
-    async fn too_many_and_too_deep_are_errors() {
+    async fn too_many_or_too_deeply_nested_groups_are_errors() {
         let chain = |n: usize| {
             let names = (0..n).map(|i| (format!("cn={i}"), vec![format!("cn={}", i + 1)]));
             Fake(names.collect(), 0)
         };
-        assert_eq!(walk(&mut chain(DEPTH - 1), true, "", "cn=0").await.unwrap().len(), DEPTH - 1);
-        assert!(matches!(walk(&mut chain(DEPTH), true, "", "cn=0").await, Err(Failure::TooMuch(_))));
+        assert_eq!(collect_groups(&mut chain(DEPTH - 1), true, "", "cn=0").await.unwrap().len(), DEPTH - 1);
+        assert!(matches!(
+            collect_groups(&mut chain(DEPTH), true, "", "cn=0").await,
+            Err(Failure::TooMuch(_))
+        ));
         let wide =
             |n: usize| Fake([("u=a".to_owned(), (0..n).map(|i| format!("cn={i}")).collect())].into(), 0);
-        assert_eq!(walk(&mut wide(GROUPS), true, "", "u=a").await.unwrap().len(), GROUPS);
-        assert!(matches!(walk(&mut wide(GROUPS + 1), false, "", "u=a").await, Err(Failure::TooMuch(_))));
+        assert_eq!(collect_groups(&mut wide(GROUPS), true, "", "u=a").await.unwrap().len(), GROUPS);
+        assert!(matches!(
+            collect_groups(&mut wide(GROUPS + 1), false, "", "u=a").await,
+            Err(Failure::TooMuch(_))
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! Plays bytes in place of a directory, and in place of names that others wrote: for the fuzzer.
+//! Entry points for the fuzzer: answers of a directory, and distinguished names.
 //!
 //! Only with the feature `script`, which no release has.
 
@@ -18,7 +18,7 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Binds and searches at a directory that says `bytes`; how many entries were found.
+/// Binds and searches at a directory that answers `bytes`. Returns the number of entries found.
 pub fn play(bytes: &[u8]) -> usize {
     runtime().block_on(async {
         let mut c = Connection::scripted(bytes);
@@ -28,10 +28,10 @@ pub fn play(bytes: &[u8]) -> usize {
     })
 }
 
-/// Reads a distinguished name; one that is read has one spelling, which is read again as the same.
+/// Parses a distinguished name and its normal form.
 ///
 /// # Panics
-/// It has two.
+/// The normal form is not its own normal form.
 pub fn name(text: &str) {
     if let Ok(dn) = Dn::parse(text) {
         let spelled = dn.spelled();

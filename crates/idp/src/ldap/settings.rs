@@ -1,9 +1,9 @@
-//! What a directory's settings mean.
+//! Parsing of a directory's settings.
 //!
-//! Invariant: a value that would be ignored, or that would weaken what somebody expects, is refused by its
-//! name and never passed over.
+//! Invariant: a setting that would have no effect, or less effect than its name says, is refused with an
+//! error that names it, never ignored.
 //!
-//! Must never know: connections in use.
+//! Must not depend on: connections in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::connection::{Privacy, Server};
 use super::dn::Dn;
 use super::filter::{Filter, Piece};
 use crate::values::{filled, list, switch};
-use crate::{Around, Error};
+use crate::{Error, ProviderContext};
 
-/// Names of values: MinIO's, and at the end our own.
+/// Names of values: MinIO's, and at the end Ashlar's own.
 pub(crate) const NAMES: &[&str] = &[
     "enable",
     "server_addr",
@@ -32,10 +32,10 @@ pub(crate) const NAMES: &[&str] = &[
     "server_insecure",
     "server_starttls",
     "comment",
-    // Of MinIO's earlier releases; refused.
+    // Settings of earlier releases of MinIO; refused.
     "username_format",
     "sts_expiry",
-    // Ours.
+    // Ashlar's own.
     "tls_ca",
     "group_search_nested",
     "check_interval",
@@ -43,42 +43,42 @@ pub(crate) const NAMES: &[&str] = &[
 /// Those of them that are never shown.
 pub(crate) const SECRETS: &[&str] = &["lookup_bind_password"];
 
-/// Bases of one kind.
+/// Most bases of one kind.
 const BASES: usize = 16;
-/// Attributes that are asked for.
+/// Most attributes that are requested.
 const ATTRIBUTES: usize = 16;
 
 /// A base of searches.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// As it was written.
+    /// The text as given.
     pub text: String,
-    /// What it means.
+    /// The parsed name.
     pub dn: Dn,
 }
 
-/// What is configured.
+/// The settings of a directory.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where the directory is.
+    /// The address of the directory.
     pub server: Server,
-    /// Who looks people up.
+    /// The lookup name, with which users are searched for.
     pub bind_dn: String,
-    /// The password of that.
+    /// The password of the lookup name.
     pub bind_password: String,
-    /// Where people are.
+    /// The bases of users.
     pub user_bases: Vec<Base>,
-    /// How they are found by their login name.
+    /// The filter that finds a user by login name.
     pub user_filter: Filter,
-    /// Attributes of people that become `ldap:NAME`.
+    /// Attributes of users that become `ldap:NAME`.
     pub attributes: Vec<String>,
-    /// Where groups are; none: nobody has groups.
+    /// The bases of groups; none: users have no groups.
     pub group_bases: Vec<Base>,
-    /// How groups of somebody are found.
+    /// The filter that finds the groups of a user.
     pub group_filter: Filter,
-    /// Whether groups of groups count.
+    /// Whether nested groups are followed.
     pub nested: bool,
-    /// How often people who have access keys or sessions are looked up.
+    /// Time between checks of users with access keys or sessions.
     pub check_interval: Duration,
 }
 
@@ -87,11 +87,11 @@ fn invalid<T>(why: impl Into<String>) -> Result<T, Error> {
 }
 
 impl Settings {
-    /// Reads them.
+    /// Parses the settings of a target.
     ///
     /// # Errors
     /// `Invalid`.
-    pub fn read(target: &str, values: &Values, around: &Arc<Around>) -> Result<Settings, Error> {
+    pub fn read(target: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Settings, Error> {
         if target != DEFAULT_TARGET {
             return invalid(format!("there is one LDAP directory, without a name: leave out \"{target}\""));
         }
@@ -120,12 +120,12 @@ impl Settings {
         let nested = switch(values, "group_search_nested", false)?;
         let (group_bases, group_filter) = groups(values, nested)?;
         let bind_dn = need("lookup_bind_dn")?.to_owned();
-        // Active Directory also takes a name@domain.
+        // Active Directory also accepts name@domain.
         if !bind_dn.contains('@') {
             Dn::parse(&bind_dn).map_err(|why| Error::Invalid(format!("lookup_bind_dn: {why}")))?;
         }
         Ok(Settings {
-            server: server(need("server_addr")?, values, around)?,
+            server: server(need("server_addr")?, values, context)?,
             bind_dn,
             bind_password: match values.get("lookup_bind_password").filter(|v| !v.is_empty()) {
                 Some(password) => password.clone(),
@@ -191,7 +191,7 @@ fn attributes(values: &Values) -> Result<Vec<String>, Error> {
     Ok(all)
 }
 
-fn server(address: &str, values: &Values, around: &Arc<Around>) -> Result<Server, Error> {
+fn server(address: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Server, Error> {
     let insecure = switch(values, "server_insecure", false)?;
     let start = switch(values, "server_starttls", false)?;
     if insecure && start {
@@ -209,7 +209,7 @@ fn server(address: &str, values: &Values, around: &Arc<Around>) -> Result<Server
         );
         return Ok(Server { host, port, privacy: Privacy::None });
     }
-    let mut authorities = around.authorities.clone();
+    let mut authorities = context.authorities.clone();
     if let Some(ca) = filled(values, "tls_ca") {
         authorities = vec![match ca.starts_with("-----BEGIN") {
             true => ca.as_bytes().to_vec(),

@@ -1,5 +1,5 @@
 //! Logins and checks against a small directory on loopback that knows two filters: `(uid=...)` and
-//! `(member=...)`. Real directories are asked by the system tests.
+//! `(member=...)`. The system tests use real directories.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ use crate::{Environment, Web, WebAsk, Within};
 
 const ALICE: &str = "UID=Alice,ou=People,dc=X";
 
-/// What the directory holds.
+/// The content of the directory.
 #[derive(Default)]
 struct State {
     /// Names, as spelled, and passwords.
     people: BTreeMap<String, String>,
     /// Names of groups, as spelled, and their members' normal forms.
     groups: BTreeMap<String, Vec<String>>,
-    /// Nothing else is shown.
+    /// Whether the directory shows no entries.
     empty: bool,
 }
 
@@ -160,7 +160,7 @@ fn found(state: &State, base: &str, scope: u32, kind: u8, filter: &[u8]) -> Vec<
     .collect()
 }
 
-/// LDAP asks nothing over HTTP.
+/// LDAP sends no HTTP requests.
 struct NoWeb;
 
 impl Web for NoWeb {
@@ -169,7 +169,7 @@ impl Web for NoWeb {
     }
 }
 
-async fn around(now: &Arc<AtomicI64>) -> Arc<Around> {
+async fn context(now: &Arc<AtomicI64>) -> Arc<ProviderContext> {
     // The directory is on this machine.
     ashlar_outbound::allow(true, false);
     let control = Embedded::create(DeploymentId([1; 16]), MemoryMedium::one_drive(), Vec::new())
@@ -181,7 +181,7 @@ async fn around(now: &Arc<AtomicI64>) -> Arc<Around> {
     let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
     let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
     iam.trust([("ldap/_".to_owned(), Vec::new())].into());
-    Arc::new(Around {
+    Arc::new(ProviderContext {
         iam,
         environment: Environment::default(),
         web: Arc::new(NoWeb),
@@ -203,7 +203,7 @@ fn values(port: u16, more: &[(&str, &str)]) -> Values {
         ("group_search_base_dn", "ou=groups,dc=x"),
         ("group_search_filter", "(member=%d)"),
     ];
-    // The later one counts, and an empty one is none.
+    // The later value applies, and an empty one counts as missing.
     let mut all: Values = all.iter().chain(more).map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
     all.retain(|_, v| !v.is_empty());
     all
@@ -211,7 +211,7 @@ fn values(port: u16, more: &[(&str, &str)]) -> Values {
 
 struct World {
     fake: Fake,
-    around: Arc<Around>,
+    context: Arc<ProviderContext>,
     provider: Provider,
     now: Arc<AtomicI64>,
 }
@@ -219,15 +219,15 @@ struct World {
 impl World {
     async fn new(more: &[(&str, &str)]) -> World {
         let now = Arc::new(AtomicI64::new(1_800_000_000_000));
-        let (fake, around) = (Fake::start().await, around(&now).await);
+        let (fake, context) = (Fake::start().await, context(&now).await);
         let values = [more, &[("user_dn_search_base_dn", "ou=people,dc=x")]].concat();
-        let provider = Provider::new("_", &self::values(fake.port, &values), &around).unwrap();
-        World { fake, around, provider, now }
+        let provider = Provider::new("_", &self::values(fake.port, &values), &context).unwrap();
+        World { fake, context, provider, now }
     }
 }
 
 #[tokio::test]
-async fn a_login_gives_names_groups_and_attributes() {
+async fn login_returns_names_groups_and_attributes() {
     let w = World::new(&[]).await;
     let authenticated = w.provider.login("alice", "planted-alice").await.unwrap();
     assert_eq!(authenticated.who.id, "uid=alice,ou=people,dc=x");
@@ -236,7 +236,7 @@ async fn a_login_gives_names_groups_and_attributes() {
     let one = |v: &str| vec![v.to_owned()];
     let want = [
         ("user".to_owned(), one("uid=Alice,ou=People,dc=X")),
-        // As the directory spells it, whatever was typed.
+        // In the directory's spelling, whatever the user typed.
         ("username".to_owned(), one("Alice")),
         ("mail".to_owned(), one("a@x")),
     ];
@@ -249,7 +249,7 @@ async fn a_login_gives_names_groups_and_attributes() {
 }
 
 #[tokio::test]
-async fn wrong_names_and_passwords_are_answered_alike() {
+async fn wrong_name_and_wrong_password_get_the_same_answer() {
     let w = World::new(&[]).await;
     for (name, password) in [
         ("alice", ""),
@@ -279,7 +279,7 @@ async fn wrong_names_and_passwords_are_answered_alike() {
     for took in [a, b, c, d] {
         assert!(took >= FLOOR && took < FLOOR * 3, "{took:?}");
     }
-    // Two people of one login name are nobody.
+    // A login name that matches two users is refused.
     w.fake.state.lock().people.insert("UID=alice,ou=b,ou=people,dc=x".into(), "other".into());
     for password in ["planted-alice", "other"] {
         assert!(matches!(w.provider.try_login("alice", password).await, Err(Refused::Denied(_))));
@@ -287,7 +287,7 @@ async fn wrong_names_and_passwords_are_answered_alike() {
 }
 
 #[tokio::test]
-async fn a_name_that_fails_often_has_to_wait() {
+async fn repeated_failures_delay_the_name() {
     let w = World::new(&[]).await;
     for _ in 0..6 {
         assert!(matches!(w.provider.try_login("alice", "wrong").await, Err(Refused::Denied(_))));
@@ -302,22 +302,22 @@ async fn a_name_that_fails_often_has_to_wait() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_answer_is_no_wrong_password() {
+async fn unreachable_directory_does_not_count_as_wrong_password() {
     let w = World::new(&[]).await;
     w.fake.state.lock().people.remove("cn=lookup,dc=x");
     let refused = w.provider.login("alice", "planted-alice").await.unwrap_err();
     assert!(matches!(&refused, Refused::Unavailable(why) if why.contains("lookup bind")), "{refused:?}");
     assert!(matches!(w.provider.probe().await, Err(Error::Unreachable(_))));
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let away = Provider::new("_", &values(closed, &[]), &w.around).unwrap();
+    let away = Provider::new("_", &values(closed, &[]), &w.context).unwrap();
     assert!(matches!(away.login("alice", "planted-alice").await, Err(Refused::Unavailable(_))));
-    // A DN is taken as it is then, a login name is not.
+    // Then a DN is accepted without lookup, a login name is not.
     assert_eq!(away.user("UID=B, ou=People, dc=X").await.unwrap(), "uid=b,ou=people,dc=x");
     assert!(matches!(away.user("b").await, Err(Error::Unreachable(_))));
 }
 
 #[tokio::test]
-async fn names_that_policies_are_attached_to() {
+async fn names_for_attached_policies_are_normalized() {
     let w = World::new(&[]).await;
     let p = &w.provider;
     for text in ["alice", "ALICE", "uid=alice,ou=people,dc=x", "UID = alice , OU=People,dc=x"] {
@@ -333,9 +333,9 @@ async fn names_that_policies_are_attached_to() {
 }
 
 #[tokio::test]
-async fn people_are_looked_up_again() {
+async fn check_updates_groups_and_removes_lost_users() {
     let w = World::new(&[]).await;
-    let iam = &w.around.iam;
+    let iam = &w.context.iam;
     assert_eq!(w.provider.check(iam).await.unwrap(), Checked::default());
     iam.attach(Entity::FederatedGroup("cn=readers,ou=groups,dc=x"), &["readonly".into()]).await.unwrap();
     let who = w.provider.login("alice", "planted-alice").await.unwrap().who;
@@ -349,7 +349,7 @@ async fn people_are_looked_up_again() {
     assert_eq!(w.provider.check(iam).await.unwrap(), nothing, "all is as it was");
     assert!(open().is_ok() && !iam.find(&key).unwrap().policies.is_empty());
 
-    // A directory that shows nothing, or is away, changes nothing, and nothing is forgotten.
+    // An empty or unreachable directory changes nothing, and the next check looks up everybody.
     w.fake.state.lock().empty = true;
     let alices = w.fake.state.lock().people.remove(ALICE).unwrap();
     assert!(matches!(w.provider.check(iam).await, Err(Error::Unreachable(_))));
@@ -357,17 +357,17 @@ async fn people_are_looked_up_again() {
     w.fake.state.lock().people.insert(ALICE.into(), alices.clone());
     w.fake.state.lock().empty = false;
 
-    // Another group: the key follows; the session does not lose anything.
+    // An added group: the key gets it, and the session stays.
     let (readers, all) = ("CN=Readers,ou=groups,dc=x", "cn=all,ou=groups,dc=x");
     w.fake.state.lock().groups.get_mut(all).unwrap().push(who.id.clone());
     assert_eq!(w.provider.check(iam).await.unwrap(), Checked { changed: 1, ..nothing });
     assert!(open().is_ok() && iam.find(&key).unwrap().groups.len() == 2);
-    // A group less: the key follows, the session that claims it ends, once it was used.
+    // A removed group: the key loses it, and the session that claims it ends once it was used.
     w.fake.state.lock().groups.get_mut(readers).unwrap().clear();
     assert_eq!(w.provider.check(iam).await.unwrap(), Checked { changed: 1, ..nothing });
     assert!(open().is_err() && iam.find(&key).unwrap().policies.is_empty());
 
-    // What follows from one person alone stops nobody's check, and changes nothing for them.
+    // A failure about one user leaves that user unchanged and does not stop the check of others.
     let many = (0..=people::GROUPS)
         .map(|i| (format!("cn=g{i},ou=groups,dc=x"), vec!["uid=alice,ou=people,dc=x".to_owned()]));
     let before: Vec<String> = many.clone().map(|(n, _)| n).collect();
@@ -376,7 +376,7 @@ async fn people_are_looked_up_again() {
     assert!(iam.find(&key).is_some());
     w.fake.state.lock().groups.retain(|n, _| !before.contains(n));
 
-    // The person is gone.
+    // The user is removed from the directory.
     w.now.fetch_add(1, Ordering::SeqCst);
     let who = w.provider.login("alice", "planted-alice").await.unwrap().who;
     let session = iam.assume_federated(who, &ask, None).unwrap();
@@ -389,10 +389,10 @@ async fn people_are_looked_up_again() {
 }
 
 #[tokio::test]
-async fn settings_that_are_refused() {
-    let around = around(&Arc::new(AtomicI64::new(1))).await;
+async fn invalid_settings_are_refused() {
+    let context = context(&Arc::new(AtomicI64::new(1))).await;
     let told = |more: &[(&str, &str)]| {
-        let made = Provider::new("_", &values(1, more), &around);
+        let made = Provider::new("_", &values(1, more), &context);
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert_eq!(told(&[]), "");
@@ -438,6 +438,6 @@ async fn settings_that_are_refused() {
     }
     assert_eq!(told(&[("lookup_bind_dn", "svc@example.com")]), "", "Active Directory's other form");
     assert_eq!(told(&[("group_search_base_dn", ""), ("group_search_filter", "")]), "", "no groups");
-    let named = Provider::new("other", &values(1, &[]), &around).err().unwrap().to_string();
+    let named = Provider::new("other", &values(1, &[]), &context).err().unwrap().to_string();
     assert!(named.contains("other"));
 }

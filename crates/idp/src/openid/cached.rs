@@ -1,26 +1,26 @@
-//! What a provider said, kept for a while.
+//! A cache of a provider's answer.
 //!
-//! Invariants: a provider is asked at most once in [`PAUSE_MS`], however often somebody wants to know, and
-//! by one at a time, so that forged tokens cannot make this server hammer it; what is known goes on
-//! counting for [`STALE_MS`] while the provider cannot be asked; a new answer replaces the old one as a
-//! whole, so that keys that were taken back count no longer; a question goes on when the client whose
-//! request led to it has gone, so that clients that come and go cannot keep an answer from everybody.
+//! Invariants: a provider is asked at most once in [`PAUSE_MS`], by one task at a time, so that forged tokens
+//! cannot make this server flood it with requests; while the provider does not answer, the last answer is
+//! valid for [`STALE_MS`]; a new answer replaces the old one as a whole, so that revoked keys are no longer
+//! accepted; a request to the provider continues if the client that caused it disconnects, so that such
+//! clients cannot delay the answer for others.
 //!
-//! Must never know: what is kept.
+//! Must not depend on: the content of answers.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The least time between two questions, in milliseconds.
+/// Shortest time between two requests to the provider, in milliseconds.
 pub const PAUSE_MS: i64 = 10_000;
-/// How long an answer counts when no newer one can be had.
+/// How long an answer is valid while the provider does not answer, in milliseconds.
 pub const STALE_MS: i64 = 24 * 3_600_000;
 
 struct State<T> {
     value: Option<Arc<T>>,
-    /// When the value came.
+    /// When the value arrived.
     since_ms: i64,
     /// When the provider was asked last.
     asked_ms: Option<i64>,
@@ -28,7 +28,7 @@ struct State<T> {
     why: String,
 }
 
-/// Something that is kept.
+/// A cached value.
 pub struct Cached<T> {
     fresh_ms: i64,
     state: Arc<Mutex<State<T>>>,
@@ -36,7 +36,7 @@ pub struct Cached<T> {
 }
 
 impl<T> State<T> {
-    /// Takes an answer.
+    /// Stores an answer.
     fn take(&mut self, now_ms: i64, answer: Result<T, String>) {
         match answer {
             Ok(value) => {
@@ -51,7 +51,7 @@ impl<T> State<T> {
         }
     }
 
-    /// What is known, unless it is too old to count.
+    /// The last answer, unless it is older than [`STALE_MS`].
     fn kept(&self, now_ms: i64) -> Result<Arc<T>, String> {
         match &self.value {
             Some(value) if now_ms - self.since_ms < STALE_MS => Ok(value.clone()),
@@ -61,13 +61,13 @@ impl<T> State<T> {
 }
 
 impl<T: Send + Sync + 'static> Cached<T> {
-    /// Nothing yet; an answer is renewed when it is older than `fresh_ms`.
+    /// An empty cache. An answer is renewed when it is older than `fresh_ms`.
     pub fn new(fresh_ms: i64) -> Cached<T> {
         let state = State { value: None, since_ms: 0, asked_ms: None, why: String::new() };
         Cached { fresh_ms, state: Arc::new(Mutex::new(state)), turn: Arc::default() }
     }
 
-    /// The value; asked for anew when it is old, or when it is not `enough`. What comes back is perhaps not
+    /// The value; requested again if it is old, or if it is not `enough`. The returned value may not be
     /// enough either.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
             return value;
         }
         let turn = self.turn.clone().lock_owned().await;
-        // Somebody else asked meanwhile, perhaps.
+        // Another task may have asked meanwhile.
         if let Some(value) = self.settled(now_ms, &enough) {
             return value;
         }
@@ -96,12 +96,12 @@ impl<T: Send + Sync + 'static> Cached<T> {
             state.lock().take(now_ms, answer);
             drop(turn);
         });
-        // It ends: what is asked of a provider has an end in time.
+        // It ends: every request to a provider has a time limit.
         let _ = task.await;
         self.state.lock().kept(now_ms)
     }
 
-    /// The answer if nobody is to be asked.
+    /// The result if the provider need not, or must not, be asked now.
     fn settled(&self, now_ms: i64, enough: &impl Fn(&T) -> bool) -> Option<Result<Arc<T>, String>> {
         let state = self.state.lock();
         let fresh = now_ms - state.since_ms < self.fresh_ms;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_client_that_goes_takes_nothing_along() {
+    async fn request_continues_after_its_client_disconnects() {
         let cached: Arc<Cached<usize>> = Arc::new(Cached::new(60_000));
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
         let asking = cached.clone();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_provider_is_asked_seldom_and_its_last_answer_lasts() {
+    async fn requests_are_rate_limited_and_last_answer_stays_valid() {
         let cached: Cached<usize> = Cached::new(60_000);
         let asked = AtomicUsize::new(0);
         let ask = |works: bool| {
@@ -152,14 +152,15 @@ mod tests {
         assert_eq!(got(cached.get(0, |_| true, || ask(true)).await), Ok(0));
         assert_eq!(got(cached.get(59_999, |_| true, || ask(true)).await), Ok(0), "fresh");
         assert_eq!(got(cached.get(60_000, |_| true, || ask(true)).await), Ok(1), "old");
-        // Not enough, a thousand times at once: asked once more, then not before the pause is over.
+        // A thousand concurrent calls with a value that is not enough: one request, no more before the pause
+        // ends.
         for _ in 0..1000 {
             assert!(cached.get(70_000, |_| false, || ask(true)).await.is_ok());
             assert!(cached.get(79_999, |_| false, || ask(true)).await.is_ok());
         }
         assert_eq!(asked.load(Ordering::SeqCst), 3);
         assert_eq!(got(cached.get(80_000, |_| false, || ask(true)).await), Ok(3));
-        // Away: what is known goes on, but not for ever.
+        // While the provider does not answer, the last answer is valid, but not without limit.
         assert_eq!(got(cached.get(200_000, |_| true, || ask(false)).await), Ok(3));
         let end = 80_000 + STALE_MS;
         assert_eq!(got(cached.get(end - 1, |_| true, || ask(false)).await), Ok(3));

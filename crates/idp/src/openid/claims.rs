@@ -1,9 +1,10 @@
-//! What claims mean here: policies, groups, and the values of `jwt:*`.
+//! Interpretation of claims: policies, groups, and the values of `jwt:*`.
 //!
-//! Invariants: a claim that does not fit the bounds is refused and not cut, since a policy may deny by what
-//! would be missing; groups carry the provider's name, so that no provider speaks for another's groups.
+//! Invariants: claims above the limits are refused and not truncated, because a policy may deny by the
+//! missing part; names of groups contain the provider's name, so that a provider cannot claim groups of
+//! another.
 //!
-//! Must never know: tokens, keys.
+//! Must not depend on: tokens, keys.
 
 use ashlar_iam::Facts;
 use serde_json::Value;
@@ -14,13 +15,13 @@ use super::token::Claims;
 const BYTES: usize = 7 * 1024;
 /// Most names.
 const NAMES: usize = 128;
-/// How deep objects are looked into.
+/// Most levels of nested objects.
 const DEPTH: usize = 3;
 
-/// Claims that say something about the token and nothing about the user.
+/// Claims about the token, not about the user.
 const ABOUT_THE_TOKEN: [&str; 7] = ["exp", "iat", "nbf", "at_hash", "c_hash", "s_hash", "nonce"];
 
-/// The value of a claim: by its name, else, as `realm_access.roles`, inside objects.
+/// The value of a claim, by its name or by a path into objects, such as `realm_access.roles`.
 pub fn find<'a>(claims: &'a Claims, name: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(name) {
         return Some(value);
@@ -33,7 +34,7 @@ pub fn find<'a>(claims: &'a Claims, name: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Names in a claim: a string with commas, or an array of such.
+/// Names in a claim: a string with commas, or an array of such strings.
 pub fn names(value: Option<&Value>) -> Vec<String> {
     let mut all: Vec<String> =
         super::token::strings(value).iter().flat_map(|text| crate::values::list(text)).collect();
@@ -42,7 +43,7 @@ pub fn names(value: Option<&Value>) -> Vec<String> {
     all
 }
 
-/// Groups in a claim: each a name as a whole.
+/// Groups in a claim. Commas do not separate them.
 pub fn groups(value: Option<&Value>, provider: &str) -> Vec<String> {
     let good = |g: &String| !g.is_empty() && g.trim() == *g && !g.chars().any(char::is_control);
     let mut all: Vec<String> = super::token::strings(value).into_iter().filter(good).collect();
@@ -51,7 +52,7 @@ pub fn groups(value: Option<&Value>, provider: &str) -> Vec<String> {
     all.into_iter().map(|g| format!("{provider}/{g}")).collect()
 }
 
-/// The values of `jwt:*`; what is inside objects by names with dots.
+/// The values of `jwt:*`; values inside objects have names with dots.
 ///
 /// # Errors
 /// There are too many.
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_every_form() {
+    fn claims_of_all_forms_are_read() {
         let claims = object(json!({
             "policy": "a, b,,a", "https://x.y/p": ["c", "d,e", 7], "n": 5, "yes": true, "none": null,
             "realm_access": {"roles": ["r", "s"], "deep": {"er": {"still": {"not": 1}}}}, "exp": 1
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_refused_and_not_cut() {
+    fn too_many_claims_are_refused_not_truncated() {
         let many: Claims = (0..200).map(|i| (format!("c{i}"), json!(i))).collect();
         assert!(facts(&many).is_err());
         assert!(facts(&object(json!({ "g": vec!["x".repeat(100); 100] }))).is_err());

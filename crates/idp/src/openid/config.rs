@@ -1,9 +1,10 @@
-//! Settings of one provider, by MinIO's names.
+//! Settings of one provider, with MinIO's names.
 //!
-//! Invariants: what cannot be honoured is refused by its name; the issuer is what `config_url` says
-//! (OpenID Connect Discovery 1.0, section 4.3), so that a provider is known before it was asked.
+//! Invariants: an unsupported setting is refused with an error that names it; the issuer follows from
+//! `config_url` (OpenID Connect Discovery 1.0, section 4.3), so that it is known before the provider is
+//! asked.
 //!
-//! Must never know: what a provider answers.
+//! Must not depend on: answers of a provider.
 
 use ashlar_iam::Values;
 use ashlar_outbound::Url;
@@ -29,7 +30,7 @@ pub(crate) const NAMES: &[&str] = &[
     "scopes",
     "redirect_uri",
     "redirect_uri_dynamic",
-    // Not honoured: see REFUSED.
+    // Not supported: see REFUSED.
     "vendor",
     "keycloak_realm",
     "keycloak_admin_url",
@@ -41,7 +42,7 @@ pub(crate) const NAMES: &[&str] = &[
 /// Names of values that are never shown.
 pub(crate) const SECRETS: &[&str] = &["client_secret"];
 
-/// Values of MinIO that would have to do something here and do not.
+/// Settings of MinIO that are not supported.
 const REFUSED: [(&str, &str); 6] = [
     ("vendor", "no provider's own administration is asked"),
     ("keycloak_realm", "Keycloak's administration is not asked whether a user is still enabled"),
@@ -54,7 +55,7 @@ const REFUSED: [(&str, &str); 6] = [
 const DOCUMENT: &str = "/.well-known/openid-configuration";
 const MAX: usize = 2048;
 
-/// What is configured.
+/// The settings of a provider.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub config_url: String,
@@ -65,7 +66,7 @@ pub struct Settings {
     /// The claim with policies, the prefix in front of it.
     pub claim: String,
     pub userinfo: bool,
-    /// Policies for everybody; then no claim counts.
+    /// Policies for all users; if set, claims give no policies.
     pub role_policies: Vec<String>,
     pub scopes: Vec<String>,
     pub redirect_uri: Option<String>,
@@ -78,10 +79,10 @@ fn wrong(why: impl Into<String>) -> Error {
 }
 
 impl Settings {
-    /// Reads values whose names are known.
+    /// Parses values whose names are known.
     ///
     /// # Errors
-    /// In words.
+    /// A message about the first invalid value.
     pub fn parse(values: &Values) -> Result<Settings, Error> {
         for (name, why) in REFUSED {
             if filled(values, name).is_some() {
@@ -128,8 +129,8 @@ impl Settings {
         })
     }
 
-    /// The id of the role that everybody of this provider has, if policies come from `role_policy`: made
-    /// from the client's id as MinIO makes it, so that a `RoleArn` of MinIO's goes on working.
+    /// The id of the role of all users of this provider, if policies come from `role_policy`. It is derived
+    /// from the client id as in MinIO, so that a `RoleArn` of MinIO still works.
     pub fn role(&self) -> Option<String> {
         if self.role_policies.is_empty() {
             return None;
@@ -138,13 +139,13 @@ impl Settings {
         Some(URL_SAFE_NO_PAD.encode(hash))
     }
 
-    /// Whether these are the address of an endpoint that the provider may name.
+    /// Whether the provider may name an endpoint with this address.
     pub fn takes(&self, endpoint: &str) -> bool {
         Url::parse(endpoint).is_ok_and(|url| url.https || !self.config_url.starts_with("https:"))
     }
 }
 
-/// The role's id in `arn:minio:iam:REGION::role/ID`; other roles choose nothing, as in MinIO.
+/// The role's id in `arn:minio:iam:REGION::role/ID`; other ARNs select no provider, as in MinIO.
 pub fn role_of(arn: &str) -> Option<&str> {
     let rest = arn.strip_prefix("arn:minio:iam:")?;
     let (_region, rest) = rest.split_once(':')?;
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_and_the_role_they_make() {
+    fn settings_are_parsed_and_give_the_role() {
         let s = parse(&[("claim_prefix", "https://x/"), ("claim_name", "p")]).unwrap();
         assert_eq!((s.issuer.as_str(), s.claim.as_str()), ("https://id.example/realms/r", "https://x/p"));
         assert!(s.role().is_none());
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_honoured_is_refused_by_name() {
+    fn unsupported_settings_are_refused_with_their_name() {
         for (name, value) in [
             ("vendor", "keycloak"),
             ("keycloak_realm", "r"),

@@ -1,10 +1,10 @@
 //! A provider's keys (RFC 7517), and which algorithms each may be used with.
 //!
-//! Invariants: the algorithm belongs to the key and never to the token alone: a key for RSA verifies no
-//! HMAC, one that names its algorithm verifies no other; keys for encryption, symmetric keys, and kinds
-//! that are not known are left out; at most [`LIMIT`] are kept.
+//! Invariants: the key, not only the token, determines the algorithm: a key for RSA verifies no HMAC, and a
+//! key that names its algorithm verifies no other; keys for encryption, symmetric keys, and unknown kinds of
+//! keys are left out; at most [`LIMIT`] are kept.
 //!
-//! Must never know: tokens' contents.
+//! Must not depend on: tokens' contents.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -54,7 +54,7 @@ const RSA: [Algorithm; 6] = [
     Algorithm::PS512,
 ];
 
-/// The algorithm of a name, none of those with a shared secret and none of those without a signature.
+/// The algorithm of a name; `None` for algorithms with a shared secret or without a signature.
 pub fn algorithm(name: &str) -> Option<Algorithm> {
     Some(match name {
         "RS256" => Algorithm::RS256,
@@ -70,7 +70,7 @@ pub fn algorithm(name: &str) -> Option<Algorithm> {
     })
 }
 
-/// Bytes of a value in base64url; 0 when it is none.
+/// The length in bytes of a value in base64url; 0 if it is invalid.
 fn length(text: &str) -> usize {
     URL_SAFE_NO_PAD.decode(text).map_or(0, |b| b.iter().skip_while(|b| **b == 0).count())
 }
@@ -107,10 +107,10 @@ fn usable(jwk: Jwk) -> Option<Key> {
 }
 
 impl Keys {
-    /// Reads a set of keys; those that cannot be used are left out.
+    /// Parses a set of keys; those that cannot be used are left out.
     ///
     /// # Errors
-    /// It is no set, or none of its keys can be used.
+    /// It is not a set of keys, or none of them can be used.
     pub fn parse(json: &[u8]) -> Result<Keys, String> {
         let set: Set =
             serde_json::from_slice(json).map_err(|e| format!("the keys are not understood: {e}"))?;
@@ -122,8 +122,8 @@ impl Keys {
         Ok(Keys(keys))
     }
 
-    /// The keys that may verify a token with this key id and algorithm; without an id there must be no
-    /// choice.
+    /// The keys that may verify a token with this key id and algorithm. Without an id, only one key may
+    /// match.
     pub fn fitting(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
         let able = self.0.iter().filter(|k| k.algorithms.contains(&algorithm));
         match id {

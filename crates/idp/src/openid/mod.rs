@@ -1,18 +1,18 @@
-//! OpenID Connect: whom a provider's tokens mean.
+//! OpenID Connect: authentication with a provider's tokens.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | `config` | settings of one provider |
-//! | `cached` | what a provider said, kept for a while |
-//! | `keys`, `token` | a provider's keys; what they verify |
-//! | `claims` | what claims mean here |
+//! | `cached` | cache of a provider's answers |
+//! | `keys`, `token` | a provider's keys; verification of tokens |
+//! | `claims` | interpretation of claims |
 //! | `sign_in` | signing in with a browser |
 //!
-//! Invariants: a token counts for the provider that its issuer and audience name, or that the role asked
-//! for names, and for no other; whoever is refused cannot tell which providers there are; a provider is
-//! asked seldom, whatever clients send.
+//! Invariants: only the provider that the issuer and audience of a token name, or that the requested role
+//! names, can accept it; a refused caller cannot find out which providers exist; requests to a provider are
+//! rate-limited, whatever clients send.
 //!
-//! Must never know: what a policy says.
+//! Must not depend on: what a policy says.
 
 mod cached;
 mod claims;
@@ -31,7 +31,7 @@ use ashlar_iam::{Authenticated, Federated, Refused, Values};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Around, Error, WebAsk};
+use crate::{Error, ProviderContext, WebAsk};
 use cached::Cached;
 use config::Settings;
 pub(crate) use config::{NAMES, SECRETS};
@@ -40,12 +40,12 @@ pub(crate) use sign_in::SignInFlow;
 pub use sign_in::{Choice, SignIn};
 use token::{Claims, Outside, Wrong};
 
-/// How long a provider's document counts before it is looked at again, in milliseconds.
+/// Time after which a provider's document is requested again, in milliseconds.
 const DOCUMENT_MS: i64 = 3_600_000;
-/// How long its keys do.
+/// Time after which a provider's keys are requested again, in milliseconds.
 const KEYS_MS: i64 = 15 * 60_000;
 
-/// What a provider says of itself (OpenID Connect Discovery 1.0, section 3).
+/// The configuration document of a provider (OpenID Connect Discovery 1.0, section 3).
 #[derive(Deserialize)]
 struct Document {
     issuer: String,
@@ -64,7 +64,7 @@ pub(crate) struct Provider {
     /// `openid/NAME`.
     id: String,
     settings: Settings,
-    around: Arc<Around>,
+    context: Arc<ProviderContext>,
     document: Cached<Document>,
     keys: Cached<Keys>,
 }
@@ -79,8 +79,8 @@ impl From<Wrong> for Refused {
 }
 
 impl Provider {
-    /// From settings; it is asked when somebody needs it.
-    pub fn new(target: &str, values: &Values, around: &Arc<Around>) -> Result<Provider, Error> {
+    /// A provider from settings. Sends no request yet.
+    pub fn new(target: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Provider, Error> {
         let settings = Settings::parse(values)?;
         if settings.config_url.starts_with("http:") {
             tracing::warn!(
@@ -92,7 +92,7 @@ impl Provider {
             name: target.to_owned(),
             id: format!("openid/{target}"),
             settings,
-            around: around.clone(),
+            context: context.clone(),
             document: Cached::new(DOCUMENT_MS),
             keys: Cached::new(KEYS_MS),
         })
@@ -103,9 +103,9 @@ impl Provider {
         (self.id.clone(), self.settings.role_policies.clone())
     }
 
-    /// Reads its document and its keys.
+    /// Requests its document and its keys.
     pub async fn probe(self: &Arc<Self>) -> Result<(), Error> {
-        let now = (self.around.clock)();
+        let now = (self.context.clock)();
         let document = self.document(now).await.map_err(Error::Unreachable)?;
         self.clone().fetch_keys(document).await.map_err(Error::Unreachable)?;
         Ok(())
@@ -120,7 +120,7 @@ impl Provider {
         facts
     }
 
-    /// Refuses another one that could not be told from this one.
+    /// Fails if tokens of `other` could not be distinguished from tokens of this provider.
     pub fn apart_from(&self, other: &Provider) -> Result<(), String> {
         let (a, b) = (&self.settings, &other.settings);
         if a.client_id != b.client_id {
@@ -135,7 +135,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Whether a token claims to be of this provider and for this client.
+    /// Whether a token, before verification, names this provider and this client.
     fn claims_to_be_ours(&self, outside: &Outside) -> bool {
         outside.issuer.trim_end_matches('/') == self.settings.issuer
             && outside.audience.contains(&self.settings.client_id)
@@ -144,7 +144,7 @@ impl Provider {
     async fn get(&self, url: &str, bearer: Option<&str>) -> Result<Vec<u8>, String> {
         let authorization = bearer.map(|t| format!("Bearer {t}"));
         let ask = WebAsk { url: url.to_owned(), authorization, form: None };
-        let answer = self.around.web.ask(ask).await.map_err(|e| format!("{}: {e}", self.id))?;
+        let answer = self.context.web.ask(ask).await.map_err(|e| format!("{}: {e}", self.id))?;
         match answer.status {
             200 => Ok(answer.body.to_vec()),
             status => Err(format!("{}: {url} answers {status}", self.id)),
@@ -179,9 +179,9 @@ impl Provider {
         Keys::parse(&self.get(&document.jwks_uri, None).await?).map_err(|e| format!("{}: {e}", self.id))
     }
 
-    /// What a token says, once it is known to be the provider's, for this client, and in force.
+    /// The claims of a token, after verification of signature, client and validity.
     async fn open(self: &Arc<Self>, token: &str, outside: &Outside) -> Result<Claims, Refused> {
-        let now = (self.around.clock)();
+        let now = (self.context.clock)();
         let document = self.document(now).await.map_err(Refused::Unavailable)?;
         let fits = |keys: &Keys| !keys.fitting(outside.key.as_deref(), outside.algorithm).is_empty();
         let keys = self.keys.get(now, fits, || self.clone().fetch_keys(document.clone())).await;
@@ -190,7 +190,7 @@ impl Provider {
         Ok(claims)
     }
 
-    /// Adds what the provider tells the holder of an access token; what the token says goes first.
+    /// Adds the claims that the provider returns for an access token. Claims of the token take precedence.
     async fn add_userinfo(
         self: &Arc<Self>,
         claims: &mut Claims,
@@ -201,11 +201,11 @@ impl Provider {
         if access.len() > token::LIMIT || !access.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(denied("the access token is no token"));
         }
-        let document = self.document((self.around.clock)()).await.map_err(Refused::Unavailable)?;
+        let document = self.document((self.context.clock)()).await.map_err(Refused::Unavailable)?;
         let url = document.userinfo_endpoint.as_ref().ok_or_else(|| denied("it has no userinfo_endpoint"))?;
         let authorization = Some(format!("Bearer {access}"));
         let ask = WebAsk { url: url.clone(), authorization, form: None };
-        let answer = self.around.web.ask(ask).await;
+        let answer = self.context.web.ask(ask).await;
         let answer = answer.map_err(|e| Refused::Unavailable(format!("{}: {e}", self.id)))?;
         match answer.status {
             200 => {}
@@ -216,7 +216,7 @@ impl Provider {
         }
         let more: Claims =
             serde_json::from_slice(&answer.body).map_err(|_| denied("its userinfo is not understood"))?;
-        // Section 5.3.2: an access token of somebody else must not lend its claims.
+        // Section 5.3.2: an access token of another user must not add its claims.
         if more.get("sub") != claims.get("sub") {
             return Err(denied("the access token is somebody else's"));
         }
@@ -226,14 +226,14 @@ impl Provider {
         Ok(())
     }
 
-    /// Whom claims mean.
+    /// The user of verified claims.
     fn whom(&self, claims: &Claims, issuer: String) -> Result<Authenticated, Refused> {
         let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut policies = Vec::new();
         if self.settings.role_policies.is_empty() {
             policies = claims::names(claims::find(claims, &self.settings.claim));
-            // As MinIO: what does not exist now is not kept for later.
-            policies.retain(|name| self.around.iam.policy(name).is_some());
+            // As in MinIO, names of policies that do not exist now are dropped.
+            policies.retain(|name| self.context.iam.policy(name).is_some());
         }
         let who = Federated {
             provider: self.id.clone(),
@@ -248,7 +248,7 @@ impl Provider {
         Ok(Authenticated { who, subject, audience, issuer, until_ms: None })
     }
 
-    /// Whom a token means that was seen from outside.
+    /// The user of a token whose header and unverified claims are `outside`.
     async fn authenticator(
         self: &Arc<Self>,
         token: &str,
@@ -263,7 +263,7 @@ impl Provider {
     }
 }
 
-/// Whom a token means, by the provider it is of.
+/// The user of a token, verified by the provider that the token or the role names.
 pub(crate) async fn authenticator(
     providers: &[Arc<Provider>],
     token: &str,

@@ -1,12 +1,13 @@
 //! Signing in with a browser: authorization code with PKCE (RFC 6749 section 4.1, RFC 7636, OpenID
 //! Connect Core 1.0 section 3.1).
 //!
-//! Nothing is kept between the two steps: what has to come back is sealed in `state`. Invariants: a code is
-//! exchanged only with a `state` that this server sealed not longer than [`LIFE_MS`] ago, for the provider
-//! and the redirect that it names; the token that comes must carry the nonce; at most [`AT_ONCE`] codes are
-//! exchanged at once. The key is this process's own: who was on the way when it ended begins again.
+//! The server stores nothing between the two steps: the data for the second step is sealed in `state`.
+//! Invariants: a code is exchanged only with a `state` that this server sealed at most [`LIFE_MS`] ago, for
+//! the provider and the redirect in it; the returned token must contain the nonce; at most [`AT_ONCE`] codes
+//! are exchanged at once. Each process has its own sealing key: a sign-in that spans a restart has to start
+//! again.
 //!
-//! Must never know: cookies, pages.
+//! Must not depend on: cookies, pages.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -24,13 +25,13 @@ use tokio::sync::Semaphore;
 use super::{Document, Provider, token};
 use crate::WebAsk;
 
-/// How long somebody may take to sign in, in milliseconds.
+/// Most time for a sign-in, in milliseconds.
 const LIFE_MS: i64 = 10 * 60_000;
-/// Most codes that are exchanged at once.
+/// Most concurrent exchanges of codes.
 const AT_ONCE: usize = 16;
 /// Longest code and state, in bytes.
 const LIMIT: usize = 4096;
-/// Where browsers come back to if the redirect is made from the server's own address (MinIO's path).
+/// The path of the redirect, if it is made from the server's own address (MinIO's path).
 const CALLBACK: &str = "/oauth_callback";
 const PLACE: &str = "openid sign-in";
 
@@ -39,18 +40,18 @@ const PLACE: &str = "openid sign-in";
 pub struct Choice {
     /// The provider.
     pub name: String,
-    /// What to call it.
+    /// Its name for users.
     pub display_name: String,
-    /// Where to send the browser.
+    /// The URL for the browser.
     pub url: String,
 }
 
-/// What came back through the browser.
+/// The parameters that the provider sent back through the browser.
 #[derive(Clone, Debug)]
 pub struct SignIn {
     /// The provider's code.
     pub code: String,
-    /// As it was in the URL.
+    /// The `state` from the URL.
     pub state: String,
 }
 
@@ -69,7 +70,7 @@ struct Tokens {
     access_token: Option<String>,
 }
 
-/// Where people sign in.
+/// The sign-in with a browser.
 pub(crate) struct SignInFlow {
     seal: Sealer,
     room: Semaphore,
@@ -81,7 +82,7 @@ fn random() -> [u8; 32] {
     bytes
 }
 
-/// What is escaped: all but what never has to be (RFC 3986, section 2.3).
+/// Escaped characters: all except the unreserved ones (RFC 3986, section 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn encoded(text: &str) -> String {
@@ -94,7 +95,7 @@ fn form(fields: &[(&str, &str)]) -> String {
 }
 
 impl Provider {
-    /// Where browsers come back to.
+    /// The redirect URI.
     fn redirect(&self, origin: &str) -> Option<String> {
         if self.settings.redirect_dynamic {
             return Url::parse(origin).is_ok().then(|| format!("{}{CALLBACK}", origin.trim_end_matches('/')));
@@ -102,7 +103,7 @@ impl Provider {
         self.settings.redirect_uri.clone()
     }
 
-    /// The scopes to ask for: those configured, else all that the provider has, but for access without end.
+    /// The requested scopes: those configured, otherwise all of the provider except for `offline_access`.
     fn scopes(&self, document: &Document) -> String {
         if !self.settings.scopes.is_empty() {
             return self.settings.scopes.join(" ");
@@ -138,7 +139,7 @@ impl Provider {
             }
         }
         let ask = WebAsk { url, authorization, form: Some(form(&fields)) };
-        let answer = self.around.web.ask(ask).await;
+        let answer = self.context.web.ask(ask).await;
         let answer = answer.map_err(|e| Refused::Unavailable(format!("{}: {e}", self.id)))?;
         match answer.status {
             200 => serde_json::from_slice(&answer.body)
@@ -150,12 +151,12 @@ impl Provider {
 }
 
 impl SignInFlow {
-    /// With a key of its own.
+    /// With a random sealing key.
     pub fn new() -> SignInFlow {
         SignInFlow { seal: Sealer::new(&random()), room: Semaphore::new(AT_ONCE) }
     }
 
-    /// See [`crate::Idp::choices`]. A provider that is away is left out.
+    /// See [`crate::Idp::choices`]. A provider that does not answer is left out.
     pub fn choices<'a>(
         &'a self,
         providers: &'a [Arc<Provider>],

@@ -1,4 +1,5 @@
-//! Tokens that count and tokens that must not, over generated keys and a provider that answers from a table.
+//! Tokens that are accepted and tokens that must not be, with generated keys and a provider that answers from
+//! a table.
 
 use ashlar_iam::{Authenticated, Authenticator as _, Refused};
 use aws_lc_rs::hmac;
@@ -48,7 +49,7 @@ fn claims() -> Value {
     })
 }
 
-/// The claims with some of them changed; null takes one away.
+/// The claims with some of them changed; null removes one.
 fn with(changes: Value) -> Value {
     let mut all = claims();
     for (name, value) in changes.as_object().unwrap() {
@@ -70,7 +71,7 @@ async fn denied(world: &World, what: &str, token: &str) {
 }
 
 #[tokio::test]
-async fn every_algorithm_counts_and_says_who_it_is() {
+async fn tokens_of_every_algorithm_are_accepted() {
     let names = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
     let signers: Vec<Signer> = names.into_iter().map(|a| Signer::new(a, &format!("key-{a}"))).collect();
     let world = world(&signers.iter().collect::<Vec<_>>(), &[]).await;
@@ -88,7 +89,7 @@ async fn every_algorithm_counts_and_says_who_it_is() {
 }
 
 #[tokio::test]
-async fn mutated_tokens_do_not_count() {
+async fn mutated_tokens_are_refused() {
     let signer = Signer::new("RS256", "one");
     let ec = Signer::new("ES256", "two");
     let world = world(&[&signer, &ec], &[]).await;
@@ -141,7 +142,7 @@ async fn mutated_tokens_do_not_count() {
     ] {
         denied(&world, what, &token).await;
     }
-    // HMAC with what everybody knows: the public key, in the forms it is found in.
+    // HMAC with public data as the secret: the public key, in its common forms.
     let n = signer.jwk["n"].as_str().unwrap().to_owned();
     for secret in [n.clone(), signer.jwk.to_string(), "planted-secret".into()] {
         for kid in ["one", "ashlar"] {
@@ -152,20 +153,20 @@ async fn mutated_tokens_do_not_count() {
             denied(&world, "HS256", &token).await;
         }
     }
-    // A key that the token brings along is not looked at.
+    // A key inside the token is ignored.
     let stranger = Signer::new("RS256", "one");
     let brought =
         head(json!({"jku": "https://evil.test/k", "x5u": "https://evil.test/c", "jwk": stranger.jwk}));
     denied(&world, "own key", &stranger.token_with(&brought, &claims())).await;
     assert!(!world.web.asked.lock().iter().any(|a| a.url.contains("evil")));
     ask(&world, &signer.token_with(&brought, &claims())).await.unwrap();
-    // Several audiences, as long as the party is this client or is not said.
+    // Several audiences are accepted if the authorized party is this client or is missing.
     ask(&world, &signer.token(&with(json!({"aud": ["x", "ashlar"]})))).await.unwrap();
     ask(&world, &signer.token(&with(json!({"aud": ["x", "ashlar"], "azp": "ashlar"})))).await.unwrap();
 }
 
 #[tokio::test]
-async fn every_changed_byte_is_noticed() {
+async fn every_changed_byte_of_a_token_is_detected() {
     let signer = Signer::new("ES256", "one");
     let world = world(&[&signer], &[]).await;
     let token = signer.token(&claims());
@@ -180,7 +181,7 @@ async fn every_changed_byte_is_noticed() {
 }
 
 #[tokio::test]
-async fn tokens_end() {
+async fn expired_tokens_are_refused() {
     let signer = Signer::new("EdDSA", "one");
     let world = world(&[&signer], &[]).await;
     let token = signer.token(&claims());
@@ -188,13 +189,13 @@ async fn tokens_end() {
     ask(&world, &token).await.unwrap();
     world.pass(1);
     assert_eq!(ask(&world, &token).await.unwrap_err(), Refused::Expired);
-    // An expired forgery is a forgery: nothing is said about it.
+    // An expired forged token is refused as forged, not as expired.
     let stranger = Signer::new("EdDSA", "one");
     denied(&world, "forged and expired", &stranger.token(&claims())).await;
 }
 
 #[tokio::test]
-async fn keys_come_and_go_and_nobody_is_hammered() {
+async fn key_rotation_is_followed_with_few_requests() {
     let (old, new) = (Signer::new("ES256", "old"), Signer::new("ES256", "new"));
     let world = world(&[&old], &[]).await;
     let fresh = |s: &Signer, w: &World| {
@@ -208,16 +209,16 @@ async fn keys_come_and_go_and_nobody_is_hammered() {
         denied(&world, "forged key id", &forged).await;
     }
     assert_eq!(world.web.times(JWKS), 2, "asked once more, not 500 times");
-    // The provider takes a new key and drops the old one.
+    // The provider replaces its key.
     publish(&world, &[&new]);
     world.pass(20);
     ask(&world, &fresh(&new, &world)).await.unwrap();
     denied(&world, "a dropped key", &fresh(&old, &world)).await;
-    // A key that goes without another coming is noticed when the keys are looked at again.
+    // A removed key without a new one is noticed when the keys are requested again.
     publish(&world, &[&old]);
     world.pass(16 * 60);
     denied(&world, "a dropped key", &fresh(&new, &world)).await;
-    // Away: what is known goes on for a day.
+    // While the provider does not answer, its last keys are valid for a day.
     world.web.answers.lock().clear();
     world.pass(3600);
     ask(&world, &fresh(&old, &world)).await.unwrap();
@@ -227,7 +228,7 @@ async fn keys_come_and_go_and_nobody_is_hammered() {
 }
 
 #[tokio::test]
-async fn providers_are_told_apart() {
+async fn tokens_are_assigned_to_their_provider() {
     let (one, two) = (Signer::new("ES256", "same"), Signer::new("ES256", "same"));
     let world = world(&[&one], &[]).await;
     let other = "https://other.test";
@@ -237,7 +238,7 @@ async fn providers_are_told_apart() {
     let pairs = [("config_url", config.as_str()), ("client_id", "minio"), ("role_policy", "a")];
     world.put("identity_openid", "roles", &pairs).await;
     let at_other = with(json!({"iss": other, "aud": "minio", "policy": "b"}));
-    // By issuer and audience; in vain with the other's key.
+    // By issuer and audience; a token signed with the other provider's key is refused.
     let who = ask(&world, &two.token(&at_other)).await.unwrap().who;
     assert_eq!((who.id.as_str(), who.policies.len()), ("openid/roles/u-1", 0), "the role alone counts");
     assert_eq!(world.iam.federated(&who).unwrap().policies.len(), 1);
@@ -254,11 +255,11 @@ async fn providers_are_told_apart() {
     let shown = world.idp.shown(Subsystem::OpenId);
     assert_eq!(shown[1].facts[1], ("role_arn", role.to_owned()));
     assert_eq!(shown[0].target.values["client_secret"], "*redacted*");
-    // The same client of the same issuer twice cannot be told apart.
+    // Two providers with the same client and issuer are refused, because tokens do not distinguish them.
     let twice = values(&[("config_url", CONFIG), ("client_id", "ashlar")]);
     let why = world.idp.check(Subsystem::OpenId, "k2", &twice);
     assert!(matches!(why.await, Err(Error::Invalid(_))));
-    // Off: its users are gone at once, the others stay.
+    // Disabling a provider revokes its users immediately, and does not affect others.
     world.put("identity_openid", "roles", &[("enable", "off")]).await;
     denied(&world, "a provider that is off", &there).await;
     assert!(world.iam.federated(&who).is_none());
@@ -268,7 +269,7 @@ async fn providers_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_check_asks_the_provider() {
+async fn check_of_settings_asks_the_provider() {
     let signer = Signer::new("ES256", "one");
     let world = world(&[&signer], &[]).await;
     let good = values(&[("config_url", CONFIG), ("client_id", "other")]);
@@ -291,7 +292,7 @@ async fn a_check_asks_the_provider() {
 }
 
 #[tokio::test]
-async fn further_claims_come_for_an_access_token() {
+async fn access_token_adds_claims_of_the_userinfo_endpoint() {
     let signer = Signer::new("ES256", "one");
     let world = world(&[&signer], &[("claim_userinfo", "on"), ("claim_name", "realm.roles")]).await;
     let token = signer.token(&with(json!({"policy": null})));

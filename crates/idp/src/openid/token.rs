@@ -1,11 +1,11 @@
-//! A token: a signed statement of a provider about a user (RFC 7519, OpenID Connect Core 1.0).
+//! Verification of tokens: signed claims of a provider about a user (RFC 7519, OpenID Connect Core 1.0).
 //!
-//! Invariants: nothing of a token is believed before its signature was verified with a key that the
-//! provider's own set names for that algorithm; what the token says about keys (`jku`, `jwk`, `x5u`,
-//! `x5c`) is not read; a token that asks for extensions (`crit`) is refused; it always ends; only the
-//! clock of this server counts.
+//! Invariants: no claim of a token is used before its signature was verified with a key that the provider's
+//! own set names for that algorithm; parameters of the token about keys (`jku`, `jwk`, `x5u`, `x5c`) are
+//! ignored; a token with extensions (`crit`) is refused; a token must have an expiry; only the clock of this
+//! server is used.
 //!
-//! Must never know: how keys are fetched, what a claim permits.
+//! Must not depend on: how keys are fetched, what a claim permits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,33 +17,33 @@ use super::keys::{Keys, algorithm};
 
 /// Longest token, in bytes (AWS: 20,000).
 pub const LIMIT: usize = 20_000;
-/// How far clocks may be apart, in seconds.
+/// Tolerated difference between clocks, in seconds.
 pub const LEEWAY_S: i64 = 30;
 /// Longest subject, in bytes (OpenID Connect Core 1.0, section 2).
 const SUBJECT: usize = 255;
 
-/// What a token says.
+/// The claims of a token.
 pub type Claims = Map<String, Value>;
 
-/// Why a token does not count.
+/// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// It never did. The text is for the log.
+    /// It is invalid. The text is for the log.
     Invalid(&'static str),
-    /// It did once.
+    /// It has expired.
     Expired,
 }
 
-/// The parts of a token that say who has to verify it: not believed yet.
+/// The unverified parts of a token that determine its provider and key.
 #[derive(Debug)]
 pub struct Outside {
     /// The algorithm.
     pub algorithm: Algorithm,
     /// The id of the key.
     pub key: Option<String>,
-    /// Who is said to have made it.
+    /// The unverified issuer.
     pub issuer: String,
-    /// For whom it is said to be made.
+    /// The unverified audience.
     pub audience: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ fn part<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
 }
 
-/// Strings of a claim that is one or many.
+/// The strings of a claim that is a string or an array.
 pub fn strings(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(one)) => vec![one.clone()],
@@ -67,10 +67,10 @@ pub fn strings(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Looks at a token from outside.
+/// Reads the unverified parts of a token.
 ///
 /// # Errors
-/// It is none that could be verified.
+/// The token has a form that cannot be verified.
 pub fn outside(token: &str) -> Result<Outside, Wrong> {
     if token.len() > LIMIT {
         return Err(Wrong::Invalid("the token is too long"));
@@ -90,13 +90,13 @@ pub fn outside(token: &str) -> Result<Outside, Wrong> {
     Ok(Outside { algorithm, key: header.kid, issuer, audience: strings(claims.get("aud")) })
 }
 
-/// Verifies the signature; the claims, if it is right.
+/// Verifies the signature and returns the claims.
 ///
 /// # Errors
-/// No key fits, or the signature is wrong.
+/// No key matches, or the signature is wrong.
 pub fn verify(token: &str, outside: &Outside, keys: &Keys) -> Result<Claims, Wrong> {
     let mut how = Validation::new(outside.algorithm);
-    // The claims are looked at below, with our own clock.
+    // `judge` checks the claims, with this server's clock.
     how.required_spec_claims.clear();
     (how.validate_exp, how.validate_nbf, how.validate_aud) = (false, false, false);
     let fitting = keys.fitting(outside.key.as_deref(), outside.algorithm);
@@ -107,7 +107,7 @@ pub fn verify(token: &str, outside: &Outside, keys: &Keys) -> Result<Claims, Wro
     opened.map(|data| data.claims).ok_or(Wrong::Invalid("the signature is wrong"))
 }
 
-/// A time in seconds, whole or not.
+/// A time in seconds, an integer or a fraction.
 fn seconds(claims: &Claims, name: &'static str) -> Result<Option<i64>, Wrong> {
     match claims.get(name) {
         None => Ok(None),
@@ -118,10 +118,10 @@ fn seconds(claims: &Claims, name: &'static str) -> Result<Option<i64>, Wrong> {
     }
 }
 
-/// Whether verified claims are for `client`, from `issuer`, and count at `now_s`.
+/// Checks that verified claims are for `client`, from `issuer`, and valid at `now_s`.
 ///
 /// # Errors
-/// They are not, or no longer.
+/// They are not, or have expired.
 pub fn judge(claims: &Claims, issuer: &str, client: &str, now_s: i64) -> Result<(), Wrong> {
     if claims.get("iss").and_then(Value::as_str) != Some(issuer) {
         return Err(Wrong::Invalid("another issuer made it"));

@@ -1,18 +1,19 @@
-//! What every driver keeps to, whatever is behind it.
+//! The contract of every driver.
 
 use ashlar_kms::{Error, Kms};
 
-/// Asks for everything. The default key is "main"; nothing else may be there. `versions`: keys have them.
+/// Tests all operations. The default key is "main", and no other key may exist. `versions`: keys have
+/// versions.
 pub async fn kept(kms: &Kms, versions: bool) {
     match kms.create_key("main").await {
-        // The built-in driver makes it by itself.
+        // The built-in driver makes the default key itself.
         Ok(()) | Err(Error::Exists(_)) => {}
         Err(e) => panic!("{e}"),
     }
     kms.ensure_default().await.ok().unwrap();
     assert_eq!(kms.default_key(), "main");
 
-    // A key that is not there is never made by accident.
+    // A key that does not exist is never created by accident.
     assert!(matches!(kms.generate("one", b"x").await, Err(Error::Missing(n)) if n == "one"));
     assert!(matches!(kms.generate("one", b"x").await, Err(Error::Missing(_))));
     assert!(matches!(kms.key_status("one").await, Err(Error::Missing(_))));

@@ -14,7 +14,7 @@ const OFF: PublicAccessBlock = PublicAccessBlock {
 
 /// What a canned list of an object or bucket lets each requester do.
 #[test]
-fn canned_lists() {
+fn canned_lists_grant_as_in_aws() {
     use Action::*;
     let who = [
         Requester::Anonymous,
@@ -75,7 +75,7 @@ fn canned_lists() {
 }
 
 #[test]
-fn the_block_ignores_public_grants() {
+fn public_access_block_ignores_public_grants() {
     let acl = Canned::PublicReadWrite.expand("writer", None);
     let check = |requester, block| {
         allows(&Check {
@@ -93,7 +93,7 @@ fn the_block_ignores_public_grants() {
 }
 
 #[test]
-fn owners_can_always_mend_their_list() {
+fn owners_can_always_change_their_list() {
     let acl = Acl { owner: "o".into(), grants: vec![] };
     let check = |action, requester| {
         allows(&Check {
@@ -116,7 +116,7 @@ fn owners_can_always_mend_their_list() {
 }
 
 #[test]
-fn setting_lists() {
+fn setting_lists_is_checked() {
     let full = |id: &str| Grant { grantee: Grantee::Id(id.into()), permission: Permission::FullControl };
     let private = Canned::Private.expand("owner", Some("owner"));
     let public = Canned::PublicRead.expand("owner", Some("owner"));
@@ -133,7 +133,7 @@ fn setting_lists() {
 }
 
 #[test]
-fn names_and_owners() {
+fn names_and_owners_are_parsed() {
     for name in [
         "private",
         "public-read",

@@ -1,4 +1,4 @@
-//! What went wrong elsewhere, as far as a policy evaluator can get it wrong (docs/proof.md 2.4).
+//! Known flaws of other servers, as far as a policy evaluator can have them (docs/proof.md 2.4).
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -69,7 +69,7 @@ fn cve_2025_62506_own_account_under_a_session_policy() {
     }
 }
 
-/// MinIO CVE-2021-43858 and others: whoever may use data may not, by that, change users or policies.
+/// MinIO CVE-2021-43858 and others: permission for data must not give permission to change users or policies.
 #[test]
 fn cve_2021_43858_no_data_policy_reaches_administration() {
     for policy in ["readwrite", "readonly", "writeonly", "diagnostics"] {

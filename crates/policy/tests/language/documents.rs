@@ -1,4 +1,4 @@
-//! Reading and writing documents: what is taken, what is refused, and what the refusal says.
+//! Parsing and writing documents: accepted and refused documents, and the texts of errors.
 
 use ashlar_policy::{Attached, Document, Error, Policy, Version};
 
@@ -39,7 +39,7 @@ fn documents_survive_a_round_trip() {
 }
 
 #[test]
-fn a_single_statement_and_no_version() {
+fn single_statement_without_version_is_accepted() {
     let policy =
         read(Attached::Identity, r#"{"Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}"#);
     let document: &Document = policy.document();
@@ -48,7 +48,7 @@ fn a_single_statement_and_no_version() {
 }
 
 #[test]
-fn refusals_say_where_and_what() {
+fn errors_name_the_position_and_the_cause() {
     let statement = |s: &str| document(s);
     let ok = r#""Effect":"Allow","Action":"s3:*","Resource":"*""#;
     for (json, want) in [
@@ -123,7 +123,7 @@ fn refusals_say_where_and_what() {
 }
 
 #[test]
-fn principals() {
+fn principals_are_parsed() {
     let with = |p: &str| {
         document(&format!(r#"{{"Effect":"Allow",{p}"Action":"s3:*","Resource":"arn:aws:s3:::b/*"}}"#))
     };
@@ -146,7 +146,7 @@ fn principals() {
 }
 
 #[test]
-fn bucket_policies_stay_in_their_bucket() {
+fn bucket_policies_apply_only_to_their_bucket() {
     let parse = |action: &str, resource: &str| {
         let json = document(&format!(
             r#"{{"Effect":"Allow","Principal":"*","Action":"{action}","Resource":{resource}}}"#
@@ -205,7 +205,7 @@ fn sizes_are_limited() {
 
 /// Wherever a document is cut or changed by one byte, reading it is an answer, not a panic.
 #[test]
-fn damaged_documents() {
+fn damaged_documents_never_panic() {
     for i in 0..FULL.len() {
         let _ = Policy::parse(Attached::Bucket, &FULL.as_bytes()[..i]);
         for byte in [b'"', b'{', b']', b':', b'*', b'$', 0, 0xff] {

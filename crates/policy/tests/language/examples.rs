@@ -1,4 +1,4 @@
-//! Policies as they stand in handbooks, and as `mc` writes them: they are read, and mean what is said there.
+//! Policies from documentation, and as `mc` writes them: they are accepted, and have the documented effect.
 
 use ashlar_policy::{Action, Attached, Authority, BucketRules, Context, Policy, Principal, Request, decide};
 
@@ -6,7 +6,7 @@ use crate::{alice, document, may, read};
 
 /// S3 User Guide, "Controlling access to a bucket with user policies": folders of a company.
 #[test]
-fn folders() {
+fn folder_policies_of_the_s3_guide() {
     let policy = [read(
         Attached::Identity,
         &document(
@@ -44,7 +44,7 @@ fn unless(statement: &str, context: &Context, action: Action) -> bool {
 
 /// S3 User Guide, "Bucket policy examples using condition keys".
 #[test]
-fn guards() {
+fn condition_key_examples_of_the_s3_guide() {
     let encrypted = r#"{"Effect":"Deny","Action":"s3:PutObject","Resource":"*","Condition":{"StringNotEquals":{"s3:x-amz-server-side-encryption":"aws:kms"}}}"#;
     let headers = |v: &'static str| [("x-amz-server-side-encryption", v)];
     for (value, want) in [("aws:kms", true), ("AES256", false)] {
@@ -83,7 +83,7 @@ fn guards() {
 
 /// S3 User Guide, "Tagging and access control policies".
 #[test]
-fn tags() {
+fn tag_policies_of_the_s3_guide() {
     let policy = [read(
         Attached::Identity,
         &document(

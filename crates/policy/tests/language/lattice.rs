@@ -1,4 +1,4 @@
-//! Session policies, service accounts and sessions of sessions: every step down keeps or narrows.
+//! Session policies, service accounts and nested sessions: every step keeps or restricts permissions.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const ASKED: &[(Action, &str)] = &[
 
 /// Every chain of up to four policies from the pool, under every identity and kind of requester.
 #[test]
-fn no_chain_of_four_steps_gains_anything() {
+fn no_chain_of_four_policies_gains_permissions() {
     let pool = pool();
     let context = Context::default();
     let json = document(

@@ -1,4 +1,5 @@
-//! The language by hand: operators, order of evaluation, documents, known flaws of others, lists.
+//! Handwritten tests of the language: operators, order of evaluation, documents, known flaws of other
+//! servers, lists.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 

@@ -1,5 +1,5 @@
-//! Every operator, alone, negated, with `IfExists` and with both quantifiers; the corner cases that
-//! AWS's documentation spells out.
+//! Every operator, alone, negated, with `IfExists` and with both quantifiers; the special cases of AWS's
+//! documentation.
 
 use ashlar_policy::{Context, Principal};
 
@@ -24,7 +24,7 @@ fn rows(table: &[(&str, &[&str], bool)]) {
 }
 
 #[test]
-fn strings() {
+fn string_operators() {
     rows(&[
         (r#"StringEquals "a""#, &["a"], true),
         (r#"StringEquals "a""#, &["A"], false),
@@ -48,7 +48,7 @@ fn strings() {
 }
 
 #[test]
-fn numbers() {
+fn number_operators() {
     rows(&[
         (r#"NumericEquals "10""#, &["10.0"], true),
         ("NumericEquals 10", &["10"], true),
@@ -72,7 +72,7 @@ fn numbers() {
 }
 
 #[test]
-fn dates() {
+fn date_operators() {
     let noon = r#""2026-11-21T12:00:00Z""#;
     rows(&[
         (&format!("DateEquals {noon}"), &["2026-11-21T14:00:00+02:00"], true),
@@ -94,7 +94,7 @@ fn dates() {
 }
 
 #[test]
-fn truth_and_bytes() {
+fn bool_and_binary_operators() {
     rows(&[
         (r#"Bool "true""#, &["true"], true),
         ("Bool true", &["True"], true),
@@ -115,7 +115,7 @@ fn truth_and_bytes() {
 }
 
 #[test]
-fn addresses() {
+fn address_operators() {
     for (operator, nets, ip, want) in [
         ("IpAddress", r#""203.0.113.0/24""#, Some("203.0.113.9"), true),
         ("IpAddress", r#""203.0.113.0/24""#, Some("203.0.114.9"), false),
@@ -137,7 +137,7 @@ fn addresses() {
 }
 
 #[test]
-fn arns() {
+fn arn_operators() {
     rows(&[
         (r#"ArnEquals "arn:aws:iam::1:user/*""#, &["arn:aws:iam::1:user/a/b"], true),
         (r#"ArnLike "arn:aws:iam::1:user/*""#, &["arn:aws:iam::2:user/a"], false),
@@ -158,7 +158,7 @@ fn arns() {
 
 /// AWS: a missing key fails; it satisfies a negated operator; `IfExists` is true without it.
 #[test]
-fn a_missing_key() {
+fn missing_key_fails_plain_and_satisfies_negated_operators() {
     for (operator, value, want) in [
         ("StringEquals", r#""a""#, false),
         ("StringNotEquals", r#""a""#, true),
@@ -207,7 +207,7 @@ fn a_missing_key() {
 
 /// A negated operator with several values is true when none matches.
 #[test]
-fn negated_operators_are_nor() {
+fn negated_operators_mean_none_of_the_values() {
     rows(&[
         (r#"StringNotEquals ["a","b"]"#, &["a"], false),
         (r#"StringNotEquals ["a","b"]"#, &["b"], false),
@@ -220,7 +220,7 @@ fn negated_operators_are_nor() {
 
 /// The tables of "Multivalued context key examples".
 #[test]
-fn quantifiers() {
+fn quantifiers_over_several_values() {
     rows(&[
         (r#"ForAllValues:StringLike "key1*""#, &["key1:legal"], true),
         (r#"ForAllValues:StringLike "key1*""#, &["key1:hr", "key1:personnel"], true),
@@ -258,7 +258,7 @@ fn quantifiers() {
 }
 
 #[test]
-fn null() {
+fn null_operator() {
     rows(&[
         (r#"Null "true""#, &[], true),
         ("Null true", &["x"], false),
@@ -277,7 +277,7 @@ fn null() {
 
 /// Operators and keys are joined by AND, values by OR.
 #[test]
-fn and_or() {
+fn operators_and_keys_are_anded_values_ored() {
     let c = claims(&[("a", &["1"]), ("b", &["2"])]);
     let principal = Principal { claims: Some(&c), ..alice() };
     for (block, want) in [
@@ -294,7 +294,7 @@ fn and_or() {
 /// A variable without a value matches nothing, so a negated operator is true (AWS, "Policy variables
 /// with no value").
 #[test]
-fn variables_in_conditions() {
+fn variables_without_value_match_nothing() {
     let c = claims(&[("k", &["alice"]), ("many", &["alice", "bob"]), ("star", &["*"])]);
     let groups = vec!["alice".to_owned()];
     let principal = Principal { claims: Some(&c), groups: &groups, ..alice() };

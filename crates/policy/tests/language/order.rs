@@ -1,4 +1,4 @@
-//! The order of evaluation, and what an answer says about itself.
+//! The order of evaluation, and the explanation of decisions.
 
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ fn get(principal: &Principal, authority: &Authority) -> (bool, By) {
 }
 
 #[test]
-fn nothing_attached_is_denied() {
+fn request_without_policies_is_denied() {
     assert_eq!(get(&alice(), &Authority::default()), (false, By::Nothing));
     assert_eq!(get(&Principal::default(), &Authority::default()), (false, By::Nothing));
 }
 
 #[test]
-fn deny_wins_wherever_it_stands() {
+fn explicit_deny_overrides_every_allow() {
     let both = [identity(ALLOW), identity(DENY)];
     let authority = Authority { identity: &both, ..Authority::default() };
     assert_eq!(get(&alice(), &authority), (true, By::Statement { source: Source::Identity(0), index: 0 }));
@@ -67,7 +67,7 @@ fn deny_wins_wherever_it_stands() {
 }
 
 #[test]
-fn identity_or_bucket_is_enough() {
+fn identity_or_bucket_policy_is_sufficient() {
     let allow = anyone("Allow", r#""Principal":{"AWS":"alice"}"#);
     let rules = BucketRules { policy: Some(&allow), ..BucketRules::default() };
     let authority = Authority { bucket: rules, ..Authority::default() };
@@ -77,7 +77,7 @@ fn identity_or_bucket_is_enough() {
 }
 
 #[test]
-fn session_policies_only_take_away() {
+fn session_policies_only_restrict() {
     let all = [builtin("readwrite").unwrap()];
     let wide = anyone("Allow", r#""Principal":"*""#);
     let read_only = [builtin("readonly").unwrap()];
@@ -95,7 +95,7 @@ fn session_policies_only_take_away() {
 }
 
 #[test]
-fn the_owner() {
+fn owner_is_allowed_everything() {
     let root = Principal { who: Who::Root, ..alice() };
     assert_eq!(get(&root, &Authority::default()), (true, By::Root));
     let deny = anyone("Deny", r#""Principal":"*""#);
@@ -117,7 +117,7 @@ fn the_owner() {
 }
 
 #[test]
-fn without_identity_the_buckets_policy_and_lists_count() {
+fn unsigned_requests_need_bucket_policy_or_list() {
     let anonymous = Principal::default();
     let all = [builtin("readwrite").unwrap()];
     let open = anyone("Allow", r#""Principal":"*""#);
@@ -156,7 +156,7 @@ fn without_identity_the_buckets_policy_and_lists_count() {
 }
 
 #[test]
-fn principals_of_bucket_policies() {
+fn principals_of_bucket_policies_match() {
     let check = |effect: &str, principal: &str, who: &Principal| {
         let policy = anyone(effect, principal);
         let all = [builtin("readwrite").unwrap()];
@@ -203,7 +203,7 @@ fn principals_of_bucket_policies() {
 }
 
 #[test]
-fn not_action_and_not_resource() {
+fn not_action_and_not_resource_exclude() {
     let but_buckets = [identity(r#"{"Effect":"Allow","NotAction":"s3:*Bucket*","Resource":"*"}"#)];
     let context = Context::default();
     let test = |p: &[Arc<Policy>], action, key| may(p, &alice(), &context, action, "b", key);
@@ -221,7 +221,7 @@ fn not_action_and_not_resource() {
 }
 
 #[test]
-fn resources_and_levels() {
+fn resources_match_the_level_of_the_action() {
     let context = Context::default();
     let test = |resource: &str, action, bucket, key| {
         let actions = r#"["s3:*","kms:*","admin:*"]"#;
@@ -249,9 +249,9 @@ fn resources_and_levels() {
     assert!(test("arn:aws:s3:::b/a?c", GetObject, "b", "aéc"));
 }
 
-/// An Allow that speaks of S3 only is no Allow for administration; a Deny is a Deny.
+/// An Allow about S3 only does not allow administration; a Deny about everything denies it.
 #[test]
-fn everything_on_s3_is_not_administration() {
+fn allow_of_all_s3_does_not_allow_administration() {
     let context = Context::default();
     let test = |actions: &str, resources: &str, action| {
         let p = [identity(&format!(r#"{{"Effect":"Allow",{actions},{resources}}}"#))];
@@ -281,7 +281,7 @@ fn everything_on_s3_is_not_administration() {
 }
 
 #[test]
-fn own_account() {
+fn own_account_is_allowed_unless_denied() {
     let session = Principal { who: Who::Session, ..alice() };
     let own = Authority { own: true, ..Authority::default() };
     let context = Context::default();
@@ -292,7 +292,7 @@ fn own_account() {
 }
 
 #[test]
-fn explanations() {
+fn explanations_name_the_deciding_statement() {
     let policies = [identity(&format!(
         r#"{ALLOW},{DENY},{{"Sid":"office","Effect":"Allow","Action":"s3:GetObject","Resource":"*","Condition":{{"IpAddress":{{"aws:SourceIp":"10.0.0.0/8"}}}}}}"#
     ))];

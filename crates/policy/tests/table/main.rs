@@ -1,9 +1,9 @@
 //! The decision table: generated policies and requests, decided twice.
 //!
-//! `oracle` is a second evaluator, written for itself from AWS's documentation: it walks the JSON of
-//! the policies for every request, knows only texts, and shares no code with the crate. Every case has to
-//! come out the same; a difference is made small before it is printed.
-//! `ASHLAR_POLICY_SEED` and `ASHLAR_POLICY_WORLDS` repeat or extend a run.
+//! `oracle` is a second evaluator, written independently from AWS's documentation: it evaluates the JSON of
+//! the policies for every request, uses only texts, and shares no code with the crate. Every case must have
+//! the same result; a difference is reduced before it is printed. `ASHLAR_POLICY_SEED` and
+//! `ASHLAR_POLICY_WORLDS` repeat or extend a run.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -36,7 +36,7 @@ fn theirs(world: &World, ask: &Ask) -> bool {
     oracle::allowed(&world.for_oracle(), &ask.facts())
 }
 
-/// Makes a disagreement as small as it gets, by leaving out one thing after the other.
+/// Reduces a disagreement by leaving out one element after the other.
 fn shrink(mut world: World, ask: &Ask) -> World {
     'again: loop {
         for smaller in world.smaller() {
@@ -86,7 +86,7 @@ fn two_evaluators_agree_on_a_generated_table() {
     }
     println!("{cases} cases, {allowed} allowed, seed {seed}: {reasons:?}");
     assert!(worlds < WORLDS || cases >= 100_000);
-    // The table is worth something only if it reaches everything.
+    // The table is useful only if it covers everything.
     assert!(allowed * 100 > cases * 10 && allowed * 100 < cases * 60, "{allowed} of {cases}");
     for name in ["root", "own", "acl", "session", "block", "nothing", "allow", "deny"] {
         assert!(reasons.get(name).is_some_and(|n| *n > 50), "{name}: {reasons:?}");

@@ -1,7 +1,7 @@
 //! Delivery of access logs, as objects.
 //!
-//! Invariant: a log object is made as any object of its bucket is: encrypted, locked and told of by the
-//! bucket's settings. Must never know: what lines say.
+//! Invariant: a log object is made like any object of its bucket: the bucket's settings for encryption, locks
+//! and notifications apply. Must not depend on: the content of lines.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -53,7 +53,7 @@ async fn put(cx: &Context, bucket: &str, of: Waiting) -> Result<(), String> {
     let spec =
         PutSpec { size: of.lines.len() as u64, checksum: None, want_md5: true, class: Class::Standard };
     let words = |e: ashlar_object::Error| e.to_string();
-    // As any object there: by the bucket's default, and told to who follows its changes.
+    // Like any object there: the bucket's default encryption applies, and its followers get an event.
     let made = sse::for_new(cx, buckets.named(&of.logging.target), &key, &HeaderMap::new(), true).await;
     let made = made.map_err(|fault| fault.message().to_owned())?;
     let cause = Cause { kind: Kind::Put, who: "logging".to_owned(), ..Cause::default() };

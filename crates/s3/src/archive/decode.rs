@@ -1,11 +1,11 @@
 //! Decoders of compressed archives, fed with pieces.
 //!
-//! [`Format::detect`] looks at the first [`DETECT`] bytes. A [`Decoder`] is given pieces with [`Decoder::push`] as
-//! they come and asked with [`Decoder::step`] until it says `None`; after [`Decoder::end`] it says what is left, or
-//! that the input breaks off.
+//! [`Format::detect`] examines the first [`DETECT`] bytes. The caller gives pieces to a [`Decoder`] with
+//! [`Decoder::push`] as they arrive and calls [`Decoder::step`] until it returns `None`; after
+//! [`Decoder::end`] it returns the rest, or an error if the input is incomplete.
 //!
-//! Invariants: a step makes at most [`MAX_STEP`] bytes and a decoder keeps at most [`Format::memory`] beside what was
-//! pushed, whatever the input declares; the checksums of the formats are checked.
+//! Invariants: a step produces at most [`MAX_STEP`] bytes and a decoder keeps at most [`Format::memory`]
+//! besides the pushed bytes, whatever the input declares; the checksums of the formats are verified.
 
 use std::io::{BufRead, ErrorKind, Read};
 
@@ -28,7 +28,7 @@ pub const MAX_STEP: usize = S2_BLOCK;
 const STEP: usize = 64 << 10;
 /// Largest block of S2: <https://pkg.go.dev/github.com/klauspost/compress/s2>.
 const S2_BLOCK: usize = 4 << 20;
-/// Blocks of S2 are this long at most unless a writer is told otherwise; Snappy's are shorter.
+/// Longest block of S2, unless its writer was configured otherwise; Snappy's are shorter.
 const S2_USUAL: usize = 1 << 20;
 /// Largest window of Zstandard, as RFC 8878 recommends to support (3.1.1.1.2).
 const ZSTD_WINDOW: u64 = 8 << 20;
@@ -328,7 +328,8 @@ impl Zstd {
         Ok(true)
     }
 
-    /// Bytes of the next block with its head, and the checksum behind the last one; `None`: its head is not there.
+    /// Bytes of the next block with its head, and the checksum behind the last one; `None`: its head is
+    /// missing.
     fn block(&self, has_sum: bool) -> Outcome<Option<usize>> {
         let [a, b, c, ..] = self.input[..] else { return Ok(None) };
         let head = u32::from_le_bytes([a, b, c, 0]);

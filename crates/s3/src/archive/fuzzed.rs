@@ -1,4 +1,4 @@
-//! For the fuzzer and tests: entries, archives of every kind, and all of an archive at once.
+//! For the fuzzer and tests: entries, archives of every kind, and the whole content of an archive.
 
 use std::io::Write as _;
 

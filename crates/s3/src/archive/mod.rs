@@ -1,17 +1,17 @@
-//! Archives that are unpacked while they come: compression and tar, without requests or objects.
+//! Archives that are unpacked as a stream: compression and tar, without requests or objects.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `decode` | which compression the first bytes show; its decoder, fed with pieces |
+//! | `decode` | detection of the compression; its decoder, fed with pieces |
 //! | `tar` | the entries of a tar archive, from pieces |
-//! | `name` | keys from the names in archives |
+//! | `name` | keys from names in archives |
 //!
-//! Everything here is a state machine without I/O: bytes go in as they come, and what can be said comes out.
+//! Everything here is a state machine without I/O: bytes go in as they arrive, and decoded items come out.
 //!
-//! Invariants: what one step makes and keeps is bounded, whatever the archive declares; a part of an archive that
-//! could be read in two ways is refused; what is not understood is refused by name, never stored as something else.
+//! Invariants: the output and memory of one step are bounded, whatever the archive declares; an archive with
+//! an ambiguous part is refused; an unsupported element is refused by name, never stored as something else.
 //!
-//! Must not depend on requests, the store, or who asks.
+//! Must not depend on requests, the store, or identities.
 
 mod decode;
 #[doc(hidden)]

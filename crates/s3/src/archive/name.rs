@@ -1,7 +1,7 @@
 //! Keys from the names of entries.
 //!
-//! A name is a path: empty segments and `.` mean nothing, so that `./a`, `/a` and `a` are the same key, as with
-//! MinIO. `..` is refused: an archive never says where above its prefix something goes.
+//! A name is a path: empty segments and `.` are ignored, so that `./a`, `/a` and `a` are the same key, as
+//! with MinIO. `..` is refused: an entry cannot be stored outside its prefix.
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::target::check_key;

@@ -1,12 +1,14 @@
 //! Entries of tar archives (ustar, pax, GNU), from pieces.
 //!
-//! [`Reader::step`] takes what it can of a piece and says the next [`Item`]: an entry, bytes of it, its end. Fields of
-//! headers are read by the library `tar`; where entries begin and end is decided here, because neither that library
-//! nor its asynchronous relatives bound what they keep of extension headers, and reading size and name twice from
-//! different places is how archives have smuggled entries past their readers (CVE-2025-62518).
+//! [`Reader::step`] consumes as much of a piece as it can and returns the next [`Item`]: an entry, bytes of
+//! it, its end. The library `tar` parses the fields of headers. This file determines where entries begin and
+//! end, because neither that library nor its asynchronous relatives limit the memory for extension headers,
+//! and reading size and name twice from different places is how archives have smuggled entries past their
+//! readers (CVE-2025-62518).
 //!
-//! Invariants: at most [`MAX_EXTENSION`] bytes of headers are kept; no size is believed before the checksum of its
-//! header fits; a size, a name or a type that could be read in two ways is refused; what is skipped holds no content.
+//! Invariants: at most [`MAX_EXTENSION`] bytes of headers are kept; a size is used only after the checksum of
+//! its header was verified; an ambiguous size, name or type is refused; only parts without content are
+//! skipped.
 
 use bytes::{Buf, Bytes};
 use tar::{EntryType, Header};

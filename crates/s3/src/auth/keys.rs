@@ -1,7 +1,8 @@
-//! Access keys, and the signing keys made from them.
+//! Access keys, and the signing keys derived from them.
 //!
-//! Invariants: an unknown key costs what a known one costs; a signing key is used only with the secret it
-//! was made from; the cache of signing keys holds at most [`CACHED`] entries. Must never know requests.
+//! Invariants: an unknown key costs as much time as a known one; a signing key is used only with the secret
+//! that it was derived from; the cache of signing keys holds at most [`CACHED`] entries. Must not depend on:
+//! requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ struct Cached {
     key: SigningKey,
 }
 
-/// Who may sign.
+/// The source of access keys that may sign.
 enum Source {
     Root(Arc<Identity>),
     Iam(Arc<Iam>),

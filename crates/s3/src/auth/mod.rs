@@ -1,11 +1,10 @@
-//! Who asks, proved: from request head to [`Verified`].
+//! Authentication: from the head of a request to [`Verified`].
 //!
-//! A request without credentials is [`Scheme::Anonymous`]; everything else has proved who asks.
-//! Invariants (docs/proof.md 2.1): the credentials that are looked up and the signature that is checked
-//! come from one source (two sources: 400); nothing but this module can make a [`Verified`], and
-//! operations take nothing else; every `x-amz-*` header that is present is signed; an unknown key
-//! costs the work of a known one.
-//! Must never know buckets, objects, or what the request is for.
+//! A request without credentials is [`Scheme::Anonymous`]; every other accepted request has a verified
+//! signature. Invariants (docs/proof.md 2.1): the credentials that are looked up and the signature that is
+//! checked come from one source (two sources: 400); only this module can make a [`Verified`], and operations
+//! accept nothing else; every `x-amz-*` header of the request must be signed; an unknown key costs as much
+//! time as a known one. Must not depend on: buckets, objects, or the purpose of the request.
 
 mod keys;
 mod payload;
@@ -198,7 +197,7 @@ impl Verifier {
             Some(value) => Payload::parse(value.to_str().map_err(|_| payload::missing())?)?,
         };
         match payload {
-            // Chunks that are signed need somebody who signed them.
+            // Signed chunks need a signed request.
             Payload::Signed | Payload::SignedTrailer => return Err(Fault::new(Code::ACCESS_DENIED)),
             Payload::Single(_) | Payload::Unsigned | Payload::UnsignedTrailer | Payload::Reserved(_) => {}
         }

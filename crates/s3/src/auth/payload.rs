@@ -1,4 +1,4 @@
-//! What a signature says about the body: the value of `x-amz-content-sha256`.
+//! What a signature covers of the body: the value of `x-amz-content-sha256`.
 //!
 //! Invariant: every use matches all arms; there is no default arm anywhere (docs/proof.md 2.1.3).
 

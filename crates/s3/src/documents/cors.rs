@@ -1,6 +1,6 @@
-//! The XML of a bucket's rules for requests from browsers.
+//! The XML of a bucket's CORS rules.
 //!
-//! Must never know: what rules mean.
+//! Must not depend on: the meaning of rules.
 
 use crate::cors_rules::{Rule, Rules, is_token};
 use crate::fault::{Code, Fault, Outcome};
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents() {
+    fn cors_documents_are_read_and_printed() {
         let with = |what: &str| format!("<CORSConfiguration><CORSRule>{what}</CORSRule></CORSConfiguration>");
         let base = "<AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>";
         let full = with(&format!(

@@ -1,6 +1,6 @@
 //! The XML of a bucket's lifecycle rules.
 //!
-//! Must never know: what rules do, how they are kept.
+//! Must not depend on: the effect of rules, how they are stored.
 
 use ashlar_lifecycle::{Config, Expiration, Filter, Invalid, Noncurrent, Rule};
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_read_and_printed_alike() {
+    fn lifecycle_documents_round_trip() {
         for rules in [
             "<Rule><ID>a</ID><Filter><Prefix>logs/</Prefix></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule>",
             "<Rule><ID>a</ID><Prefix>logs/</Prefix><Status>Disabled</Status><Expiration><Date>2030-01-01T00:00:00.000Z</Date></Expiration></Rule>",
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_has_awss_code() {
+    fn invalid_rules_get_the_error_codes_of_aws() {
         let with = |what: &str| {
             format!(
                 "<Rule><ID>a</ID><Filter><Prefix>p</Prefix></Filter><Status>Enabled</Status>{what}</Rule>"

@@ -1,6 +1,6 @@
-//! Where the access log of a bucket goes, and its XML.
+//! The target of a bucket's access log, and its XML.
 //!
-//! Must never know: what is logged.
+//! Must not depend on: the content of logs.
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents() {
+    fn logging_documents_are_read_and_printed() {
         let with = |what: &str| format!("<BucketLoggingStatus>{what}</BucketLoggingStatus>");
         assert_eq!(parse(with("").as_bytes()).unwrap(), None);
         let base = "<LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix>p/</TargetPrefix>";

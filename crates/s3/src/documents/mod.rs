@@ -1,7 +1,7 @@
-//! Documents of buckets: the kinds by name, and the language of each.
+//! Documents of buckets: the kinds by name, and the XML of each.
 //!
-//! Invariant: what is kept is read by the same code as what clients send. Must never know: requests, who may
-//! read or write a document.
+//! Invariant: the same code reads stored documents and documents from clients. Must not depend on: requests,
+//! permissions to read or write a document.
 
 pub(crate) mod cors;
 pub(crate) mod lifecycle;

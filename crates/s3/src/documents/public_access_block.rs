@@ -1,6 +1,6 @@
 //! The public access block of a bucket: its settings by name, as text and as XML.
 //!
-//! Must never know: what the settings do.
+//! Must not depend on: the effect of the settings.
 
 use ashlar_policy::PublicAccessBlock;
 

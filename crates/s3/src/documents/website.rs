@@ -1,6 +1,6 @@
 //! The XML of a bucket's website configuration.
 //!
-//! Must never know: what a configuration means.
+//! Must not depend on: the meaning of a configuration.
 
 use crate::fault::{Code, Fault, Outcome};
 use crate::website::{Elsewhere, Route, Website};
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents() {
+    fn website_documents_are_read_and_printed() {
         let with = |what: &str| format!("<WebsiteConfiguration>{what}</WebsiteConfiguration>");
         let index = "<IndexDocument><Suffix>index.html</Suffix></IndexDocument>";
         for good in [

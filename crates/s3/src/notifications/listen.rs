@@ -1,8 +1,9 @@
-//! Listeners: what they want to hear of, what they are sent; and reads, which are told for them.
+//! Streams for listeners: their filters, the events they are sent, and events of reads.
 //!
-//! Invariants: a listener has the bounded queue that the feed's watch is; a stream ends when the server stops.
+//! Invariants: the queue of a listener is the bounded queue of the feed's watcher; a stream ends when the
+//! server stops.
 //!
-//! Must never know: targets, XML.
+//! Must not depend on: targets, XML.
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Pieces for Stream {
                     let Some(event) = store::event(&change).filter(|e| self.filter.fits(e)) else { continue };
                     return Some(Ok([&event.records("", &self.site)[..], b"\n"].concat().into()));
                 }
-                // A program that reads lines of events passes over it; somebody who looks sees it.
+                // Programs that read lines of events skip it; a person who watches sees it.
                 Watched::Missed(missed) => {
                     return Some(Ok(format!("{{\"Records\":null,\"Missed\":{missed}}}\n").into()));
                 }
@@ -115,7 +116,7 @@ impl Pieces for Stream {
     }
 }
 
-/// Tells of a read, if somebody wants to hear of it.
+/// Sends an event about a read, if somebody subscribed to it.
 pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
     let bucket = object.bucket();
     let feed = cx.store.feed();

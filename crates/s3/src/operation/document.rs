@@ -1,4 +1,4 @@
-//! `docs/s3-operations.md`, made from the table; the test fails while the file is not current.
+//! `docs/s3-operations.md`, generated from the table; the test fails while the file is not current.
 
 use std::fmt::Write as _;
 

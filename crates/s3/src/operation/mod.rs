@@ -1,9 +1,9 @@
-//! Which operation a request is: from method, resource and query, by the [`table`].
+//! Routing: determines the operation of a request from method, resource and query, by the [`table`].
 //!
-//! Invariants: what is not implemented is named and refused, never taken for another operation. A
-//! sub-resource without a row for the method and resource at hand is refused by name, two sub-resources
-//! at once are refused, and a `PUT`, `POST` or `DELETE` takes no query parameter that its row does not
-//! name, so that a new sub-resource of AWS cannot turn into an overwrite or a deletion.
+//! Invariants: an operation that is not implemented is named and refused, never taken for another one. A
+//! sub-resource without a row for the method and resource is refused by name, two sub-resources at once are
+//! refused, and a `PUT`, `POST` or `DELETE` accepts no query parameter that its row does not name, so that a
+//! new sub-resource of AWS cannot become an overwrite or a deletion.
 
 #[cfg(test)]
 mod document;
@@ -142,7 +142,7 @@ mod tests {
         [(Resource::Service, "/"), (Resource::Bucket, "/b"), (Resource::Object, "/b/k")];
 
     #[test]
-    fn routes() {
+    fn requests_are_routed_to_operations() {
         use Operation as Op;
         let (get, put, delete) = (Method::GET, Method::PUT, Method::DELETE);
         assert_eq!(op(&get, "/", ""), Ok(Op::ListBuckets));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_in_order_and_distinct() {
+    fn table_rows_are_ordered_and_distinct() {
         for (i, row) in ROWS.iter().enumerate() {
             assert_eq!(row.operation as usize, i);
             let same = |r: &&Row| {
@@ -269,7 +269,7 @@ mod tests {
 
     /// A version is never read, changed or removed under the action for the latest.
     #[test]
-    fn versions_have_actions_of_their_own() {
+    fn versions_have_their_own_actions() {
         for row in ROWS.iter().filter(|row| row.parameters.contains(&"versionId")) {
             let name = row.operation.name();
             match row.permission {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_decide_themselves_are_few() {
+    fn operations_that_check_permissions_themselves_are_listed() {
         let own: Vec<&str> = ROWS
             .iter()
             .filter(|r| r.permission == Permission::Own && r.resource != Resource::Elsewhere)

@@ -1,11 +1,11 @@
 //! The table of S3 operations.
 //!
-//! One row for each operation: method, resource, sub-resource, the other query parameters it takes, and
-//! the permission it needs. Everything that must agree about operations reads this table: routing
-//! (`operation::classify`), what Signature V2 covers ([`SIGNED`]), permissions ([`Operation::action`]),
+//! One row for each operation: method, resource, sub-resource, other accepted query parameters, and the
+//! permission it needs. Everything that must agree about operations reads this table: routing
+//! (`operation::classify`), the coverage of Signature V2 ([`SIGNED`]), permissions ([`Operation::action`]),
 //! and the list in `docs/s3-operations.md`.
 //!
-//! Invariants: a sub-resource is in the table before any code can tell it from an object or a bucket; a row
+//! Invariants: code can distinguish a sub-resource from an object or a bucket only through the table; a row
 //! names its permission, so an operation without one does not compile.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub enum Resource {
     Bucket,
     /// `/bucket/key`.
     Object,
-    /// No route of its own: decided before operations are told apart (`service`), or by the program.
+    /// Has no route: `service`, or the program, handles it before operations are distinguished.
     Elsewhere,
 }
 

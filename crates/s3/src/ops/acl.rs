@@ -1,7 +1,7 @@
 //! Access control lists and ownership controls of buckets, lists of objects.
 //!
-//! Invariants: a list is changed only where the bucket's ownership has lists; ownership is not switched
-//! to `BucketOwnerEnforced` while the bucket's own list gives anything to others, as in AWS.
+//! Invariants: a list can be changed only if the bucket's ownership setting allows lists; ownership cannot be
+//! changed to `BucketOwnerEnforced` while the bucket's own list grants anything to others, as in AWS.
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{Bucket, OpenBucket};

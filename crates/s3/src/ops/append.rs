@@ -1,7 +1,7 @@
-//! `PutObject` with `x-amz-write-offset-bytes`: what is put goes behind what is there.
+//! `PutObject` with `x-amz-write-offset-bytes`: appends the body to the object.
 //!
-//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must never know how parts
-//! are kept.
+//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must not depend on: how parts
+//! are stored.
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{PutSpec, Tail};

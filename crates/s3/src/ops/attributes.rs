@@ -1,4 +1,4 @@
-//! GetObjectAttributes: facts about an object without its bytes.
+//! GetObjectAttributes: properties of an object without its bytes.
 
 use ashlar_object::Object;
 use http::header;

@@ -1,4 +1,4 @@
-//! Buckets themselves.
+//! Operations on buckets: create, delete, list, locate.
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{
@@ -80,7 +80,7 @@ pub async fn list_buckets(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(Answer::document(xml))
 }
 
-/// The buckets of somebody who may not list all: those that they may list or locate, as MinIO does.
+/// The buckets for a caller without permission to list all: those that they may list or locate, as in MinIO.
 async fn visible(cx: &Context, call: &Call) -> Outcome<Vec<OpenBucket>> {
     let mut out = Vec::new();
     for bucket in cx.store.buckets() {
@@ -198,7 +198,7 @@ pub async fn delete_bucket(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     for _ in 0..FORCED_TURNS {
         empty(cx, call).await?;
         match cx.store.delete_bucket(&call.bucket).await {
-            // Somebody wrote meanwhile.
+            // Another request has written meanwhile.
             Err(Error::BucketNotEmpty) => {}
             done => return done.map(|()| Answer::no_content()).map_err(|e| call.fault(e)),
         }

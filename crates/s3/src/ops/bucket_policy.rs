@@ -1,6 +1,6 @@
 //! Policies of buckets, and the public access block.
 //!
-//! Invariants: what is stored compiles for its bucket; the text is kept as it was given.
+//! Invariants: a stored policy compiles for its bucket; its text is stored as given.
 
 use ashlar_object::Bucket;
 use ashlar_policy::{Ownership, Policy, PublicAccessBlock, check_put_policy};

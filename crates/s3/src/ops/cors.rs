@@ -1,4 +1,4 @@
-//! `?cors`: a bucket's rules for requests from browsers, kept as the document that is answered.
+//! `?cors`: CORS rules of a bucket, stored as the document that is returned.
 
 use super::{Answer, Call, Context, document, limit};
 pub use crate::documents::cors::{DOCUMENT, decode};

@@ -1,6 +1,6 @@
-//! Documents of buckets (CORS rules, a website, ...), as operations read and change them.
+//! Documents of buckets (CORS rules, a website, ...): the shared code that reads and changes them.
 //!
-//! Must never know: what documents say.
+//! Must not depend on: the content of documents.
 
 use std::sync::Arc;
 

@@ -1,22 +1,22 @@
 //! `PutObject` of an archive that is unpacked: each entry becomes an object ("snowball auto extract").
 //!
-//! As MinIO does it: `x-amz-meta-snowball-auto-extract: true` makes the body an archive; a prefix, the folders and what
-//! happens to entries that cannot be stored are said in `x-amz-meta-minio-snowball-*`. An entry is stored as a PUT of
-//! its key would be: permissions, quota, encryption, locks, events.
+//! As in MinIO: with `x-amz-meta-snowball-auto-extract: true` the body is an archive; the headers
+//! `x-amz-meta-minio-snowball-*` set a prefix, and what happens to folders and to entries that cannot be
+//! stored. An entry is stored like a PUT of its key: permissions, quota, encryption, locks and events apply.
 //!
 //! | step | where |
 //! |---|---|
-//! | body -> pieces that a signature covers -> plain text -> entries | [`Source`] |
+//! | body -> pieces with verified signature -> decompressed bytes -> entries | [`Source`] |
 //! | entry -> key and headers | [`plan`] |
 //! | key, headers, bytes -> version | [`Job`] |
 //!
-//! Invariants: nobody stores a key under the permission for another one; nothing behind an entry that is refused for
-//! its name, its type or want of a permission is stored, unless errors are to be ignored; nothing is stored from a signed
-//! chunk before its signature fits; the answer is a success only after the whole body passed its checks; of the
-//! archive, at most [`FLYING`] small entries, one piece and what its decoder keeps are in memory, the last out of the
-//! store's budget.
+//! Invariants: a key is never stored with the permission for another one; if an entry is refused for its
+//! name, its type or a missing permission, no later entry is stored, unless errors are to be ignored; nothing
+//! is stored from a signed chunk before its signature is verified; the answer is a success only after the
+//! whole body passed its checks; memory holds at most [`FLYING`] small entries, one piece and the state of
+//! the decoder, the last within the store's budget.
 //!
-//! Must not depend on how archives are written.
+//! Must not depend on: the format of archives.
 
 use std::collections::HashSet;
 use std::future::Future;

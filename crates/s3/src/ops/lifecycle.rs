@@ -1,9 +1,9 @@
-//! `?lifecycle`: rules of a bucket, and the header that tells when a version expires.
+//! `?lifecycle`: lifecycle rules of a bucket, and the header with the expiry of a version.
 //!
-//! Both forms of the document are read: rules with a `Filter`, and the older ones with a `Prefix` of their
-//! own. What would move data to another storage class is refused by name.
+//! Both forms of the document are accepted: rules with a `Filter`, and the older ones with their own
+//! `Prefix`. Transitions to another storage class are refused by name.
 //!
-//! Must never know: when and how rules are carried out.
+//! Must not depend on: when and how rules are carried out.
 
 use std::sync::Arc;
 

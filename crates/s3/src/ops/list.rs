@@ -1,6 +1,6 @@
 //! Lists of objects, versions and uploads.
 //!
-//! Continuation tokens are opaque to clients: the base64 of the key to go on after.
+//! Continuation tokens are opaque to clients: the base64 of the key after which the listing continues.
 
 use ashlar_object::{
     Entry, ListSpec, Listing, Pairs, UploadListSpec, VersionEntry, VersionId, VersionListSpec, parse_version,
@@ -174,7 +174,7 @@ fn common_prefixes(xml: &mut Xml, names: Names, prefixes: &[String]) {
     }
 }
 
-/// Room for a page of `n` entries.
+/// Memory for a page of `n` entries.
 fn page_xml(n: usize) -> Xml {
     Xml::with_capacity(1024 + n * 320)
 }

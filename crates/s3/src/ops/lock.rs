@@ -1,11 +1,11 @@
 //! Object lock: a bucket's default, retention and legal hold of versions, in headers and documents.
 //!
-//! The default is kept as text in the bucket's document [`DEFAULT`]: `GOVERNANCE DAYS 30`; golden in the
-//! tests below. Invariants: a default that cannot be read lets nothing be written (a lock fails closed);
-//! retention that a request asks for lies in the future; GOVERNANCE gives way only to a request that has
-//! both the header and the permission.
+//! The default is stored as text in the bucket's document [`DEFAULT`]: `GOVERNANCE DAYS 30`; a golden test
+//! below fixes it. Invariants: while a default cannot be read, nothing can be written (a lock fails closed);
+//! a requested retention must be in the future; GOVERNANCE can be bypassed only by a request with both the
+//! header and the permission.
 //!
-//! Must never know: how locks are kept.
+//! Must not depend on: how locks are stored.
 
 use ashlar_object::feed::Kind;
 use ashlar_object::{Bucket, Object, Retention};
@@ -381,7 +381,7 @@ pub async fn get_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(Answer::document(xml))
 }
 
-/// Locks in the head of an answer, for those who may see them.
+/// Headers of an answer about locks, for callers with permission to see them.
 pub async fn show(cx: &Context, call: &Call, object: &Object, answer: &mut Answer) {
     let v = object.version();
     if v.retention.is_none() && !v.legal_hold {
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_defaults() {
+    fn stored_lock_defaults_are_golden() {
         for (text, rule) in [
             ("GOVERNANCE DAYS 30", Rule { compliance: false, years: false, number: 30 }),
             ("COMPLIANCE YEARS 7", Rule { compliance: true, years: true, number: 7 }),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn documents() {
+    fn lock_documents_are_read_and_printed() {
         let of = |inner: &str| {
             let text = format!("<ObjectLockConfiguration>{inner}</ObjectLockConfiguration>");
             parse_configuration(text.as_bytes()).map_err(|f| f.code().name)

@@ -1,4 +1,4 @@
-//! `?logging`: where the access log of a bucket goes.
+//! `?logging`: the target of a bucket's access log.
 
 use ashlar_policy::Action;
 

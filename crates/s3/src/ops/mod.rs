@@ -1,9 +1,9 @@
-//! The operations, one file per family; each takes a [`Call`] and gives an [`Answer`] or a fault.
+//! The operations, one file per family; each takes a [`Call`] and returns an [`Answer`] or a fault.
 //!
-//! Invariants: a [`Call`] holds a [`Verified`](crate::auth::Verified) and was permitted before it came here; what an operation
-//! decides itself (several keys, several buckets) it asks [`Call::permit`];
-//! conditions are judged by the store on the state they are about; a body is taken only after the
-//! store has said that there is room. Must never know sockets, drives, or how signatures work.
+//! Invariants: a [`Call`] contains a [`Verified`](crate::auth::Verified) and was authorized before it gets
+//! here; an operation on several keys or buckets authorizes each with [`Call::permit`]; the store evaluates
+//! conditions on the state that they are about; a body is read only after the store has reserved memory for
+//! it. Must not depend on: sockets, drives, how signatures work.
 
 pub mod acl;
 pub mod append;

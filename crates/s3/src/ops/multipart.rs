@@ -42,7 +42,7 @@ pub async fn create(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 }
 
 /// Algorithm and type of a new upload: SHA is composite, CRC64NVME of the full object, the other
-/// CRCs composite unless FULL_OBJECT is asked for.
+/// CRCs are composite unless FULL_OBJECT is requested.
 fn declared_checksum(call: &Call) -> Outcome<Option<(Algorithm, bool)>> {
     let kind = headers::ascii(&call.headers, "x-amz-checksum-type").filter(|t| !t.is_empty());
     let Some(algorithm) = call.checksum_algorithm()? else {
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completion_documents() {
+    fn completion_documents_are_parsed() {
         let part =
             |n: &str, etag: &str| format!("<Part><PartNumber>{n}</PartNumber><ETag>{etag}</ETag></Part>");
         let body = |inner: &str| format!("<CompleteMultipartUpload>{inner}</CompleteMultipartUpload>");

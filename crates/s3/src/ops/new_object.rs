@@ -1,4 +1,4 @@
-//! What the head of a request says of an object that is made: its body, and what it carries.
+//! The parts of a request's head about a new object: its body, metadata, tags and locks.
 //!
 //! Must not depend on: the operations that make objects.
 
@@ -16,7 +16,7 @@ use crate::headers::{self, DeclaredChecksums, content_md5};
 /// Checksum of objects that are put without one, as AWS does.
 pub const DEFAULT_CHECKSUM: Algorithm = Algorithm::Crc64Nvme;
 
-/// What the head of a PUT (or of a part) says about its body.
+/// The headers of a PUT (or of a part) about its body.
 pub struct DeclaredBody {
     /// Bytes.
     pub size: u64,

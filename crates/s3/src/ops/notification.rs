@@ -1,8 +1,8 @@
 //! Notification rules of a bucket, as S3's documents; streams of events.
 //!
-//! Invariants: what is stored was checked by `ashlar_events`, and a target that it names anew has taken a test
-//! event, unless the request says that this is not wanted; a listener that is slow is told what it missed and
-//! holds up nobody.
+//! Invariants: `ashlar_events` checks rules before they are stored, and a target that is new in them has
+//! accepted a test event, unless the request skips that; a slow listener is told what it missed and delays
+//! nobody.
 
 use std::collections::BTreeSet;
 

@@ -82,7 +82,7 @@ pub(crate) async fn post_object(
     let asker =
         Asker { verified, headers: &request, buckets, query, tls, origin, authz_decision, tags: stored };
     permit(cx, &asker, bucket, &key, form).await?;
-    // What is wrong with the tags is told only after that.
+    // Errors in the tags are reported only after that.
     let tags = tags?;
     sse::refuse(&request, &cx.owner_id, Allowed::All)?;
     super::extract::refuse(&request, "as a form")?;

@@ -1,6 +1,6 @@
 //! PUT of an object.
 //!
-//! The fast path is what today's SDKs send: a trailing CRC. Frames go to the store as they arrive.
+//! The fast path is for current SDKs: a trailing CRC. Frames go to the store as they arrive.
 
 use ashlar_object::PutSpec;
 use ashlar_object::feed::Kind;

@@ -1,7 +1,7 @@
-//! `RenameObject`: an object under another key of its bucket.
+//! `RenameObject`: gives an object another key in its bucket.
 //!
-//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must never know how it is
-//! made to happen at once.
+//! As in Amazon S3 Express One Zone, here for every bucket without versioning. Must not depend on: how the
+//! rename is made atomic.
 
 use ashlar_checksum::{Algorithm, Hasher};
 use ashlar_object::feed::Kind;

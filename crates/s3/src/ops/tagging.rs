@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_checked() {
+    fn tags_are_validated() {
         let body = |inner: &str| format!("<Tagging><TagSet>{inner}</TagSet></Tagging>");
         let tag = |k: &str, v: &str| format!("<Tag><Key>{k}</Key><Value>{v}</Value></Tag>");
         assert_eq!(parse(body(&tag("a", "b c")).as_bytes(), 10).unwrap(), [("a".into(), "b c".into())]);

@@ -1,4 +1,4 @@
-//! What buckets here never have: answered as AWS answers where nothing was set.
+//! Settings that buckets never have here: answered as AWS answers if they are not set.
 
 use super::{Answer, Call, Context};
 use crate::fault::{Code, Fault, Outcome};

@@ -1,4 +1,4 @@
-//! `?website`: a bucket's website configuration, kept as the document that is answered.
+//! `?website`: the website configuration of a bucket, stored as the document that is returned.
 
 use super::{Answer, Call, Context, document, limit};
 pub use crate::documents::website::{DOCUMENT, decode};

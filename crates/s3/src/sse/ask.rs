@@ -1,4 +1,4 @@
-//! The headers of the three kinds, checked.
+//! Parsing and checks of the headers of the three kinds of encryption.
 
 use ashlar_kms::Secret;
 use base64::Engine as _;

@@ -1,7 +1,8 @@
-//! The default of a bucket, and `?encryption`.
+//! The default encryption of a bucket, and `?encryption`.
 //!
-//! Kept as text in the bucket's document [`DEFAULT`]: `s3`, or `kms KEY BUCKET-KEY` (the key as it was given,
-//! by name or ARN, `-`: the default key; `0` or `1`). Invariant: a default that cannot be read lets nothing be written.
+//! Stored as text in the bucket's document [`DEFAULT`]: `s3`, or `kms KEY BUCKET-KEY` (the key as given, by
+//! name or ARN, `-`: the default key; `0` or `1`). Invariant: while a default cannot be read, nothing can be
+//! written.
 
 use ashlar_object::Bucket;
 
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules() {
+    fn encryption_documents_are_read_and_printed() {
         let kms = |key: Option<&str>, bucket_key| Rule::Kms { key_id: key.map(Into::into), bucket_key };
         for (rule, text) in
             [(Rule::S3, "s3"), (kms(None, false), "kms - 0"), (kms(Some("k"), true), "kms k 1")]

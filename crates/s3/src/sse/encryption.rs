@@ -1,4 +1,4 @@
-//! What requests for encryption need: the key service, the cipher, the names of headers.
+//! Shared parts of encryption: the key service, the cipher, the names of headers.
 //!
 //! Must not depend on: requests, answers, the rest of this folder.
 

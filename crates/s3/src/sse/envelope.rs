@@ -1,4 +1,4 @@
-//! What is kept with a version to find its key again: a line of words.
+//! The envelope: a line of words, stored with a version, from which its content key is opened.
 //!
 //! | kind | words |
 //! |---|---|
@@ -6,8 +6,9 @@
 //! | SSE-KMS | `kms KEY SEALED CONTEXT BUCKET-KEY` (`-` where there is no context; `0` or `1`) |
 //! | SSE-C | `c SEALED` |
 //!
-//! SEALED is base64 of what the key service gave (of SSE-C: of the content key under the customer's key:
-//! that it opens is the only thing by which a key is known to be right). Golden in the tests below.
+//! SEALED is base64 of the data key that the key service sealed; for SSE-C, of the content key sealed under
+//! the customer's key: whether it opens is the only check of a customer's key. A golden test below fixes the
+//! format.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

@@ -1,21 +1,21 @@
-//! Server-side encryption: what requests ask for, where content keys come from, what answers say.
+//! Server-side encryption: requested encryption, sources of content keys, headers of answers.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `ask` | the headers of the three kinds, checked; keys that customers bring |
+//! | `ask` | the headers of the three kinds, checked; keys of customers |
 //! | `encryption` | the key service, the names of headers |
-//! | `envelope` | what is kept with a version to find its key again |
+//! | `envelope` | the envelope that is stored with a version |
 //! | `bucket` | the default of a bucket; `?encryption` |
 //!
 //! Three kinds: SSE-S3 (`AES256`: the default key of the key service), SSE-KMS (`aws:kms`: a named key),
-//! SSE-C (the customer brings the key with every request; it is not kept, nor a digest of it). Each version
-//! has a content key of its own, sealed for exactly its bucket and key.
+//! SSE-C (the customer sends the key with every request; neither the key nor a digest of it is stored). Each
+//! version has its own content key, sealed for its bucket and key.
 //!
-//! Invariants: what asks for encryption is encrypted or refused, never stored in clear; a bucket's default
-//! that cannot be read lets nothing be written; SSE-C goes over TLS only; which of the key's bytes were
-//! wrong is never said. Texts of errors: Amazon S3 API Reference, and MinIO where AWS has no such case.
+//! Invariants: a request for encryption is encrypted or refused, never stored in clear; while a bucket's
+//! default cannot be read, nothing can be written; SSE-C requires TLS; errors never say which bytes of a key
+//! were wrong. Texts of errors: Amazon S3 API Reference, and MinIO where AWS has no such case.
 //!
-//! Must never know: how packages look, where named keys are.
+//! Must not depend on: the format of packages, the location of named keys.
 
 mod ask;
 pub mod bucket;

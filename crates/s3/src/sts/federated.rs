@@ -1,12 +1,11 @@
-//! Sessions for those whom another directory vouches for: `AssumeRoleWithWebIdentity`,
-//! `AssumeRoleWithLDAPIdentity`, `AssumeRoleWithCertificate`, and MinIO's older name
-//! `AssumeRoleWithClientGrants` for the first.
+//! Sessions for federated users: `AssumeRoleWithWebIdentity`, `AssumeRoleWithLDAPIdentity`,
+//! `AssumeRoleWithCertificate`, and MinIO's older name `AssumeRoleWithClientGrants` for the first.
 //!
-//! Invariants: these requests need no signature, so nothing is said before the proof was taken; whoever
-//! is refused learns neither why nor which names exist, the log does; somebody who may nothing gets no
-//! credentials; parameters come from the form or from the query, never from both.
+//! Invariants: these requests need no signature, so the server answers nothing before the proof was verified;
+//! a refused caller learns neither the reason nor which names exist, which are only in the log; a user
+//! without any policy gets no credentials; parameters come from the form or from the query, never from both.
 //!
-//! Must never know: how a directory is asked.
+//! Must not depend on: how a provider is asked.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::service::{Arrival, Service};
 use crate::target::{Query, Target};
 use crate::xml::Xml;
 
-/// By what somebody is vouched for.
+/// The proof of a federated user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     WebIdentity,

@@ -1,17 +1,16 @@
 //! Temporary credentials on the S3 port: AWS's security token service, as `POST /` with a form.
 //!
-//! `AssumeRole` and `GetCallerIdentity` are signed for the service `sts`; those of `federated` carry
-//! their own proof, and their parameters may stand in the query, as MinIO's documents have them.
+//! `AssumeRole` and `GetCallerIdentity` are signed for the service `sts`; the operations in `federated`
+//! contain their own proof, and their parameters may be in the query, as in MinIO's documentation.
 //!
-//! A role is not a thing of its own here: whoever asks gets credentials that do at most what they do
-//! themselves, bounded further by the policy they send. `RoleArn` and `RoleSessionName`, which clients
-//! insist on sending, choose nothing.
+//! There are no roles here: callers get credentials with at most their own permissions, further restricted by
+//! the policy that they send. `RoleArn` and `RoleSessionName`, which clients require, have no effect.
 //!
-//! Invariants: nothing is answered without a signature over the whole document, or a proof that another
-//! directory takes; at most [`LIMIT`] bytes
-//! are held for one; the token and the secret are in the answer and nowhere else.
+//! Invariants: every answer requires a signature over the whole document, or a proof that an identity
+//! provider accepts; at most [`LIMIT`] bytes are held for a request; the token and the secret are only in the
+//! answer.
 //!
-//! Must never know: buckets, keys.
+//! Must not depend on: buckets, keys.
 
 mod federated;
 

@@ -1,9 +1,9 @@
-//! The XML of the protocol: a small writer and a guarded reader.
+//! The XML of the protocol: a small writer and a limited reader.
 //!
-//! Invariants: what the writer prints, any XML parser reads back as the same text (control
-//! characters and carriage returns as references); the reader never expands an entity, never
-//! reads a DTD, never nests deeper than [`read::DEPTH`], and allocates no more than a small
-//! multiple of its input. Must never know what a document is for.
+//! Invariants: any XML parser reads back the text that the writer was given (control characters and carriage
+//! returns are references); the reader never expands an entity, never reads a DTD, never nests deeper than
+//! [`read::DEPTH`], and allocates no more than a small multiple of its input. Must not depend on: the purpose
+//! of a document.
 
 mod read;
 mod write;

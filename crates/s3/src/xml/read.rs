@@ -1,7 +1,7 @@
-//! Reading documents that clients send: a pull reader with every limit of docs/proof.md 2.1.10.
+//! Reads documents from clients: a pull parser with all limits of docs/proof.md 2.1.10.
 //!
-//! No DTD, no entities but the five of XML, depth at most [`DEPTH`], at most [`ATTRIBUTES`]
-//! attributes on an element. CDATA is text.
+//! No DTD, only the five predefined entities, depth at most [`DEPTH`], at most [`ATTRIBUTES`] attributes on
+//! an element. CDATA is text.
 
 use std::borrow::Cow;
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bombs_and_nonsense() {
+    fn bombs_and_invalid_documents_are_refused() {
         let deep = format!("<R>{}{}</R>", "<a>".repeat(40), "</a>".repeat(40));
         let wide = format!("<R><a {}/></R>", (0..99).map(|i| format!("a{i}='1' ")).collect::<String>());
         for bad in [
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_character() {
+    fn nul_is_refused() {
         for bad in ["<a>\0</a>", "<a><![CDATA[\0]]></a>", "<a>&#0;</a>"] {
             assert!(Doc::open(bad.as_bytes(), "a").and_then(|mut doc| doc.text()).is_err(), "{bad:?}");
         }

@@ -1,4 +1,4 @@
-//! Printing documents into one string.
+//! Writes documents into one string.
 
 use std::fmt::Write as _;
 
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_encoded_as_lists_have_it() {
+    fn bytes_are_encoded_as_in_listings() {
         for byte in 0..=u8::MAX {
             let plain = byte.is_ascii_alphanumeric() || b"-_./*".contains(&byte);
             let expected = if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_what_a_parser_would_change() {
+    fn characters_that_a_parser_would_change_are_escaped() {
         let mut xml = Xml::new();
         xml.root("R").leaf("K", "a&<b>\"\r\n\u{1}é").leaf("E", "").close();
         let text = xml.finish();

@@ -1,5 +1,5 @@
-//! Access control lists and ownership: refused where the bucket's owner has everything, and counting
-//! where it has not.
+//! Access control lists and ownership: refused under `BucketOwnerEnforced`, effective under the other
+//! settings.
 
 use crate::common::*;
 
@@ -35,7 +35,7 @@ fn world() -> World {
 }
 
 #[test]
-fn without_lists_only_what_holds_anyway_is_taken() {
+fn owner_enforced_accepts_only_lists_without_effect() {
     let w = world();
     let get = w.root("GET", "/b-1").q("ownershipControls", "").send().expect(200);
     assert_eq!(get.tag("ObjectOwnership").as_deref(), Some("BucketOwnerEnforced"));
@@ -76,7 +76,7 @@ fn without_lists_only_what_holds_anyway_is_taken() {
 }
 
 #[test]
-fn the_writer_owns_and_grants() {
+fn object_writer_owns_and_grants() {
     let w = world();
     let read = |user: &str| w.by(user, "GET", "/b-1/k").send().status;
     set_ownership(&w, "ObjectWriter").expect(200);
@@ -162,7 +162,7 @@ fn the_writer_owns_and_grants() {
 }
 
 #[test]
-fn the_owner_of_the_bucket_is_preferred_when_it_gets_full_control() {
+fn bucket_owner_preferred_requires_full_control() {
     let w = world();
     set_ownership(&w, "BucketOwnerPreferred").expect(200);
     w.by("alice", "PUT", "/b-1/hers").body("x").send().expect(200);
@@ -174,7 +174,7 @@ fn the_owner_of_the_bucket_is_preferred_when_it_gets_full_control() {
     assert_eq!(w.by("alice", "GET", "/b-1/hers").send().status, 200);
     assert_eq!(w.by("alice", "GET", "/b-1/given").send().status, 403);
     assert!(!acl(&w, "/b-1/given").contains("alice"));
-    // An upload and a copy belong to whoever made them.
+    // An upload and a copy belong to their creators.
     let made = w.by("alice", "POST", "/b-1/up").q("uploads", "").send().expect(200);
     let id = made.tag("UploadId").unwrap();
     let part =
@@ -191,7 +191,7 @@ fn the_owner_of_the_bucket_is_preferred_when_it_gets_full_control() {
 }
 
 #[test]
-fn the_list_of_a_bucket() {
+fn list_of_a_bucket_grants_access() {
     let w = world();
     let made = w.root("PUT", "/b-3").header("x-amz-object-ownership", "ObjectWriter");
     made.header("x-amz-grant-read", "id=\"bobby\"")
@@ -202,7 +202,8 @@ fn the_list_of_a_bucket() {
     w.by("bobby", "PUT", "/b-3/k").body("x").send().refused(403, "AccessDenied");
     w.by("carol", "PUT", "/b-3/k").body("x").send().expect(200);
     w.by("carol", "GET", "/b-3").send().refused(403, "AccessDenied");
-    // What carol wrote is hers: bob, who may list, may not read; the bucket's list says nothing of objects.
+    // Carol owns what she wrote: bob, who may list, may not read; the bucket's list does not apply to
+    // objects.
     w.by("bobby", "GET", "/b-3/k").send().refused(403, "AccessDenied");
     w.by("carol", "GET", "/b-3/k").send().expect(200);
     w.by("bobby", "GET", "/b-3/none").send().refused(403, "AccessDenied");
@@ -226,7 +227,7 @@ fn the_list_of_a_bucket() {
 
 /// Names are chosen by who makes users; what they are granted is not.
 #[test]
-fn a_name_gives_nothing() {
+fn grants_are_not_given_by_user_name() {
     let w = world();
     set_ownership(&w, "ObjectWriter").expect(200);
     let put =
@@ -234,7 +235,7 @@ fn a_name_gives_nothing() {
     let make =
         |name: &str| w.runtime.block_on(w.iam.put_user(name, &ashlar_iam::Secret::new(USERS_SECRET), true));
     let read = |user: &str| w.by(user, "GET", "/b-1/k").send().status;
-    // Nothing is granted to who is not there.
+    // A grant to a missing grantee is refused.
     for nobody in ["later", &"ab".repeat(32)] {
         put(nobody).send().refused(400, "InvalidArgument");
     }

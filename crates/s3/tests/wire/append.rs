@@ -14,7 +14,7 @@ fn append(w: &World, key: &str, offset: &str, body: &str, more: &[(&str, &str)])
 }
 
 #[test]
-fn what_is_appended_is_read_as_one_object() {
+fn appended_parts_are_read_as_one_object() {
     let w = world();
     let one = append(&w, "/logs/a", "0", "one\n", &[("x-amz-meta-k", "v")]);
     assert_eq!(one.expect(200).header("x-amz-object-size"), Some("4"));
@@ -38,7 +38,7 @@ fn what_is_appended_is_read_as_one_object() {
 }
 
 #[test]
-fn appends_are_conditional_and_refuse_what_they_cannot_do() {
+fn appends_are_conditional_and_refused_where_unsupported() {
     let w = world();
     let etag = append(&w, "/logs/a", "0", "one", &[]).expect(200).header("etag").unwrap().to_owned();
     append(&w, "/logs/a", "3", "x", &[("if-none-match", "*")]).refused(412, "PreconditionFailed");

@@ -1,4 +1,4 @@
-//! What AWS's and MinIO's own clients send, and what they expect.
+//! Requests of AWS's and MinIO's own clients, and the answers that they expect.
 
 use crate::common::*;
 
@@ -48,7 +48,7 @@ fn repeated_headers_are_one_list() {
 
 /// Content-Encoding keeps its space.
 #[test]
-fn content_encoding_is_kept_as_it_came() {
+fn content_encoding_is_stored_as_sent() {
     let s = server();
     for (given, kept) in [("gzip, br", "gzip, br"), ("gzip,br", "gzip,br")] {
         s.req("PUT", "/b-1/k").header("content-encoding", given).body("x").send().expect(200);
@@ -58,7 +58,7 @@ fn content_encoding_is_kept_as_it_came() {
 
 /// A list that is not truncated names no next marker.
 #[test]
-fn next_markers_only_when_there_is_more() {
+fn next_marker_is_returned_only_for_truncated_lists() {
     let s = versioned();
     for _ in 0..3 {
         s.put("/b-1/k", b"x").expect(200);
@@ -77,7 +77,7 @@ fn next_markers_only_when_there_is_more() {
 
 /// A sub-resource is never passed over.
 #[test]
-fn a_subresource_with_another_method_changes_nothing() {
+fn subresource_with_wrong_method_changes_nothing() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     s.req("DELETE", "/b-1/k").q("renameObject", "").send().refused(405, "MethodNotAllowed");
@@ -112,12 +112,12 @@ fn presigned_v2(s: &Server, method: &str, target: &str, signed: &str, body: &str
 
 /// Botocore signs `/bucket/` for a bucket; version 2 can be switched off.
 #[test]
-fn signature_v2_covers_subresources_and_can_be_switched_off() {
+fn signature_v2_covers_subresources_and_can_be_disabled() {
     let s = server();
     let body =
         "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
     for sub in ["ownershipControls", "policyStatus", "events", "renameObject", "abac", "encryption"] {
-        // Signed for the bucket alone: the sub-resource was added by somebody else.
+        // Signed for the bucket alone: another party added the sub-resource.
         presigned_v2(&s, "PUT", &format!("/b-1?{sub}"), "/b-1", body).refused(403, "SignatureDoesNotMatch");
     }
     presigned_v2(&s, "PUT", "/b-1?ownershipControls", "/b-1?ownershipControls", body).expect(200);
@@ -141,7 +141,7 @@ fn signature_v2_covers_subresources_and_can_be_switched_off() {
 
 /// Any region is taken unless one is configured.
 #[test]
-fn any_region_unless_one_is_configured() {
+fn any_region_is_accepted_unless_one_is_configured() {
     let s = Server::with(|config| {
         config.verifier.any_region = true;
         config.context.any_region = true;
@@ -163,7 +163,7 @@ fn any_region_unless_one_is_configured() {
 
 /// CreateBucket takes tags.
 #[test]
-fn a_bucket_is_made_with_tags() {
+fn bucket_is_created_with_tags() {
     let w = World::new();
     let body = "<CreateBucketConfiguration><Tags><Tag><Key>team</Key><Value>red</Value></Tag></Tags></CreateBucketConfiguration>";
     w.root("PUT", "/b-3").body(body).send().expect(200);
@@ -180,7 +180,7 @@ fn a_bucket_is_made_with_tags() {
 
 /// A bucket policy may use one Sid twice, as in AWS.
 #[test]
-fn statements_of_a_bucket_policy_may_share_a_sid() {
+fn bucket_policy_statements_may_share_a_sid() {
     let s = server();
     let one = r#"{"Sid":"s","Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::b-1/*"}"#;
     let policy = format!(r#"{{"Version":"2012-10-17","Statement":[{one},{one}]}}"#);
@@ -268,7 +268,7 @@ fn checksums_of_all_kinds_are_verified_stored_and_returned() {
 
 /// `x-amz-expected-bucket-owner` may be the account id that GetCallerIdentity answers.
 #[test]
-fn the_expected_owner_may_be_the_account() {
+fn expected_owner_may_be_the_account() {
     let s = server();
     let get = |owner: &str| s.req("HEAD", "/b-1").header("x-amz-expected-bucket-owner", owner).send().status;
     assert_eq!([get(&"0".repeat(64)), get(ashlar_iam::ACCOUNT), get("123456789012")], [200, 200, 403]);
@@ -276,7 +276,7 @@ fn the_expected_owner_may_be_the_account() {
 
 /// CopyObject keeps `x-amz-storage-class`.
 #[test]
-fn a_copy_has_the_class_that_was_asked_for() {
+fn copy_has_the_requested_storage_class() {
     let s = server();
     s.put("/b-1/k", b"hello").expect(200);
     let copy = |to: &str, class: Option<&str>| {
@@ -319,7 +319,7 @@ fn deleted_ownership_controls_are_not_found() {
 
 /// UploadPart, Abort and Complete on a missing bucket answer NoSuchBucket.
 #[test]
-fn uploads_in_no_bucket() {
+fn uploads_in_a_missing_bucket_are_not_found() {
     let s = server();
     for (method, body) in [("PUT", "x"), ("DELETE", ""), ("POST", "<x/>"), ("GET", "")] {
         for bucket in ["b-9", "b-1"] {
@@ -331,9 +331,9 @@ fn uploads_in_no_bucket() {
     }
 }
 
-/// With suspended versioning a PUT answers no version id, as in AWS.
+/// With suspended versioning a PUT returns no version id, as in AWS.
 #[test]
-fn the_null_version_is_not_named_when_it_is_made() {
+fn put_of_the_null_version_returns_no_version_id() {
     let s = versioned();
     let off = "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>";
     s.req("PUT", "/b-1").q("versioning", "").body(off).send().expect(200);
@@ -347,7 +347,7 @@ fn the_null_version_is_not_named_when_it_is_made() {
 
 /// A PUT with an ETag in If-None-Match is not implemented, as in AWS.
 #[test]
-fn if_none_match_of_a_write_is_a_star() {
+fn if_none_match_of_a_write_accepts_only_a_star() {
     let s = server();
     let etag = s.put("/b-1/k", b"x").expect(200).header("etag").unwrap().to_owned();
     let put = |value: &str| s.req("PUT", "/b-1/k").body("y").header("if-none-match", value).send();
@@ -359,7 +359,7 @@ fn if_none_match_of_a_write_is_a_star() {
 
 /// A bad retention mode is MalformedXML.
 #[test]
-fn a_retention_with_a_bad_mode_is_malformed() {
+fn retention_with_an_invalid_mode_is_malformed() {
     let s = Server::start();
     s.req("PUT", "/b-1").header("x-amz-bucket-object-lock-enabled", "true").send().expect(200);
     s.put("/b-1/k", b"x").expect(200);
@@ -371,7 +371,7 @@ fn a_retention_with_a_bad_mode_is_malformed() {
 /// What is wrong with a website configuration is said with AWS's codes, and errors of websites
 /// carry their code in a header.
 #[test]
-fn codes_of_websites() {
+fn website_errors_have_the_codes_of_aws() {
     let s = server();
     let put = |inner: &str| {
         let body = format!("<WebsiteConfiguration>{inner}</WebsiteConfiguration>");
@@ -406,7 +406,7 @@ fn codes_of_websites() {
 
 /// No extension of MinIO is ignored in silence.
 #[test]
-fn minios_extensions() {
+fn extensions_of_minio_are_supported() {
     let w = World::new();
     w.root("PUT", "/b-2/k")
         .header("x-amz-meta-team", "red")
@@ -422,7 +422,7 @@ fn minios_extensions() {
     assert_eq!(shown.tag("UserTags").as_deref(), Some("a=1&amp;b=2"));
     let versions = w.root("GET", "/b-2").q("versions", "").q("metadata", "true").send().expect(200);
     assert_eq!(versions.tag("X-Amz-Meta-Team").as_deref(), Some("red"));
-    // Not for whoever may list and not read.
+    // Not for callers who may list but not read.
     w.user("alice", &allow("\"s3:ListBucket\"", "arn:aws:s3:::b-2"));
     assert!(!list(w.by("alice", "GET", "/b-2")).text().contains("Team"));
     // A bucket with everything in it: versions and delete markers.

@@ -35,7 +35,7 @@ impl With for Req {
 }
 
 #[test]
-fn sse_s3_and_kms() {
+fn sse_s3_and_kms_round_trip() {
     let (s, ..) = encrypting(false);
     let body = noise(300_000, 1);
     let r = s.req("PUT", "/b-1/a").header(SSE, "AES256").body(&body).send().expect(200);
@@ -81,7 +81,7 @@ fn sse_s3_and_kms() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_encryption_headers_are_refused() {
     let (s, ..) = encrypting(true);
     let put = || s.req("PUT", "/b-1/k").body("x");
     put().header(SSE, "rot13").send().refused(400, "InvalidArgument");
@@ -125,7 +125,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn a_renamed_object_stays_encrypted() {
+fn renamed_object_stays_encrypted() {
     let (s, ..) = encrypting(true);
     let body = noise(150_000, 5);
     let rename = |from: &str, to: &str| {
@@ -150,7 +150,7 @@ fn a_renamed_object_stays_encrypted() {
 }
 
 #[test]
-fn sse_c() {
+fn sse_c_round_trips() {
     let (s, ..) = encrypting(true);
     let body = noise(200_000, 2);
     let r = s.req("PUT", "/b-1/c").with(1).body(&body).send().expect(200);
@@ -219,7 +219,7 @@ fn copies_within_a_kind_share_the_data() {
 
 /// Only the encryption changes, and only the source's key is in the request.
 #[test]
-fn a_copy_onto_itself_may_change_the_encryption_alone() {
+fn copy_onto_itself_may_change_only_the_encryption() {
     let (s, ..) = encrypting(true);
     let body = noise(100_000, 3);
     s.req("PUT", "/b-1/c").with(1).body(&body).send().expect(200);
@@ -231,7 +231,7 @@ fn a_copy_onto_itself_may_change_the_encryption_alone() {
 
 /// An object of one piece has an ETag of 32 digits and no parts, however it is encrypted.
 #[test]
-fn etags_of_encrypted_objects() {
+fn etags_of_encrypted_objects_follow_aws() {
     let (s, ..) = encrypting(true);
     let body = noise(200_000, 6);
     let made = [
@@ -259,7 +259,7 @@ fn etags_of_encrypted_objects() {
 
 /// minio-go says with each part, and at the end, what it made the upload with.
 #[test]
-fn parts_may_say_again_how_the_upload_is_encrypted() {
+fn parts_may_repeat_the_encryption_of_the_upload() {
     let (s, ..) = encrypting(true);
     let context = STANDARD.encode("{\"team\":\"a\"}");
     let kms =
@@ -321,7 +321,7 @@ fn upload(s: &Server, key: &str, with: &[(String, String)], bodies: &[Vec<u8>]) 
 }
 
 #[test]
-fn uploads() {
+fn multipart_uploads_are_encrypted() {
     let (s, ..) = encrypting(true);
     let bodies = [noise(70_000, 4), noise(131_072, 5), noise(10, 6)];
     let whole = bodies.concat();
@@ -379,7 +379,7 @@ fn uploads() {
 }
 
 #[test]
-fn bucket_defaults() {
+fn bucket_defaults_apply() {
     let (s, ..) = encrypting(false);
     let at = |method: &str| s.req(method, "/b-1").q("encryption", "");
     let rule = |inner: &str| {
@@ -417,7 +417,7 @@ fn bucket_defaults() {
 }
 
 #[test]
-fn policies_see_the_headers() {
+fn policies_can_test_encryption_headers() {
     let (s, ..) = encrypting(false);
     let policy = r#"{"Version":"2012-10-17","Statement":[
         {"Effect":"Allow","Principal":"*","Action":["s3:PutObject","s3:GetObject"],"Resource":"arn:aws:s3:::b-1/*"},
@@ -441,7 +441,7 @@ fn policies_see_the_headers() {
 }
 
 #[test]
-fn a_new_version_of_a_key_and_rewrap() {
+fn old_data_opens_after_key_rotation_and_rewrap() {
     let (s, kms, runtime) = encrypting(false);
     let body = noise(1000, 8);
     s.req("PUT", "/b-1/a").header(SSE, "AES256").body(&body).send().expect(200);
@@ -458,7 +458,7 @@ fn a_new_version_of_a_key_and_rewrap() {
 }
 
 #[test]
-fn what_client_side_encryption_needs_is_kept() {
+fn metadata_of_client_side_encryption_is_stored() {
     // Headers of AWS's encryption clients, of old (AES-CBC) and new (AES-GCM) formats: kept as they are.
     let s = server();
     let meta = [
@@ -484,7 +484,7 @@ fn what_client_side_encryption_needs_is_kept() {
 }
 
 #[test]
-fn internal_names_from_outside_are_nothing() {
+fn internal_metadata_from_clients_is_ignored() {
     // MinIO GHSA-3rh2-v3gr-35p9: headers of replication that made a plain object look encrypted.
     let s = server();
     let mut put = s.req("PUT", "/b-1/k").body("hello");
@@ -503,7 +503,7 @@ fn internal_names_from_outside_are_nothing() {
 }
 
 #[test]
-fn what_is_appended_is_encrypted_as_the_object() {
+fn appended_parts_are_encrypted_like_the_object() {
     let (s, ..) = encrypting(true);
     let bodies = [noise(70_000, 7), noise(10, 8), noise(131_072, 9)];
     let whole = bodies.concat();

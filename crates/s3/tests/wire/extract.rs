@@ -108,7 +108,7 @@ fn entries_become_objects() {
 }
 
 #[test]
-fn archives_may_be_compressed() {
+fn compressed_archives_are_unpacked() {
     let s = server();
     let mut archive = Vec::new();
     let content = |i: usize| noise(i * 977, i as u64);
@@ -161,7 +161,7 @@ fn archives_may_be_compressed() {
 }
 
 #[test]
-fn entries_carry_headers_of_their_own() {
+fn entries_may_have_their_own_headers() {
     let s = server();
     let archive = [
         with(
@@ -244,7 +244,7 @@ fn names_and_types_that_cannot_be_stored_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_unpacked_is_not_stored_as_it_is() {
+fn invalid_archives_are_not_stored_as_objects() {
     let s = server();
     let archive = file("k", "x");
     for (name, value) in [
@@ -317,7 +317,7 @@ fn every_entry_needs_the_permission_for_its_own_key() {
 }
 
 #[test]
-fn quotas_locks_and_versions_hold_for_every_entry() {
+fn quotas_locks_and_versioning_apply_to_every_entry() {
     let w = World::new();
     let s = &w.server;
     let store = s.service.context().store.clone();
@@ -359,7 +359,7 @@ fn quotas_locks_and_versions_hold_for_every_entry() {
 }
 
 #[test]
-fn entries_are_encrypted_as_objects_are() {
+fn entries_are_encrypted_like_objects() {
     let (s, _kms, _runtime) = encrypting(true);
     let big = noise(300_000, 9);
     let archive = [file("a", "small"), file("b", &big)].concat();
@@ -395,7 +395,7 @@ fn entries_are_encrypted_as_objects_are() {
         }
     }
     s.get("/b-1/c/a").refused(400, "InvalidRequest");
-    // A key that is not there: nothing is stored in clear.
+    // A missing key: nothing is stored in clear.
     let gone = put(s.req("PUT", "/b-1/x"), &archive)
         .header("x-amz-server-side-encryption", "aws:kms")
         .header(PREFIX, "gone");
@@ -405,7 +405,7 @@ fn entries_are_encrypted_as_objects_are() {
 }
 
 #[test]
-fn checks_of_the_body_hold_to_its_end() {
+fn body_checks_apply_to_its_end() {
     let s = server();
     let archive = [file("one", "1"), file("two", noise(100_000, 2)), vec![0; 1024]].concat();
     let of = |what: &str| put(s.req("PUT", "/b-1/x"), &archive).header(PREFIX, what);
@@ -455,7 +455,7 @@ fn checks_of_the_body_hold_to_its_end() {
 }
 
 #[test]
-fn archives_that_break_off_store_only_what_is_whole() {
+fn truncated_archives_store_only_complete_entries() {
     let s = server();
     let archive = [file("a", "1"), file("b", noise(200_000, 2)), file("c", "3")].concat();
     for (cut, whole) in [(100, 0), (512, 0), (1324, 1), (101_536, 1), (archive.len() - 700, 2)] {
@@ -478,7 +478,7 @@ fn archives_that_break_off_store_only_what_is_whole() {
 }
 
 #[test]
-fn bombs_take_neither_memory_nor_days() {
+fn decompression_bombs_are_bounded() {
     let s = server();
     // More entries than there may be, as a few megabytes.
     let mut many = GzEncoder::new(Vec::new(), Compression::fast());
@@ -514,7 +514,7 @@ fn bombs_take_neither_memory_nor_days() {
 }
 
 #[test]
-fn every_entry_is_told_of() {
+fn every_entry_causes_an_event() {
     let s = server();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut watch = s.service.context().store.feed().watch();

@@ -1,4 +1,4 @@
-//! Lifecycle, CORS, websites, access logs and what is unset, on the wire.
+//! Lifecycle, CORS, websites, access logs and settings that are not set, over HTTP.
 
 use crate::common::{Server, raw};
 
@@ -11,7 +11,7 @@ fn server() -> Server {
 const DAYS: &str = "<LifecycleConfiguration><Rule><ID>x y</ID><Filter><Prefix>logs/</Prefix></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>";
 
 #[test]
-fn every_way_to_make_an_object_tells_when_it_expires() {
+fn every_way_to_create_an_object_returns_its_expiration() {
     let s = server();
     let tagged = DAYS.replace(
         "<Prefix>logs/</Prefix>",
@@ -48,7 +48,7 @@ fn every_way_to_make_an_object_tells_when_it_expires() {
 }
 
 #[test]
-fn lifecycle_rules_are_kept_and_told() {
+fn lifecycle_rules_are_stored_and_returned() {
     let s = server();
     s.req("GET", "/b-1").q("lifecycle", "").send().refused(404, "NoSuchLifecycleConfiguration");
     s.req("DELETE", "/b-1").q("lifecycle", "").send().expect(204);
@@ -90,7 +90,7 @@ fn lifecycle_rules_are_kept_and_told() {
 }
 
 #[test]
-fn what_is_unset_answers_as_aws() {
+fn unset_settings_are_answered_as_aws() {
     let s = server();
     for (name, root) in [
         ("accelerate", "AccelerateConfiguration"),
@@ -124,7 +124,7 @@ fn what_is_unset_answers_as_aws() {
 }
 
 #[test]
-fn a_buckets_own_cors_rules_count() {
+fn cors_rules_of_a_bucket_apply() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     let plain = s.req("GET", "/b-1/k").header("origin", "https://a.example").send().expect(200);
@@ -159,7 +159,7 @@ fn a_buckets_own_cors_rules_count() {
 }
 
 #[test]
-fn websites_show_what_everybody_may_read() {
+fn websites_show_what_anonymous_requests_may_read() {
     let s = server();
     let browse = |path: &str, extra: &str| {
         raw(

@@ -1,5 +1,5 @@
-//! Every field of a request that becomes stored state, by every way in: a caller without the field's own
-//! action is refused, and nothing is stored; a caller with exactly the actions needed stores it.
+//! Every field of a request that is stored, for every kind of request that sets it: without the field's own
+//! action the request is refused, and nothing is stored; with exactly the needed actions it is stored.
 
 use std::sync::Arc;
 
@@ -186,7 +186,7 @@ fn forget(w: &World, bucket: &str) {
 }
 
 #[test]
-fn each_stored_field_needs_its_action_by_every_way_in() {
+fn each_stored_field_needs_its_action_in_every_request() {
     // A field that objects come to carry has to be looked at here.
     let VersionSpec { meta: _, tags: _, acl: _, retention: _, legal_hold: _ } = VersionSpec::default();
     let (w, _kept) = world();
@@ -272,7 +272,7 @@ fn form_fields_and_copied_state_need_their_actions() {
 
 /// `s3:RequestObjectTag` is about the tags that are stored, wherever the request has them.
 #[test]
-fn tags_are_judged_where_they_are_stored() {
+fn tags_are_checked_where_they_are_stored() {
     let (w, _kept) = world();
     w.server.put("/plain/k", b"hello").expect(200);
     let of = |team: &str| TAGS.replace(">a<", ">team<").replace(">b<", &format!(">{team}<"));
@@ -313,9 +313,9 @@ fn tags_are_judged_where_they_are_stored() {
     replaced().header("x-amz-tagging", "team=red").send().refused(403, "AccessDenied");
 }
 
-/// Who cannot be allowed whatever the document says is not told what is wrong with it.
+/// A caller who is denied whatever the document says gets no error about its content.
 #[test]
-fn documents_of_strangers_are_not_parsed() {
+fn documents_of_unauthorized_callers_are_not_parsed() {
     let (w, _kept) = world();
     w.user("alice", &allow(r#""s3:PutObject*""#, "arn:aws:s3:::other/*"));
     for sub in ["tagging", "retention", "legal-hold"] {
@@ -330,7 +330,7 @@ fn documents_of_strangers_are_not_parsed() {
 
 /// Headers of a presigned request may stand in its query; `x-amz-copy-source` there is a copy too.
 #[test]
-fn a_presigned_copy_is_a_copy() {
+fn presigned_copy_needs_the_permissions_of_a_copy() {
     let (w, _kept) = world();
     let presigned = |user: &str, name: &str| {
         w.by(user, "PUT", "/plain/copied").q(name, "/plain/source").send_presigned("60")
@@ -348,7 +348,7 @@ fn a_presigned_copy_is_a_copy() {
 
 /// The bucket that takes an access log has to permit it, and nobody learns of buckets by asking.
 #[test]
-fn an_access_log_goes_only_where_its_owner_may_write() {
+fn access_log_target_needs_write_permission_of_its_owner() {
     let (w, _kept) = world();
     for bucket in ["mine", "web", "logs"] {
         w.server.make_bucket(bucket);
@@ -391,7 +391,7 @@ fn an_access_log_goes_only_where_its_owner_may_write() {
 
 /// Names that the server uses itself.
 #[test]
-fn reserved_buckets_are_not_made_nor_written_by_users() {
+fn users_cannot_create_or_write_reserved_buckets() {
     let (w, _kept) = world();
     w.user("alice", &allow("\"s3:*\"", "*"));
     for name in ["ashlar-dead-letters", "ashlar-anything", "ashlar", "minio"] {
@@ -426,9 +426,9 @@ fn reserved_buckets_are_not_made_nor_written_by_users() {
     w.root("DELETE", path).send().expect(204);
 }
 
-/// Which named keys somebody encrypts under is bounded by a condition, as in MinIO; there is no action per key.
+/// A condition restricts the named keys for encryption, as in MinIO; there is no action per key.
 #[test]
-fn a_policy_bounds_the_named_keys_of_new_objects() {
+fn policy_can_restrict_kms_keys_of_new_objects() {
     let (w, _kept) = world();
     let deny = r#"{"Effect":"Deny","Action":"s3:PutObject","Resource":"*","Condition":{"StringNotEquals":{"s3:x-amz-server-side-encryption-aws-kms-key-id":"other"},"Null":{"s3:x-amz-server-side-encryption-aws-kms-key-id":"false"}}}"#;
     w.user("alice", &format!("{},{deny}", allow("\"s3:*\"", "*")));

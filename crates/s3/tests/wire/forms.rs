@@ -1,4 +1,4 @@
-//! Form uploads: the policy is the whole of what is allowed.
+//! Form uploads: the signed policy determines what is allowed.
 
 use crate::common::*;
 
@@ -80,7 +80,7 @@ impl<'a> Form<'a> {
 }
 
 #[test]
-fn a_form_asks_for_encryption() {
+fn form_can_request_encryption() {
     let (s, ..) = encrypting(false);
     let field = r#"{"bucket":"b-1"},["starts-with","$key","u/"],{"x-amz-server-side-encryption":"AES256"}"#;
     let form = Form::new(&s, field).field("key", "u/a").field("x-amz-server-side-encryption", "AES256");
@@ -103,7 +103,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_form_is_told_when_its_object_expires() {
+fn form_upload_returns_the_expiration() {
     let s = server();
     let rules = "<LifecycleConfiguration><Rule><ID>r</ID><Filter><And><Prefix>u/</Prefix><Tag><Key>a</Key><Value>b</Value></Tag></And></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>";
     s.req("PUT", "/b-1").q("lifecycle", "").body(rules).send().expect(200);
@@ -119,7 +119,7 @@ fn a_form_is_told_when_its_object_expires() {
 }
 
 #[test]
-fn a_form_uploads() {
+fn form_uploads_an_object() {
     let s = server();
     let base = r#"{"bucket":"b-1"},["starts-with","$key","u/"]"#;
     let r = Form::new(&s, base).field("key", "u/${filename}").send().expect(204);
@@ -168,7 +168,7 @@ fn a_form_uploads() {
 }
 
 #[test]
-fn what_the_policy_does_not_allow_is_refused() {
+fn uploads_outside_the_policy_are_refused() {
     let s = server();
     let base = r#"{"bucket":"b-1"},["starts-with","$key","u/"],["content-length-range",1,10]"#;
     let form = || Form::new(&s, base).field("key", "u/x");

@@ -1,9 +1,9 @@
-//! Versions and listings end to end: what goes over the wire is what AWS sends.
+//! Versions and listings end to end: answers are those of AWS.
 
 use crate::common::*;
 
 #[test]
-fn versions() {
+fn versions_are_listed_and_deleted() {
     let s = versioned();
     assert_eq!(s.req("GET", "/b-1").q("versioning", "").send().expect(200).tag("Status").unwrap(), "Enabled");
     let v1 = s.put("/b-1/k", b"one").expect(200).header("x-amz-version-id").unwrap().to_owned();
@@ -75,7 +75,7 @@ fn versions() {
 }
 
 #[test]
-fn listings() {
+fn objects_are_listed_in_pages() {
     let s = server();
     let keys = ["a", "a/b", "a/b/c", "b//x", "c\rd", "dä", "e&<>\"", "f\u{1}", "z z+%"];
     for key in keys {
@@ -163,7 +163,7 @@ fn listings() {
 }
 
 #[test]
-fn long_and_odd_keys() {
+fn long_and_unusual_keys_are_supported() {
     let s = server();
     for key in [
         "x".repeat(1024),

@@ -1,4 +1,4 @@
-//! Object lock on the wire: defaults, retention, legal hold, bypass, and who may see and change them.
+//! Object lock over HTTP: defaults, retention, legal hold, bypass, and the permissions for them.
 
 use crate::common::*;
 
@@ -42,7 +42,7 @@ fn delete(w: &World, key: &str, id: &str, bypass: bool) -> Resp {
 }
 
 #[test]
-fn a_bucket_has_a_default_and_objects_get_it() {
+fn objects_get_the_default_retention_of_the_bucket() {
     let w = world();
     let get = || w.root("GET", "/l-1").q("object-lock", "").send();
     assert_eq!(get().expect(200).tag("ObjectLockEnabled").as_deref(), Some("Enabled"));
@@ -103,7 +103,7 @@ fn a_bucket_has_a_default_and_objects_get_it() {
 }
 
 #[test]
-fn retention_and_hold_of_a_version() {
+fn retention_and_legal_hold_of_a_version_apply() {
     let w = world();
     let id = put(&w, "/l-1/k", &[]);
     let get = |what: &str| w.root("GET", "/l-1/k").q(what, "").send();
@@ -149,7 +149,7 @@ fn retention_and_hold_of_a_version() {
 }
 
 #[test]
-fn without_object_lock_it_is_refused_by_name() {
+fn lock_requests_need_a_bucket_with_object_lock() {
     let w = world();
     w.root("GET", "/b-1").q("object-lock", "").send().refused(404, "ObjectLockConfigurationNotFoundError");
     let locked =
@@ -192,7 +192,7 @@ fn without_object_lock_it_is_refused_by_name() {
 }
 
 #[test]
-fn who_may_lock_and_bypass() {
+fn locking_and_bypass_need_permissions() {
     let w = world();
     let all = "arn:aws:s3:::l-1/*";
     let id = put(

@@ -1,6 +1,7 @@
-//! The door on the wire: real requests over real sockets to a service with a store in memory.
+//! Tests of the API layer: real requests over real sockets to a service with a store in memory.
 //!
-//! One program for all of it: a test program each took most of the time that building the tests took.
+//! All of them are one program, because linking one program per file took most of the build time of the
+//! tests.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 

@@ -1,9 +1,9 @@
-//! Objects end to end: what goes over the wire is what AWS sends.
+//! Objects end to end: answers are those of AWS.
 
 use crate::common::*;
 
 #[test]
-fn buckets() {
+fn buckets_are_created_listed_and_deleted() {
     let s = Server::start();
     let r = s.req("PUT", "/b-1").send().expect(200);
     assert_eq!(r.header("location"), Some("/b-1"));
@@ -59,7 +59,7 @@ fn buckets() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_buckets_and_keys_are_named() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     for name in ["replication", "inventory", "accelerate", "analytics"] {
@@ -167,7 +167,7 @@ fn put_get_head_delete() {
 }
 
 #[test]
-fn every_checksum_in_head_and_trailer() {
+fn checksums_in_header_and_trailer_are_verified() {
     let s = server();
     let data = noise(50_000, 7);
     for algorithm in ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"] {
@@ -217,7 +217,7 @@ fn every_checksum_in_head_and_trailer() {
 }
 
 #[test]
-fn ranges_and_parts() {
+fn ranges_and_parts_are_read() {
     let s = server();
     let data = noise(100_000, 3);
     s.put("/b-1/k", &data).expect(200);
@@ -257,7 +257,7 @@ fn ranges_and_parts() {
 }
 
 #[test]
-fn conditions_of_reads() {
+fn read_conditions_are_evaluated() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     let r = s.get("/b-1/k");
@@ -304,7 +304,7 @@ fn conditions_of_reads() {
 }
 
 #[test]
-fn conditions_of_writes() {
+fn write_conditions_are_evaluated() {
     let s = server();
     let put = |name: &str, value: &str| s.req("PUT", "/b-1/w").body(b"x").header(name, value).send();
     put("if-match", "\"x\"").refused(404, "NoSuchKey");
@@ -331,7 +331,7 @@ fn conditions_of_writes() {
     assert!(winners.iter().all(|w| matches!(w, 200 | 412 | 409)), "{winners:?}");
 }
 #[test]
-fn delete_many() {
+fn multi_delete_removes_many_keys() {
     let s = versioned();
     for i in 0..5 {
         s.put(&format!("/b-1/k{i}"), b"x").expect(200);
@@ -368,7 +368,7 @@ fn delete_many() {
 }
 
 #[test]
-fn copies() {
+fn objects_are_copied() {
     let s = server();
     s.req("PUT", "/b-1/src ä")
         .body(b"hello")
@@ -429,7 +429,7 @@ fn copies() {
 }
 
 #[test]
-fn tags_and_attributes() {
+fn tags_and_attributes_are_returned() {
     let s = versioned();
     let v1 = s.put("/b-1/k", b"x").expect(200).header("x-amz-version-id").unwrap().to_owned();
     s.put("/b-1/k", b"yy").expect(200);

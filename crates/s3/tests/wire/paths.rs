@@ -1,5 +1,5 @@
-//! Path traversal (docs/proof.md 2.4): some 500 forms of paths, in every place that names a key or a bucket. A
-//! path is a name: it means exactly what it decodes to, or it is refused; it never reaches another object.
+//! Path traversal (docs/proof.md 2.4): some 500 forms of paths, in every request part that names a key or a
+//! bucket. A path is either the name that it decodes to, or it is refused; it never reaches another object.
 
 use crate::common::*;
 
@@ -176,7 +176,7 @@ fn every_form_of_a_path_is_a_name_or_refused() {
 
 /// No parameter makes an answer longer than a page, nor work without bounds.
 #[test]
-fn pages_are_bounded_whatever_is_asked_for() {
+fn pages_are_bounded_for_any_requested_size() {
     let s = Server::start();
     s.make_bucket("b-1");
     let store = s.service.context().store.clone();
@@ -210,7 +210,7 @@ fn pages_are_bounded_whatever_is_asked_for() {
 
 /// hyper lets the same length pass twice; a proxy in front may count otherwise.
 #[test]
-fn a_length_that_is_sent_twice_is_refused() {
+fn repeated_content_length_is_refused() {
     let s = Server::start();
     s.make_bucket("b-1");
     for more in ["content-length: 1\r\n", "Content-Length: 1\r\n", "content-length: 2\r\n"] {
@@ -223,7 +223,7 @@ fn a_length_that_is_sent_twice_is_refused() {
 }
 
 #[test]
-fn no_answer_is_taken_for_another_type() {
+fn answers_forbid_content_sniffing() {
     let s = Server::start();
     s.make_bucket("b-1");
     s.req("PUT", "/b-1/k").header("content-type", "text/plain").body("<script>").send().expect(200);

@@ -1,11 +1,11 @@
-//! Who may do what, on the wire: users, groups, access keys, sessions, bucket policies, nobody.
+//! Authorization over HTTP: users, groups, access keys, sessions, bucket policies, anonymous requests.
 
 use crate::common::*;
 use ashlar_iam::{Assume, NewKey, Secret};
 use ashlar_s3::operation::Operation;
 
 #[test]
-fn a_user_may_what_its_policies_say() {
+fn user_has_the_permissions_of_its_policies() {
     let w = World::new();
     w.by("alice", "GET", "/b-1/k").send().refused(403, "InvalidAccessKeyId");
     w.user("alice", "");
@@ -14,7 +14,7 @@ fn a_user_may_what_its_policies_say() {
     assert_eq!(w.by("alice", "GET", "/b-1/k").send().expect(200).body, b"hello");
     w.by("alice", "GET", "/b-2/k").send().refused(403, "AccessDenied");
     w.by("alice", "PUT", "/b-1/k").body("x").send().refused(403, "AccessDenied");
-    // Whether a key exists is for those who may list.
+    // Only callers with permission to list can tell whether a key exists.
     w.by("alice", "GET", "/b-1/nothing").send().refused(403, "AccessDenied");
     w.by("alice", "HEAD", "/b-1/nothing").send().expect(403);
     w.by("alice", "GET", "/b-9/k").send().refused(403, "AccessDenied");
@@ -85,7 +85,7 @@ fn each_key_of_a_multi_delete_is_decided_and_a_copy_needs_its_source() {
 }
 
 #[test]
-fn buckets_are_shown_to_those_who_may_look_into_them() {
+fn only_accessible_buckets_are_listed() {
     let w = World::new();
     w.user("alice", "");
     w.by("alice", "GET", "/").send().refused(403, "AccessDenied");
@@ -97,7 +97,7 @@ fn buckets_are_shown_to_those_who_may_look_into_them() {
 }
 
 #[test]
-fn access_keys_and_sessions_are_bounded() {
+fn access_keys_and_sessions_are_restricted() {
     let w = World::new();
     w.user("alice", &allow("\"s3:GetObject\",\"s3:PutObject\"", "arn:aws:s3:::b-1/*"));
     let only_read = format!(
@@ -142,7 +142,7 @@ fn access_keys_and_sessions_are_bounded() {
 }
 
 #[test]
-fn a_bucket_policy_lets_in_and_keeps_out() {
+fn bucket_policy_allows_and_denies() {
     let w = World::new();
     let nobody = |method: &str, path: &str| w.root(method, path).anonymous();
     let set = |text: &str| w.root("PUT", "/b-1").q("policy", "").body(text).send();
@@ -172,7 +172,7 @@ fn a_bucket_policy_lets_in_and_keeps_out() {
     let is_public =
         || String::from_utf8(w.root("GET", "/b-1").q("policyStatus", "").send().expect(200).body).unwrap();
     assert!(is_public().contains("<IsPublic>TRUE</IsPublic>"));
-    // A user without policies of its own comes in by the same door, and another action does not.
+    // A user without policies can use this request through the bucket's policy, but no other action.
     w.user("alice", "");
     w.by("alice", "GET", "/b-1/k").send().expect(200);
     w.by("alice", "PUT", "/b-1/k").body("x").send().refused(403, "AccessDenied");
@@ -353,7 +353,7 @@ const ROUTES: &[Row] = &[
 /// Every route: nobody, a user without policies, with every action but one of those needed, with exactly
 /// those needed.
 #[test]
-fn every_route_asks_for_its_actions() {
+fn every_route_checks_its_actions() {
     let w = World::new();
     let denied = |r: Resp| r.status == 403;
     for (name, method, path, query, headers, body, needs) in ROUTES {
@@ -379,7 +379,7 @@ fn every_route_asks_for_its_actions() {
                 r#"{},{{"Effect":"Deny","Action":"{action}","Resource":"*"}}"#,
                 allow("\"s3:*\"", "*")
             );
-            // Those who may not list all buckets are shown those they may look into.
+            // Callers without permission to list all buckets see those that they can access.
             if *name != "ListBuckets" {
                 w.user("almost", &all);
                 assert!(denied(request(Some("almost"))), "{what}: everything but {action}");
@@ -415,7 +415,7 @@ fn every_route_asks_for_its_actions() {
 
 /// One request, one id: in the header, and in the document that says what went wrong.
 #[test]
-fn one_id_per_request() {
+fn each_request_has_one_id() {
     let s = Server::start();
     let id = |text: &str| {
         let rest = text.split_once("<RequestId>").unwrap_or_else(|| panic!("no id: {text}")).1;

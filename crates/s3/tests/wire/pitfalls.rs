@@ -1,5 +1,5 @@
-//! docs/proof.md 2.1: every pitfall of signatures, over a real socket. Those of bodies, framing and
-//! documents are in `parsing.rs`.
+//! docs/proof.md 2.1: every pitfall of signatures, over a real socket. `parsing.rs` has those of bodies,
+//! framing and documents.
 
 use crate::common::*;
 
@@ -13,7 +13,7 @@ fn server() -> Server {
 // ---- 1: one canonicaliser, one decoding
 
 #[test]
-fn p1_what_is_signed_is_what_is_touched() {
+fn p1_signed_key_is_the_used_key() {
     let s = server();
     for (i, key) in [
         "a b",
@@ -48,7 +48,7 @@ fn p1_what_is_signed_is_what_is_touched() {
 }
 
 #[test]
-fn p1_a_signature_over_another_path_does_not_fit() {
+fn p1_signature_over_another_path_is_refused() {
     let s = server();
     s.put("/b-1/secret", b"x").expect(200);
     for signed in ["/b-1/public", "/b-1/secret/", "/b-1//secret", "/b-1/x/../secret", "/b-1/secre%74%2F"] {
@@ -100,7 +100,7 @@ fn p2_credentials_in_two_places_are_refused() {
 }
 
 #[test]
-fn p2_anonymous_is_denied_and_learns_nothing() {
+fn p2_anonymous_request_is_denied_without_information() {
     let s = server();
     let etag = s.get("/b-1/k").header("etag").unwrap().to_owned();
     let mut bodies = Vec::new();
@@ -314,7 +314,7 @@ fn p6_response_overrides_are_signed() {
 // ---- 7: no oracle
 
 #[test]
-fn p7_unknown_key_and_wrong_secret_are_told_apart() {
+fn p7_unknown_key_and_wrong_secret_have_different_errors() {
     let s = server();
     let wrong = s
         .req("GET", "/b-1/k")

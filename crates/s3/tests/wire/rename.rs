@@ -14,7 +14,7 @@ fn rename(w: &World, from: &str, to: &str, more: &[(&str, &str)]) -> Resp {
 }
 
 #[test]
-fn a_key_has_another_name() {
+fn object_gets_another_key() {
     let w = world();
     let put = w
         .root("PUT", "/data/tmp/a b")
@@ -40,7 +40,7 @@ fn a_key_has_another_name() {
 }
 
 #[test]
-fn it_is_conditional() {
+fn rename_is_conditional() {
     let w = world();
     let put = |key: &str, body: &str| {
         let r = w.root("PUT", &format!("/data/{key}")).body(body).send().expect(200);
@@ -66,7 +66,7 @@ fn it_is_conditional() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_renames_are_refused() {
     let w = world();
     w.root("PUT", "/data/a").body("x").send().expect(200);
     rename(&w, "none", "b", &[]).refused(404, "NoSuchKey");
@@ -99,7 +99,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_token_makes_a_retry_harmless() {
+fn client_token_makes_a_retry_idempotent() {
     let w = world();
     let token = ("x-amz-client-token", "0b1c-!~");
     w.root("PUT", "/data/a").body("old").send().expect(200);

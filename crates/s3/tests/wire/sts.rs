@@ -1,5 +1,5 @@
-//! The security token service on the wire: signed operations, and sessions of those whom another
-//! directory vouches for. The directories are made up here; real ones are in tests/system.
+//! The security token service over HTTP: signed operations, and sessions of federated users. The identity
+//! providers are simulated here; tests/system uses real ones.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ impl Vouching {
 }
 
 #[test]
-fn who_is_vouched_for_and_has_a_policy_gets_a_session() {
+fn federated_user_with_a_policy_gets_a_session() {
     let w = Vouching::new(true);
     let web = |token: &str| {
         w.form(&[
@@ -180,7 +180,7 @@ fn who_is_vouched_for_and_has_a_policy_gets_a_session() {
 }
 
 #[test]
-fn who_is_not_learns_nothing() {
+fn refused_callers_learn_no_reason() {
     let w = Vouching::new(true);
     w.attach(Entity::FederatedUser("openid/k/alice"), "read");
     let web = |token: &str, more: &[(&str, &str)]| {
@@ -213,7 +213,7 @@ fn who_is_not_learns_nothing() {
 }
 
 #[test]
-fn one_request_has_one_id() {
+fn each_request_has_one_id() {
     let w = Vouching::new(true);
     let a = w.form(&[("Action", "AssumeRoleWithWebIdentity"), ("WebIdentityToken", "forged")]);
     assert_eq!(a.tag("RequestId").as_deref(), a.header("x-amz-request-id"));
@@ -222,7 +222,7 @@ fn one_request_has_one_id() {
 }
 
 #[test]
-fn a_user_made_here_is_never_taken_for_somebody_elsewhere() {
+fn federated_user_never_becomes_a_local_user() {
     let w = Vouching::new(true);
     w.wait(w.iam.put_user("carol", &Secret::new("secret-of-carol"), true)).unwrap();
     w.attach(Entity::User("carol"), "readwrite");

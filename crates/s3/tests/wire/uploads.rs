@@ -36,7 +36,7 @@ impl<'a> Multipart<'a> {
 }
 
 #[test]
-fn multipart() {
+fn multipart_upload_is_completed() {
     let s = server();
     let (a, b) = (noise(6000, 1), noise(3000, 2));
     let up = Multipart::new(&s, "/b-1/mp k", &[("x-amz-meta-a", "1"), ("content-type", "text/x")]);
@@ -93,7 +93,7 @@ fn multipart() {
 }
 
 #[test]
-fn multipart_aborts_and_errors() {
+fn multipart_upload_is_aborted_and_errors_are_reported() {
     let s = server();
     let up = Multipart::new(&s, "/b-1/k", &[]);
     up.part(1, b"x").send().expect(200);
@@ -128,7 +128,7 @@ fn multipart_aborts_and_errors() {
 }
 
 #[test]
-fn multipart_checksums() {
+fn multipart_checksums_are_verified() {
     let s = server();
     let parts = [noise(5000, 1), noise(4000, 2)];
     let whole = parts.concat();
@@ -212,7 +212,7 @@ fn multipart_checksums() {
 }
 
 #[test]
-fn parts_from_copies() {
+fn parts_are_copied_from_objects() {
     let s = server();
     let data = noise(9000, 9);
     s.put("/b-1/src", &data).expect(200);
@@ -240,7 +240,7 @@ fn parts_from_copies() {
 }
 
 #[test]
-fn virtual_hosts_and_cors() {
+fn virtual_hosts_and_cors_preflights_work() {
     let s = server();
     s.put("/b-1/dir/k", b"x").expect(200);
     let vh = |path: &str| s.req("GET", path).set(|r| r.host = "b-1.s3.test:9000".into());
@@ -260,7 +260,7 @@ fn virtual_hosts_and_cors() {
 }
 
 #[test]
-fn presigned_puts_and_hoisted_headers() {
+fn presigned_puts_and_hoisted_headers_work() {
     let s = server();
     s.req("PUT", "/b-1/k").body(b"x").send_presigned("60").expect(200);
     s.req("PUT", "/b-1/k")
@@ -276,7 +276,7 @@ fn presigned_puts_and_hoisted_headers() {
 }
 
 #[test]
-fn signature_version_2() {
+fn signature_version_2_is_accepted() {
     let s = server();
     s.put("/b-1/k", b"x").expect(200);
     let sign = |method: &str, date: &str, extra: &str, resource: &str| {
@@ -328,7 +328,7 @@ fn signature_version_2() {
 }
 
 #[test]
-fn connections_are_kept() {
+fn connections_are_reused() {
     use std::io::Write;
     let s = server();
     let mut stream = std::net::TcpStream::connect(s.addr).unwrap();

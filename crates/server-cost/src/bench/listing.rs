@@ -1,4 +1,4 @@
-//! The listing of many keys: how soon the first page comes, and what the whole costs.
+//! Measures the listing of many keys: the time of the first page, and the cost of all pages.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use ashlar_client::{Identifier, ListOptions};
 use super::{load, options::Options, process::Process};
 use crate::outcome::Outcome;
 
-/// What listing measured.
+/// The result of the listing.
 #[derive(serde::Serialize, Debug)]
 pub struct Listing {
     /// Keys listed.
@@ -33,7 +33,7 @@ pub fn run(
 ) -> Outcome<Listing> {
     let client = options.client(endpoint)?;
     let bucket = options.bucket.as_str();
-    // A hundred keys per folder, as in real trees.
+    // A hundred keys per folder, as in real directory trees.
     let prefix = format!("{prefix}list/");
     let keys: Vec<Identifier> = (0..count)
         .map(|n| Identifier { key: format!("{prefix}{:05}/{n:08}", n / 100), version_id: None })

@@ -1,7 +1,7 @@
-//! The load: so many requests in flight, each answered before the next is sent.
+//! The load: a fixed number of requests in flight, each answered before the next is sent.
 //!
-//! Invariants: every request is counted once, in the phase in which it began; a phase is over when
-//! its last answer is; keys are never written twice, so a PUT is always of a new object.
+//! Invariants: every request is counted once, in the phase in which it began; a phase ends with its last
+//! answer; keys are never written twice, so every PUT creates a new object.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use hdrhistogram::Histogram;
 use super::{options::Options, process::Process};
 use crate::{outcome::Outcome, size::Size};
 
-/// What is asked for.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Verb {
     /// Write new objects.
@@ -34,13 +34,13 @@ pub enum Verb {
 pub struct Objects {
     prefix: String,
     bodies: Vec<(Bytes, [u8; 32])>,
-    /// Key numbers handed out; all below were written unless a request failed.
+    /// Next key number; all keys below it were written unless a request failed.
     written: AtomicU64,
     limit: u64,
     pub size: Size,
 }
 
-/// Different contents per size, so that nothing between can profit from repetition in one object.
+/// Different contents per size, so that no intermediate layer can profit from repetition in one object.
 const BODIES: usize = 4;
 
 impl Objects {
@@ -77,7 +77,7 @@ fn noise(len: usize) -> Outcome<Bytes> {
     Ok(out.into())
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): all that is needed to pick keys and fill bodies.
+/// SplitMix64 (Steele, Lea, Flood 2014), to pick keys and fill bodies.
 fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -86,7 +86,7 @@ fn splitmix(state: &mut u64) -> u64 {
     z ^ z >> 31
 }
 
-/// What one phase measured.
+/// The result of one phase.
 pub struct Measured {
     /// Requests that began in the measured time and succeeded.
     pub requests: u64,
@@ -100,9 +100,9 @@ pub struct Measured {
     pub elapsed: Duration,
     /// Microseconds.
     pub latency: Histogram<u64>,
-    /// The server's CPU time in that span and half a second after, for work it put off.
+    /// The server's CPU time in that interval and half a second after, for deferred work.
     pub server_cpu: Option<Duration>,
-    /// This process's CPU time in that span.
+    /// This process's CPU time in that interval.
     pub client_cpu: Duration,
 }
 
@@ -112,7 +112,7 @@ struct Phase<'a> {
     verb: Verb,
     measured_from: Instant,
     deadline: Instant,
-    /// How many objects there are to read.
+    /// How many objects can be read.
     readable: u64,
 }
 
@@ -141,7 +141,7 @@ impl Tally {
     }
 }
 
-/// A worker that fails so often in a row gives up.
+/// A worker stops after this many consecutive failures.
 const GIVE_UP: u32 = 20;
 
 /// Runs one phase.
@@ -209,7 +209,7 @@ fn run_thread(phase: &Phase<'_>, endpoint: &str, thread: usize, threads: usize) 
     let mine = concurrency / threads + usize::from(thread < concurrency % threads);
     runtime.block_on(async {
         let mut total = Tally::new();
-        // One task for all workers: each is polled only when its own answer has come.
+        // One task for all workers: each is polled only when its own answer has arrived.
         let mut workers: FuturesUnordered<_> = (0..mine).map(|_| worker(phase, &client)).collect();
         while let Some(tally) = workers.next().await {
             total.add(tally);
@@ -305,7 +305,7 @@ pub async fn remove_keys(client: &Client, bucket: &str, keys: &[Identifier]) -> 
     Ok(())
 }
 
-/// Puts one empty object per key with many requests in flight; used to fill a listing.
+/// Puts one empty object per key with many requests in flight, to prepare a listing.
 pub async fn fill(client: &Client, bucket: &str, keys: &[Identifier], in_flight: usize) -> Outcome {
     let next = Arc::new(AtomicU64::new(0));
     let workers = (0..in_flight).map(|_| {

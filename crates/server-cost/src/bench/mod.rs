@@ -1,13 +1,13 @@
-//! The benchmark: a closed loop of signed requests against any S3 server, and what they cost it.
+//! The benchmark: a closed loop of signed requests against any S3 server, and the server's cost.
 //!
-//! Server CPU time (user and system, all threads) is the measure, since it is steady on noisy
-//! machines; throughput and latency stand beside it. For each size: PUT for some seconds, then GET
-//! of what was written, then the objects are deleted.
+//! The measure is server CPU time (user and system, all threads), because it is steady on noisy machines;
+//! throughput and latency are reported too. For each size: PUT for some seconds, then GET of the written
+//! objects, then the objects are deleted.
 //!
-//! Invariants: a request is sent once (an error is counted, never hidden by a repetition); it
+//! Invariants: a request is sent once (an error is counted, never hidden by a repetition); the benchmark
 //! writes only below its own prefix of its own bucket and removes that at the end.
 //!
-//! Must never know: the server's insides.
+//! Must not depend on: the server's insides.
 
 mod listing;
 mod load;
@@ -95,7 +95,7 @@ fn measure(
         report.listing = Some(listing::run(options, endpoint, &prefix, keys, process, runtime)?);
     }
     if !options.keep {
-        // Fails where others keep objects in the bucket, which is as it should be.
+        // Fails if the bucket contains other objects, as intended.
         let _ = runtime.block_on(client.delete_bucket(&options.bucket));
     }
     Ok(report)

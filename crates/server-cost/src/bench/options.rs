@@ -1,4 +1,4 @@
-//! What the benchmark is asked for.
+//! The options of the benchmark.
 //!
 //! Must not depend on: how it is carried out.
 
@@ -95,7 +95,7 @@ pub enum PayloadMode {
 }
 
 impl PayloadMode {
-    /// The same for the client.
+    /// The corresponding setting of the client.
     pub fn payload(self) -> Payload {
         match self {
             PayloadMode::Signed => Payload::Signed,

@@ -1,4 +1,4 @@
-//! What the kernel says of a process: CPU time of all its threads, memory, its peak.
+//! Measurements of a process from the kernel: CPU time of all its threads, memory, peak memory.
 //!
 //! Invariant: only reads `/proc`, except for the reset of the peak.
 
@@ -26,8 +26,8 @@ impl Process {
         Process { pid: "self".into(), ticks: 100 }
     }
 
-    /// User and system time so far, of all threads, ended ones too. Steps of 10 ms, without
-    /// rounding errors that add up: the kernel scales them from the scheduler's exact sum.
+    /// User and system time so far, of all threads, including exited ones. The resolution is 10 ms, without
+    /// accumulating rounding errors: the kernel scales the values from the scheduler's exact sum.
     pub fn cpu(&self) -> Option<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
         let ticks = parse_cpu(&stat)?;
@@ -44,7 +44,7 @@ impl Process {
         self.status("VmHWM:")
     }
 
-    /// Makes the peak begin now. Fails for processes of others.
+    /// Resets the peak. Fails for processes of other users.
     pub fn reset_peak(&self) -> std::io::Result<()> {
         fs::write(format!("/proc/{}/clear_refs", self.pid), "5")
     }
@@ -65,7 +65,7 @@ fn parse_cpu(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Total CPU time of a machine's name, and the kernel, for the report's head.
+/// The machine's CPU and kernel, for the head of the report.
 pub fn machine() -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_fields_after_an_awkward_name() {
+    fn cpu_fields_are_read_after_an_unusual_process_name() {
         let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 700 33 0 0 20 0 1 0 5 6";
         assert_eq!(parse_cpu(stat), Some(733));
         assert!(Process::own().cpu().is_some() && Process::own().rss() > Some(0));

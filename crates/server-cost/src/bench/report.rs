@@ -1,4 +1,4 @@
-//! The table: what was measured, beside what must be reached, what is aimed at and what MinIO needs.
+//! The result table: measurements, limits, goals and MinIO's values.
 
 use serde::Serialize;
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::size::Size;
 
-/// Everything measured.
+/// All measurements.
 #[derive(Serialize, Debug)]
 pub struct Report {
-    /// Where and how.
+    /// The environment of the measurement.
     pub environment: Environment,
     /// The server's memory before any load, in bytes.
     pub idle_rss_bytes: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Report {
     pub listing: Option<Listing>,
 }
 
-/// Where and how it was measured.
+/// The environment of the measurement.
 #[derive(Serialize, Debug)]
 pub struct Environment {
     machine: String,
@@ -73,7 +73,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row from what was measured.
+    /// A row from a measurement.
     pub fn new(verb: Verb, size: Size, measured: Measured, peak_rss_bytes: Option<u64>) -> Row {
         let requests = measured.requests as f64;
         let gib = measured.bytes as f64 / (1u64 << 30) as f64;
@@ -102,7 +102,7 @@ impl Row {
         self.cells().join("  ")
     }
 
-    /// Objects of a MiB and more are charged by the GiB, smaller ones by the request.
+    /// Objects of a MiB and more are compared per GiB, smaller ones per request.
     fn by_gib(&self) -> bool {
         self.size_bytes >= 1 << 20
     }
@@ -148,8 +148,8 @@ impl Row {
 const HEADINGS: [&str; 10] =
     ["", "server CPU", "must", "aim", "MinIO", "rate", "p50", "p99", "client CPU", "peak memory"];
 
-/// What the project set itself, and what MinIO's last public source needs: 4 drives, EC:2, signed
-/// requests, concurrency 8, XFS on loop devices in memory, 2 Zen 5 cores under a hypervisor.
+/// The project's own goals and MinIO's values with its last public source: 4 drives, EC:2, signed requests,
+/// concurrency 8, XFS on loop devices in memory, 2 Zen 5 cores under a hypervisor.
 struct Target {
     verb: Verb,
     size: u64,

@@ -1,7 +1,7 @@
-//! Starts the server to be measured on blank folders, and ends it.
+//! Starts the measured server on blank folders, and stops it.
 //!
-//! Invariants: folders that hold anything are refused; the server is ended by its own process id
-//! however the benchmark ends; only folders that were blank before are emptied.
+//! Invariants: folders with content are refused; the server is stopped by its own process id however the
+//! benchmark ends; only folders that were blank before are emptied.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{outcome::Outcome, shell};
 pub struct Server {
     child: Child,
     folders: Vec<PathBuf>,
-    /// Where it listens.
+    /// Its address.
     pub endpoint: String,
 }
 
@@ -63,7 +63,7 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         eprintln!("{program} ready after {} ms, log in {}", begin.elapsed().as_millis(), log.display());
-        // Lets it finish what a first start leaves for later, so that idle memory is idle memory.
+        // Let it finish deferred work of the first start, so that idle memory is measured correctly.
         std::thread::sleep(Duration::from_secs(2));
         Ok(server)
     }
@@ -87,7 +87,7 @@ impl Server {
         asked.is_ok() && answer.starts_with("HTTP/1.1 200")
     }
 
-    /// Ends it and, unless told to keep them, empties its folders.
+    /// Stops it and, unless told to keep them, empties its folders.
     pub fn stop(mut self, keep: bool) -> Outcome {
         self.end()?;
         if !keep {
@@ -106,7 +106,7 @@ impl Server {
         Ok(())
     }
 
-    /// SIGTERM, thirty seconds, then SIGKILL.
+    /// Sends SIGTERM, waits thirty seconds, then sends SIGKILL.
     fn end(&mut self) -> Outcome {
         shell::read(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
         let begin = Instant::now();
@@ -131,7 +131,7 @@ impl Drop for Server {
     }
 }
 
-/// The program itself if it is a path, else what was built here, else what the PATH has.
+/// The program itself if it is a path, otherwise the one built here, otherwise the one in the PATH.
 fn find(program: &str) -> Outcome<PathBuf> {
     if program.contains('/') {
         return Ok(program.into());
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders() {
+    fn drive_patterns_are_expanded() {
         assert_eq!(expand("/a/d{2...4}/x").unwrap(), ["/a/d2/x", "/a/d3/x", "/a/d4/x"]);
         assert_eq!(expand("/a").unwrap(), ["/a"]);
         for bad in ["{1..4}", "{4...1}", "{1...2}{1...2}", "{1...", "{a...b}"] {

@@ -1,4 +1,4 @@
-//! Every format in pieces of every size; what is cut, damaged or made to exhaust memory.
+//! Every format in pieces of every size; truncated, damaged and malicious input.
 
 use std::io::Write as _;
 
@@ -61,7 +61,7 @@ fn decode(packed: &[u8], piece: usize) -> Result<Vec<u8>, String> {
 }
 
 #[test]
-fn every_format_comes_in_any_pieces() {
+fn every_format_is_decoded_from_pieces_of_any_size() {
     for plain in [Vec::new(), b"x".to_vec(), text(3_000_000)] {
         let snappy = framed(b"sNaPpY", &plain, 1 << 16, minlz::s2::encode_snappy);
         let raw =
@@ -87,7 +87,7 @@ fn every_format_comes_in_any_pieces() {
 }
 
 #[test]
-fn members_and_frames_follow_each_other() {
+fn concatenated_members_and_frames_are_decoded() {
     let (a, b) = (text(70_000), text(300));
     let both = [&a[..], &b].concat();
     assert_eq!(decode(&[gzip(&a), gzip(&b)].concat(), 777).unwrap(), both);
@@ -98,7 +98,7 @@ fn members_and_frames_follow_each_other() {
 }
 
 #[test]
-fn what_is_cut_or_damaged_is_refused() {
+fn truncated_or_damaged_input_is_refused() {
     let plain = text(200_000);
     for (name, packed) in [("gzip", gzip(&plain)), ("zstd", zstd(&plain)), ("s2", s2(&plain))] {
         for cut in [packed.len() - 1, packed.len() - 5, packed.len() / 2, 11] {
@@ -115,7 +115,7 @@ fn what_is_cut_or_damaged_is_refused() {
 }
 
 #[test]
-fn bombs_are_decoded_in_small_steps_or_refused() {
+fn decompression_bombs_are_bounded_or_refused() {
     // A gigabyte of zeros, as a megabyte.
     let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
     for _ in 0..1024 {
@@ -162,7 +162,7 @@ fn bombs_are_decoded_in_small_steps_or_refused() {
 }
 
 #[test]
-fn memory_goes_by_the_first_bytes() {
+fn memory_limit_follows_from_the_first_bytes() {
     let of = |packed: &[u8]| Format::detect(&packed[..packed.len().min(DETECT)]).unwrap();
     // A window of 64 KiB counts as the least; 2 MiB, 7 MiB, and more than there may be.
     for (descriptor, want) in [(0x30, ZSTD_LEAST), (0x58, 2 << 20), (0x66, 7 << 20), (0x78, ZSTD_WINDOW)] {
@@ -188,7 +188,7 @@ fn memory_goes_by_the_first_bytes() {
 }
 
 #[test]
-fn other_formats_are_refused_by_name() {
+fn unsupported_formats_are_refused_by_name() {
     for (first, name) in [
         (&b"\x04\x22\x4d\x18...."[..], "LZ4"),
         (b"BZh91AY", "bzip2"),
@@ -211,7 +211,7 @@ fn other_formats_are_refused_by_name() {
 }
 
 #[test]
-fn the_fuzzers_seeds_are_archives() {
+fn fuzzer_seeds_are_valid_archives() {
     for (i, seed) in fuzzed::seeds().into_iter().enumerate() {
         let entries = if seed.is_empty() { 0 } else { 4 };
         let bytes = if seed.is_empty() { 0 } else { 706 };

@@ -87,7 +87,7 @@ fn refuses(archive: &[u8], why: &str) {
 const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
 #[test]
-fn entries_come_in_any_pieces() {
+fn entries_are_read_from_pieces_of_any_size() {
     let long = "long/".repeat(60) + "name";
     let archive = [
         entry("a", b'0', b"hello"),
@@ -128,7 +128,7 @@ fn entries_come_in_any_pieces() {
 }
 
 #[test]
-fn what_breaks_off_or_is_damaged_is_refused() {
+fn truncated_or_damaged_archives_are_refused() {
     let whole = [entry("a", b'0', b"hello"), pax(&[("path", "b")]), entry("x", b'0', &[7; 600])].concat();
     for cut in 1..whole.len() {
         // Behind an entry and in its padding is a good end.
@@ -149,7 +149,7 @@ fn what_breaks_off_or_is_damaged_is_refused() {
 }
 
 #[test]
-fn what_can_be_read_in_two_ways_is_refused() {
+fn ambiguous_headers_are_refused() {
     let file = || entry("a", b'0', b"hello");
     let twice = "two extension headers describe the same entry";
     refuses(&[pax(&[("path", "a")]), pax(&[("path", "b")]), file()].concat(), twice);
@@ -207,7 +207,7 @@ fn extension_headers_are_bounded_and_well_formed() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_by_name() {
+fn unsupported_entries_are_refused_by_name() {
     let of = |archive: &[u8]| read(archive, 1 << 20);
     let hello = |before: &[(&str, &str)], kind| [pax(before), entry("a", kind, b"hello")].concat();
     let sparse = of(&hello(&[("GNU.sparse.major", "1"), ("GNU.sparse.realsize", "9")], b'0')).unwrap();

@@ -1,8 +1,8 @@
 //! The entries of an archive from a request's body.
 //!
-//! Invariants: bytes of a signed chunk go on only when all of it has come and its signature fits; the end is said
-//! only when the whole body has passed its checks; the time in which entries are stored does not count against the
-//! client's rate.
+//! Invariants: bytes of a signed chunk are passed on only after the whole chunk arrived and its signature was
+//! verified; the end is reported only after the whole body has passed its checks; the time for storing
+//! entries does not count against the client's minimum rate.
 
 use ashlar_environment::time::Instant;
 use std::collections::VecDeque;
@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Refuses an entry that is longer than all that can come, before room is made for it.
+    /// Refuses an entry that is longer than the rest of the body can be, before memory is reserved for it.
     pub fn check_size(&self, size: u64) -> Outcome<()> {
         if self.is_plain && size > self.size {
             return Err(Fault::with(
@@ -108,7 +108,7 @@ impl<'a> Source<'a> {
         (md5, self.stated.map(Hasher::finish))
     }
 
-    /// Finds out the format, and takes room for its decoder.
+    /// Detects the format, and reserves memory for its decoder.
     async fn begin(&mut self) -> Outcome<()> {
         let mut first = BytesMut::new();
         while first.len() < DETECT {

@@ -1,4 +1,4 @@
-//! Answers, read without the help of an HTTP library.
+//! Answers, parsed without an HTTP library.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! A server on a real socket over a store in memory, and a client that knows nothing of the crate
-//! under test: it builds requests byte by byte and signs them from AWS's description.
+//! A server on a real socket over a store in memory, and a client that is independent of the crate under
+//! test: it builds requests byte by byte and signs them as AWS documents it.
 #![allow(dead_code, unused_imports)]
 
 mod answer;

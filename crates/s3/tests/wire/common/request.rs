@@ -1,4 +1,4 @@
-//! Requests, built byte by byte and signed from AWS's description.
+//! Requests, built byte by byte and signed as AWS documents it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
