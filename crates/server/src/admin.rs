@@ -1,27 +1,29 @@
-//! Administration over HTTP, signed as S3 requests are, JSON: `/ashlar/api/v1/...` on the S3 port (older
-//! programs say `/ashlar/admin/v1/...`), `/api/v1/...` on a port of its own.
+//! The administration API over HTTP: JSON, signed as S3 requests are. Paths begin with `/ashlar/api/v1/` on
+//! the S3 port (older programs use `/ashlar/admin/v1/`) and with `/api/v1/` on the separate administration
+//! port.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET info` | deployment, code, drives, groups, capacity, healing |
+//! | `GET info` | deployment, erasure code, drives, groups, capacity, healing |
 //! | `GET heal` | healing, rebuilds with their ETA, the last scrub |
-//! | `POST heal` `{"deep": bool}` | starts a pass over everything: 202, or 409 while one runs |
+//! | `POST heal` `{"deep": bool}` | starts a scrub of all drives: 202, or 409 while one runs |
 //! | `GET drives` | the drives |
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
-//! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` shows how it goes and what is uncertain |
+//! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` reports the progress and the uncertain keys |
 //! | `GET metrics-token` | the bearer token for metrics |
-//! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
-//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
-//! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
+//! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
+//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight are completed first |
+//! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
 //! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
 //! | events and dead letters | see `events` |
 //! | keys for encryption | see `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
-//! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
-//! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
-//! answer holds a secret but the token that was asked for, and keys that were just made.
+//! Errors: `{"error": "what happened and what to do", "code": "..."}`. Invariants: every route checks the
+//! signature first, then the permission of the caller (`table`); a request that is not in the table is
+//! refused; an answer contains no secret except the requested metrics token and keys that the request
+//! created.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +64,7 @@ use super::{events, quotas, settings, transfer};
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
 
-/// The administration door.
+/// The administration API over a node and its services.
 pub struct Admin {
     service: Arc<Service>,
     node: Arc<Node>,
@@ -77,22 +79,22 @@ pub struct Admin {
     recovery: Recovery,
 }
 
-/// How an operator ends the process.
+/// Whether and how an administrator asked the process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It goes on.
+    /// The process continues.
     Not,
-    /// It stops.
+    /// The process stops.
     Stop,
-    /// It stops and the same program starts in its place.
+    /// The process stops, and the same program starts in its place.
     Restart,
 }
 
-/// Where it is said that the process is to end.
+/// Tells `serve` that the process has to end.
 pub type Ending = Arc<tokio::sync::watch::Sender<End>>;
 
 impl Admin {
-    /// The door over a node.
+    /// The administration API of a node.
     pub fn new(
         service: Arc<Service>,
         node: Arc<Node>,
@@ -120,7 +122,7 @@ impl Admin {
         }
     }
 
-    /// Whether the bearer token of metrics was sent.
+    /// Whether a request carries a bearer token that may read metrics.
     pub fn has_token(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
         let given = given.and_then(|v| v.strip_prefix("Bearer ")).map(str::trim);
@@ -130,13 +132,13 @@ impl Admin {
     }
 
     /// Whether a token is one that `mc admin prometheus generate` makes: a JWT (HS512) that names an access
-    /// key and is signed with its secret, of somebody who may read metrics.
+    /// key and is signed with its secret. The owner of the key must have permission to read metrics.
     fn vouched_token(&self, token: &str) -> bool {
         #[derive(Deserialize)]
         struct Claims {
             sub: String,
         }
-        // Not proved yet: it only says whose secret has to prove it.
+        // Not verified yet: the claim only says which secret has to verify the token.
         let claims = token.split('.').nth(1).and_then(|c| URL_SAFE_NO_PAD.decode(c).ok());
         let named = claims.and_then(|c| serde_json::from_slice::<Claims>(&c).ok());
         let Some(Claims { sub }) = named else { return false };
@@ -158,7 +160,7 @@ impl Admin {
         decide(&question, &who.authority(BucketRules::default(), false)).allowed
     }
 
-    /// Answers a request.
+    /// Answers a request and writes it to the audit log.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -175,7 +177,7 @@ impl Admin {
         response
     }
 
-    /// Does what is asked for, and answers when that is recorded.
+    /// Carries out a request; the answer is returned after the audit record is durable.
     async fn recorded(
         &self,
         request: Request<Incoming>,
@@ -246,7 +248,7 @@ impl Admin {
         ask.name = name;
         let limit = match route {
             Route::IamImport => {
-                // Who may not is not listened to for long.
+                // A large document is read only from a caller who has the permission.
                 ask.need(route.actions(), false)?;
                 transfer::LIMIT
             }
@@ -258,10 +260,11 @@ impl Admin {
         Ok(ask)
     }
 
-    /// Who sent a request, proved, and what its path and query say. Nobody is refused.
+    /// Verifies the signature of a request; returns the caller and the parsed path and query. Anonymous
+    /// requests are refused.
     ///
     /// # Errors
-    /// The head is not understood, or the signature is wrong or missing.
+    /// The head cannot be parsed, or the signature is wrong or missing.
     pub fn verified(
         &self,
         parts: &Parts,
@@ -281,32 +284,32 @@ impl Admin {
         Ok((verified, target))
     }
 
-    /// Live streams.
+    /// The streams of trace and logs.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// The drives and the store.
+    /// The node, with its drives and its store.
     pub fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
-    /// Whether the default key of encryption works; `None` where there are no keys.
+    /// Whether the default encryption key works; `None` if no keys are configured.
     pub async fn keys_work(&self) -> Option<bool> {
         self.keys.works().await
     }
 
-    /// Data keys made and opened: see `Kms::uses`. `None` where there are no keys.
+    /// Numbers of data keys generated and opened: see `Kms::uses`. `None` if no keys are configured.
     pub fn key_uses(&self) -> Option<[u64; 3]> {
         self.keys.uses()
     }
 
-    /// What requests are checked with.
+    /// The S3 service, which verifies signatures and holds the identities.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// Does what was asked for, if who asks may do it.
+    /// Carries out a request if the caller has permission.
     pub async fn act(&self, ask: &Ask) -> Reply {
         match ask.route {
             Route::ProviderGet
@@ -360,7 +363,7 @@ impl Admin {
         }
     }
 
-    /// Answers about the server itself: its drives, its repair, its records.
+    /// Answers a request about the server itself: its drives, healing and records.
     async fn about_itself(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
         match ask.route {
@@ -402,7 +405,7 @@ impl Admin {
         }
     }
 
-    /// Ends the process in order: this answer, and whatever else is in flight, may end.
+    /// Ends the process; requests in flight, this one included, are completed first.
     fn end(&self, ask: &Ask, how: End) -> Reply {
         ask.need(ask.route.actions(), false)?;
         let order: EndOrder = ask.document()?;
@@ -416,7 +419,7 @@ impl Admin {
         Ok((StatusCode::ACCEPTED, answer))
     }
 
-    /// What is known about a request.
+    /// Answers what the audit records say about a request.
     async fn why(&self, id: &str) -> Reply {
         let found = self.service.audit().find(id).await;
         let found = found.and_then(|record| serde_json::from_value::<shape::RequestRecord>(record).ok());
@@ -429,7 +432,7 @@ impl Admin {
         })
     }
 
-    /// Starts a pass over everything in the background; one at a time.
+    /// Starts a scrub in the background; only one runs at a time.
     fn start_scrub(&self, deep: bool) -> Reply {
         if self.scrubbing.swap(true, Ordering::AcqRel) {
             let why = "a pass is running; `ashlar heal status` shows it".into();
@@ -464,8 +467,7 @@ fn named(order: &Order) -> Result<&str, Refusal> {
     }
 }
 
-/// Writes an administration request into the log: what changes something or failed, for everybody; what is
-/// only read, for who debugs.
+/// Logs an administration request: at level info if it changes something or failed, else at level debug.
 pub fn told(id: &str, method: &http::Method, path: &str, status: StatusCode, who: &str, peer: &Peer) {
     let (status, peer) = (status.as_u16(), peer.address);
     if matches!(*method, http::Method::GET | http::Method::HEAD) && status < 400 {

@@ -1,6 +1,6 @@
-//! What administration tells about the deployment: capacity, drives, healing, damage.
+//! The state of the deployment for the administration API: capacity, drives, healing, damage.
 //!
-//! Invariant: nothing is changed here. Must not depend on: requests, how permissions are decided.
+//! Invariant: nothing is changed here. Must not depend on: requests, authorization.
 
 use ashlar_cluster::Map;
 use ashlar_drive::{Drive, Role, State};
@@ -14,7 +14,7 @@ use super::metrics;
 use super::monitor;
 use super::node::{Node, Slot};
 
-/// Everything an operator wants to see first.
+/// The overview that `ashlar info` shows.
 pub fn info(node: &Node) -> Value {
     let map = node.map.load();
     let health = node.sets.health();
@@ -114,7 +114,7 @@ fn state(drive: &Drive) -> &'static str {
     }
 }
 
-/// A call to its device does not return.
+/// Reports a device that does not complete a call.
 fn silent(drive: &Drive) -> Option<String> {
     drive.stalled().map(|s| format!("its device has not answered for {} s", s.as_secs()))
 }
@@ -152,7 +152,7 @@ fn progress(p: &Progress) -> shape::Rebuild {
     }
 }
 
-/// A drive that joins and whose rebuild has not begun.
+/// A joining drive whose rebuild has not begun.
 fn not_begun(drive: &Drive) -> shape::Rebuild {
     shape::Rebuild {
         drive: drive.label().drive.to_hex(),
@@ -191,7 +191,7 @@ fn scrub(s: Scrubbed) -> shape::Scrub {
     }
 }
 
-/// Damage found since the start, by the names people know.
+/// The damage found since the start, with names of buckets instead of ids.
 pub fn damages(node: &Node) -> Vec<shape::Damage> {
     let buckets = node.store.buckets();
     let found = node.sets.damages();
@@ -210,7 +210,7 @@ pub fn damages(node: &Node) -> Vec<shape::Damage> {
     found.iter().map(named).collect()
 }
 
-/// How healing goes.
+/// The state of healing.
 pub fn heal(node: &Node) -> shape::Heal {
     let stats = node.sets.heal_stats();
     let mut rebuilds: Vec<_> = node.sets.rebuilds().iter().map(progress).collect();

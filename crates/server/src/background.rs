@@ -1,6 +1,8 @@
-//! What a node does now and then, each for ever: collecting leftovers, counting buckets, delivering access logs.
+//! Periodic background work of a node: collecting remains of uploads, counting buckets, delivering access
+//! logs.
 //!
-//! Invariant: what fails is tried again and costs nothing else. Must not depend on: requests, how a node starts.
+//! Invariant: a failed run is repeated later and affects nothing else. Must not depend on: requests, how a
+//! node starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +13,18 @@ use ashlar_s3::Service;
 use super::clock;
 use super::node::Node;
 
-/// How often leftovers of multipart uploads are collected.
+/// Time between collections of the remains of multipart uploads.
 const SWEEP: Duration = Duration::from_secs(300);
-/// How often the time that locks go by is stored.
+/// Time between writes of the clock that object locks use.
 const LOCK_TIME: Duration = Duration::from_secs(300);
-/// How often it is looked whether buckets have to be counted.
+/// Time between checks whether a bucket has to be counted.
 const COUNT: Duration = Duration::from_secs(2);
-/// How often all buckets are counted anew.
+/// Time between complete recounts of all buckets.
 const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
-/// How often it is stored when access keys were last used.
+/// Time between writes of the last use of access keys.
 const USES: Duration = Duration::from_secs(600);
 
-/// Stores now and then when access keys were last used.
+/// Stores periodically when access keys were last used.
 pub async fn remember_uses(iam: Arc<Iam>) {
     loop {
         tokio::time::sleep(USES).await;
@@ -32,7 +34,7 @@ pub async fn remember_uses(iam: Arc<Iam>) {
     }
 }
 
-/// Delivers access logs of buckets now and then, and early when much waits.
+/// Delivers access logs of buckets periodically, and early when many records wait.
 pub async fn deliver_logs(service: Arc<Service>, interval: Duration) {
     let logs = service.access_logs();
     logs.look_again(&service.context().store);
@@ -46,7 +48,8 @@ pub async fn deliver_logs(service: Arc<Service>, interval: Duration) {
     }
 }
 
-/// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.
+/// Opens the change feed; retries while too few drives are available. Until it is open, buckets that are
+/// followed accept no changes.
 pub async fn open_feed(node: &Arc<Node>) {
     let Err(error) = node.store.open_feed().await else { return };
     tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
@@ -62,7 +65,7 @@ pub async fn open_feed(node: &Arc<Node>) {
     });
 }
 
-/// Collects leftovers of uploads, at the start and every few minutes.
+/// Collects remains of uploads, at the start and then periodically.
 pub async fn sweep(node: Arc<Node>) {
     loop {
         match node.store.sweep(clock::now_ms()).await {
@@ -73,8 +76,8 @@ pub async fn sweep(node: Arc<Node>) {
     }
 }
 
-/// Counts buckets: all at the start, and those again whose count cannot be trusted. What happens between is
-/// added; now and then all are counted anew all the same.
+/// Counts buckets: all at the start, later those whose count is unreliable. Changes in between are added to
+/// the count; all buckets are recounted once a day.
 pub async fn count(node: Arc<Node>) {
     let mut last = std::time::Instant::now();
     let mut failing = false;
@@ -92,7 +95,7 @@ pub async fn count(node: Arc<Node>) {
     }
 }
 
-/// Stores the time that locks go by.
+/// Stores periodically the clock that object locks use.
 pub async fn keep_lock_time(node: Arc<Node>) {
     loop {
         if let Err(error) = node.store.keep_lock_time().await {
@@ -102,13 +105,13 @@ pub async fn keep_lock_time(node: Arc<Node>) {
     }
 }
 
-/// Gives memory back that has been idle.
+/// Returns idle memory to the operating system.
 pub async fn trim(node: Arc<Node>) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         node.pool.trim_older(Duration::from_secs(30));
-        // The allocator gives pages back only when it frees others: a large block that comes and
-        // goes makes it look.
+        // The allocator returns pages only when it frees others. Allocating and freeing a large block makes
+        // it check.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
     }
 }

@@ -1,7 +1,8 @@
-//! What lies at the paths that were named, and what a start makes of it. Pure but for the looking.
+//! Inspects the folders given on the command line and decides what a start does with them. Pure functions,
+//! except those that read folders and mounts.
 //!
-//! Invariants: nothing that is not blank is ever formatted; a folder that is missing is made only
-//! when no drive of a deployment was found, because otherwise it is a drive that is not mounted.
+//! Invariants: only blank folders are formatted; a missing folder is created only if no drive of a deployment
+//! was found, because otherwise it is a drive that is not mounted.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,10 @@ use ashlar_drive::{Probe, probe};
 use ashlar_format::DeploymentId;
 use ashlar_machine::{FileSystem, Folder};
 
-/// A path and what is there.
+/// A folder and what was found in it.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The folder, absolute where that can be said.
+    /// The path of the folder, absolute if that can be determined.
     pub path: PathBuf,
     /// What was found.
     pub probe: Probe,
@@ -20,47 +21,48 @@ pub struct Place {
     pub facts: Option<Facts>,
 }
 
-/// What to do with all of them.
+/// What the start does with the folders.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Nobody was here before: make the folders that are missing and format all.
+    /// A first start: create missing folders and format all.
     New,
-    /// A deployment, whole or in part.
+    /// Folders of an existing deployment, complete or in part.
     Existing(DeploymentId),
 }
 
 /// The file system that a folder is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Number of its device; equal for folders on one file system.
+    /// Device number; equal for folders on one file system.
     pub device: u64,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: String,
-    /// It is the one that `/` is on.
+    /// Whether it is the file system of `/`.
     pub root: bool,
-    /// It lives in memory.
+    /// Whether it is in memory.
     pub memory: bool,
     /// Its size in bytes.
     pub total: u64,
 }
 
-/// Bytes below which a file system is not formatted: the reserve of a drive and its first segments would fill it.
+/// Minimum size in bytes of a file system that is formatted: on a smaller one, the reserve of a drive and its
+/// first segments use all space.
 pub const LEAST: u64 = 512 << 20;
-/// Bytes below which a drive is called small.
+/// Size in bytes below which a drive causes a warning.
 const SMALL: u64 = 4 << 30;
 
-/// Looks at one folder. Blocks for as long as the folder does.
+/// Inspects one folder. Blocks until the file system answers.
 pub fn look(path: &Path) -> Place {
     Place { path: path.to_owned(), probe: probe(path), facts: facts(path) }
 }
 
-/// What file system a folder is on; `None` when it cannot be told.
+/// The file system of a folder; `None` if it cannot be determined.
 pub fn facts(path: &Path) -> Option<Facts> {
     use std::os::unix::fs::MetadataExt as _;
     let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
     let folder = path.canonicalize().ok()?;
     let own = device(&folder)?;
-    // The topmost folder on the same device.
+    // The topmost folder on the same device is the mount point.
     let mount = folder.ancestors().take_while(|p| device(p) == Some(own)).last()?;
     let here = Folder::real(&folder, None);
     Some(Facts {
@@ -72,10 +74,10 @@ pub fn facts(path: &Path) -> Option<Facts> {
     })
 }
 
-/// Refuses to make a drive where there is no room for one.
+/// Checks that the file system has enough space for a drive.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub fn check_size(path: &Path) -> Result<(), String> {
     match facts(path) {
         Some(f) if f.total < LEAST => Err(format!(
@@ -88,7 +90,7 @@ pub fn check_size(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What an operator should know about where the drives are, one sentence each. `parity`: parity shards of the
+/// Warnings about the placement of the drives, one sentence each. `parity`: number of parity shards of the
 /// code.
 pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     let mut out = Vec::new();
@@ -135,10 +137,10 @@ pub fn absolute(path: &str) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
 }
 
-/// Decides.
+/// Decides what a start does with the folders.
 ///
 /// # Errors
-/// In words for the operator: every path that stands in the way is named.
+/// A message for the operator; it names every folder that prevents the start.
 pub fn judge(places: &[Place]) -> Result<Finding, String> {
     let mut problems = Vec::new();
     let mut foreign = Vec::new();
@@ -161,8 +163,8 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
             Probe::Blank | Probe::Missing | Probe::Unreadable(_) => {}
         }
     }
-    // A foreign folder among drives of ours is a drive that is missing: it is left alone and the
-    // others serve. Before there is a deployment it is a mistake on the command line.
+    // A foreign folder among drives of this deployment counts as a missing drive: it is not touched, and the
+    // others serve. At a first start it is a mistake on the command line.
     if deployment.is_none() {
         problems.append(&mut foreign);
     }
@@ -193,7 +195,7 @@ fn unreadable(places: &[Place]) -> Option<(&Path, &str)> {
     })
 }
 
-/// Why a path is not in service.
+/// Why a folder is not in service.
 pub fn problem(probe: &Probe) -> Option<String> {
     match probe {
         Probe::Ours(_) => None,

@@ -1,5 +1,5 @@
-//! `--env-file`: a file of `NAME=VALUE` lines, as systemd's `EnvironmentFile` and MinIO's
-//! `MINIO_CONFIG_ENV_FILE` have it.
+//! `--env-file`: a file of `NAME=VALUE` lines, in the format of systemd's `EnvironmentFile` and of MinIO's
+//! `MINIO_CONFIG_ENV_FILE`.
 //!
 //! The program replaces itself (`execve`) with the variables of the file in its environment, because a running
 //! program cannot change its environment safely. Variables that are set already win over the file.
@@ -10,13 +10,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names of the variables that came from the file, separated by commas; set in the replaced program.
+/// Names of the variables that came from the file, separated by commas; set in the new program.
 const MARK: &str = "ASHLAR_ENV_FILE_NAMES";
 
-/// Replaces this program by itself with the variables of `file`, unless that has happened.
+/// Replaces this process by the same program with the variables of `file`, unless that was done already.
 ///
 /// # Errors
-/// In words: the file cannot be read, a line is wrong, or the program cannot be started.
+/// A message for the operator: the file cannot be read, a line is invalid, or the program cannot be started.
 pub fn enter(file: Option<&Path>) -> Result<(), String> {
     let Some(file) = file else { return Ok(()) };
     if std::env::var_os(MARK).is_some() {
@@ -46,7 +46,7 @@ pub fn restart() -> String {
     format!("cannot be started again: {}", command.exec())
 }
 
-/// This program and its arguments. If the file was replaced meanwhile, the new file is meant.
+/// This program and its arguments. If the file of the program was replaced, this names the new file.
 fn own_program() -> Result<Command, String> {
     let path = std::env::current_exe().map_err(|e| format!("cannot be started again: {e}"))?;
     let path = match path.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {

@@ -1,13 +1,13 @@
-//! Events over HTTP, below the administration's base: how targets fare, and dead letters.
+//! The administration API for events: state of the targets, and dead letters.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET events` | the targets |
 //! | `GET dead-letters?target=ID:TYPE` | the oldest letters |
-//! | `POST dead-letters/ID:TYPE/replay` | they are sent again; `{"count"}` |
-//! | `DELETE dead-letters/ID:TYPE?id=ID` | they are removed, or one of them; `{"count"}` |
+//! | `POST dead-letters/ID:TYPE/replay` | sends them again; `{"count"}` |
+//! | `DELETE dead-letters/ID:TYPE?id=ID` | removes all of them, or one; `{"count"}` |
 //!
-//! Must never know: how anything is sent or kept.
+//! Must not depend on: how events are sent or stored.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn refusal(e: Error) -> Refusal {
     Refusal { status, code, why: e.to_string() }
 }
 
-/// Answers a request about events. What is asked for was permitted.
+/// Answers a request about events. The caller has checked the permission.
 pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> Reply {
     let target_manager =
         target_manager.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
@@ -82,7 +82,7 @@ pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> R
     }
 }
 
-/// Adds what is counted.
+/// Adds the metrics of event targets to a page.
 pub fn render(target_manager: &TargetManager, page: &mut Page) {
     type Family = (&'static str, Kind, &'static str, fn(&ashlar_events::Status) -> u64);
     const FAMILIES: [Family; 10] = [
@@ -134,7 +134,7 @@ pub fn render(target_manager: &TargetManager, page: &mut Page) {
             page.family(Group::Node, kind, name, help).add(&[(label, id.as_str())], of(s));
         }
     }
-    // Of all targets together, so that there is something to draw before the first.
+    // Sums over all targets, so that dashboards have a series before the first target is configured.
     let sum = |of: fn(&ashlar_events::Status) -> u64| all.iter().map(of).sum::<u64>();
     page.value(
         Group::Node,

@@ -1,4 +1,4 @@
-//! Users, groups, policies and access keys over HTTP, below `/ashlar/admin/v1/`.
+//! The administration API for users, groups, policies and access keys.
 //!
 //! | request | document |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
 //! | `PUT policies/NAME` | the policy |
 //! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}`; or `group`, `federated_user`, `federated_group` |
-//! | `GET mappings` | policies of users and groups of other directories |
-//! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
+//! | `GET mappings` | policies of users and groups of external directories |
+//! | `GET keys` (the caller's), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
 //! | `POST keys` | [`KeyOrder`] |
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
 //! | `POST simulate` | `{"user": "...", "action": "s3:GetObject", "resource": "bucket/key"}` |
 //!
-//! Invariants (docs/proof.md 2.2): whatever is done was permitted by an action of the table, or is about the
-//! requester's own access keys, sessions and secret; nobody changes what is attached to themselves, and
-//! nobody hands out more than they have ([`Delegation`]), except those who may everything; one change at a
-//! time, so that what was checked still holds when it is done; a secret is answered once, when it was
-//! made, and nothing here logs one.
+//! Invariants (docs/proof.md 2.2): every operation was permitted by an action of the table, or concerns only
+//! the caller's own access keys, sessions and secret; callers cannot change policies that are attached to
+//! themselves, and cannot grant permissions that they lack ([`Delegation`]), unless they can do everything;
+//! changes run one at a time, so a check still holds when its change is made; a secret is returned once, when
+//! it is created, and never logged.
 
 use std::sync::Arc;
 
@@ -39,25 +39,25 @@ use super::clock::now_ms;
 use super::delegation::{Delegation, denies};
 use super::table::Route;
 
-/// The door to users, groups, policies and access keys.
+/// The handler of requests about identities.
 pub struct Identities {
     service: Arc<Service>,
-    /// Who knows how names of other directories are spelled.
+    /// Normalizes names of external directories.
     idp: Arc<Idp>,
-    /// One change at a time.
+    /// Held while a change is checked and made.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// A user as wanted.
+/// The wanted state of a user.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserOrder {
-    /// One is made and answered if it is left out.
+    /// Generated and returned if it is left out.
     secret: Option<String>,
     enabled: Option<bool>,
 }
 
-/// A change of who is in a group.
+/// A change of the members of a group.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Members {
@@ -65,37 +65,38 @@ pub struct Members {
     remove: Vec<String>,
 }
 
-/// Policies, and one whom they are attached to or taken from.
+/// Policies, and the user or group to attach them to or detach them from.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Association {
     policies: Vec<String>,
     user: Option<String>,
     group: Option<String>,
-    /// Someone of another directory: a distinguished name, or `openid/PROVIDER/SUBJECT`.
+    /// A user of an external directory: a distinguished name, or `openid/PROVIDER/SUBJECT`.
     federated_user: Option<String>,
-    /// A group of another directory.
+    /// A group of an external directory.
     federated_group: Option<String>,
 }
 
-/// A new access key. What is left out is made, or does not restrict it.
+/// A new access key. Values that are left out are generated, or do not restrict the key.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyOrder {
-    /// Whom it acts for; who asks, if left out.
+    /// The user that it belongs to; by default the caller.
     user: Option<String>,
     access_key: Option<String>,
     secret: Option<String>,
-    /// A policy document that bounds it.
+    /// A policy document that restricts it.
     #[schema(value_type = Option<PolicyOrText>)]
     policy: Option<Value>,
-    /// Its end, in milliseconds since 1970.
+    /// Its expiry, in milliseconds since 1970.
     expires_ms: Option<i64>,
     name: String,
     description: String,
 }
 
-/// A change of an access key. What is left out stays; an empty policy and an end of 0 are none.
+/// A change of an access key. Values that are left out stay; an empty policy and an expiry of 0 remove the
+/// value.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyPatch {
@@ -108,11 +109,11 @@ pub struct KeyPatch {
     description: Option<String>,
 }
 
-/// A request that is not made, only decided.
+/// A request whose authorization decision is simulated.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
-    /// A user or an access key; empty: nobody.
+    /// A user or an access key; empty for an anonymous request.
     user: String,
     /// For instance `s3:GetObject`.
     action: String,
@@ -145,20 +146,20 @@ fn done(answer: impl Serialize) -> Reply {
     Ok((StatusCode::OK, api::value(answer)))
 }
 
-/// What was changed, unless somebody removed it meanwhile.
+/// The changed object, or 404 if it was removed meanwhile.
 fn still(answer: Option<impl Serialize>, what: &'static str, name: &str) -> Reply {
     answer.map_or_else(|| Err(missing(what, name)), done)
 }
 
-/// Whether it can make keys that last: it is not bounded, and does not end; the sessions of those whom
-/// another directory vouches for are all they have.
+/// Whether the identity can create permanent access keys: it has no bound and does not expire. Users of
+/// external directories have only their sessions.
 fn lasts(who: &Identity) -> bool {
     let own = who.kind != Kind::Session && who.expires_ms.is_none();
     let authenticated = who.kind == Kind::Session && who.federated.is_some();
     who.bounds.is_empty() && (own || authenticated)
 }
 
-/// A policy as text; a string is taken for one.
+/// A policy as text; a JSON string is taken as that text.
 fn document(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -167,15 +168,15 @@ fn document(value: Value) -> String {
 }
 
 impl Identities {
-    /// The door over a service.
+    /// A handler over a service.
     pub fn new(service: Arc<Service>, idp: Arc<Idp>) -> Identities {
         Identities { service, idp, turn: tokio::sync::Mutex::default() }
     }
 
-    /// Who there is.
+    /// The identity store.
     ///
     /// # Errors
-    /// This server knows root only.
+    /// This server has no identity store, only root.
     pub fn iam(&self) -> Result<&Arc<Iam>, Refusal> {
         let iam = self.service.verifier().keys.iam();
         iam.ok_or_else(|| Error::Unavailable("this server has no users".into()).into())
@@ -184,7 +185,7 @@ impl Identities {
     /// Answers a request about identities.
     pub async fn answer(&self, ask: &Ask) -> Reply {
         let iam = self.iam()?;
-        // A directory that takes its time holds nobody else up.
+        // A slow external directory must not delay other requests.
         let association = match ask.route {
             Route::PolicyAttach | Route::PolicyDetach => {
                 ask.need(ask.route.actions(), false)?;
@@ -228,7 +229,7 @@ impl Identities {
             Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask, association).await,
             Route::KeyList => {
                 let named = ask.query.filled("user");
-                // Root sees everybody's unless somebody is named.
+                // Root sees all keys unless the request names a user.
                 let everybody = all_keys(ask) || (named.is_none() && ask.who.is_unbounded_root());
                 let of = if everybody { None } else { Some(named.unwrap_or(&ask.who.user)) };
                 done(shape::KeyList { keys: iam.keys(of).iter().map(key).collect() })
@@ -243,17 +244,17 @@ impl Identities {
         }
     }
 
-    /// Refuses a new user whose name a bucket's policy allows something, except by who may everything: making
-    /// users must not be a way to what was meant for somebody else.
+    /// Refuses a new user whose name appears in a bucket policy, unless the caller can do everything:
+    /// creating a user must not give it permissions that were meant for another.
     fn gives_nothing_by_name(&self, ask: &Ask) -> Result<(), Refusal> {
         let store = &self.service.context().store;
         for bucket in store.buckets() {
             let Some(text) = bucket.documents.get(bucket_policy::POLICY) else { continue };
-            // One that cannot be read lets nobody in, and may be repaired.
+            // A policy that cannot be parsed grants nothing, and may be repaired later.
             let named = Policy::parse_for_bucket(&bucket.name, text.as_bytes())
                 .map_or_else(|_| text.contains(&ask.name), |p| p.names_user(&ask.name));
             if named {
-                // Which bucket it is, is not for everybody.
+                // The message does not name the bucket, which the caller may not be allowed to know.
                 only_full(
                     ask,
                     "The name is one that a bucket's policy gives something; making a user of it",
@@ -263,8 +264,8 @@ impl Identities {
         Ok(())
     }
 
-    /// Who is to have what, with the names of other directories as those spell them. What is attached
-    /// can be detached whether the directory still has it or not.
+    /// Parses the request; names of external directories are normalized. A policy can be detached from a name
+    /// that the directory no longer has.
     async fn association(&self, iam: &Iam, ask: &Ask) -> Result<Association, Refusal> {
         let mut order: Association = ask.document()?;
         let attached = |group: bool, text: &str| {
@@ -288,7 +289,7 @@ impl Identities {
         Ok(order)
     }
 
-    /// What a decision would be, and which statement makes it.
+    /// Simulates an authorization decision; the answer names the deciding statement.
     fn simulate(&self, iam: &Iam, ask: &Ask) -> Reply {
         let order: Simulation = ask.document()?;
         let action =
@@ -355,12 +356,12 @@ fn all_keys(ask: &Ask) -> bool {
     ask.query.get("all").is_some_and(|v| v == "true")
 }
 
-/// Whether a request is about the requester's own account.
+/// Whether a request is about the caller's own account.
 fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
     let me = &ask.who.user;
     Ok(match ask.route {
         Route::UserGet | Route::UserRevoke => ask.name == *me,
-        // Another credential than the user's own must not take the user over.
+        // A restricted credential of the user must not change the user's secret.
         Route::UserPut => ask.name == *me && ask.who.kind == Kind::User,
         Route::KeyList => !all_keys(ask) && ask.query.filled("user").is_none_or(|u| u == me),
         Route::KeyCreate => ask.document::<KeyOrder>()?.user.is_none_or(|u| u == *me),
@@ -371,7 +372,7 @@ fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
     })
 }
 
-/// Refuses those who may not everything.
+/// Refuses callers who cannot do everything.
 pub(super) fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
     if Delegation::of(&ask.who).is_full() {
         return Ok(());
@@ -383,7 +384,7 @@ fn names(all: &[String]) -> String {
     all.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses to hand out what who asks has not.
+/// Refuses to grant permissions that the caller lacks.
 fn covered(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
     let delegation = Delegation::of(&ask.who);
     let more = |n: &&String| iam.policy(n).is_some_and(|p| !delegation.covers(n, &p.policy));
@@ -395,7 +396,7 @@ fn covered(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses to take away policies that deny.
+/// Refuses to detach policies with a `Deny`, unless the caller can do everything.
 fn loosens(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
     match policies.iter().find(|n| iam.policy(n).is_some_and(|p| denies(&p.policy))) {
         Some(name) => only_full(ask, &format!("\"{name}\" denies something; taking it away")),
@@ -428,7 +429,7 @@ async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
         Route::UserRevoke if *name == iam.root().access_key && !ask.who.root => {
             return Err(denied("Access Denied. Root's sessions are revoked by root."));
         }
-        // A distinguished name may be spelled in many ways, a user's name in one.
+        // A distinguished name has several spellings, a user's name has one.
         Route::UserRevoke if iam.user(name).is_none() => iam.revoke_sessions(&Idp::normal_dn(name)).await?,
         Route::UserRevoke => iam.revoke_sessions(name).await?,
         _ if *name == ask.who.user => return Err(denied("Access Denied. Nobody removes themselves.")),
@@ -437,14 +438,14 @@ async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
             return done(shape::Removed { name: name.clone(), removed: true });
         }
     }
-    // Root has sessions too, and is no user that is stored.
+    // Root has sessions too, and is not a stored user.
     done(iam.user(name).map_or_else(
         || shape::User { name: name.clone(), enabled: true, ..shape::User::default() },
         |u| user(&u),
     ))
 }
 
-/// The policies of a group; none if there is no such group.
+/// The policies of a group; empty if the group does not exist.
 fn policies_of(iam: &Iam, group: &str) -> Vec<String> {
     iam.group(group).map(|g| g.policies.into_iter().collect()).unwrap_or_default()
 }
@@ -453,7 +454,7 @@ async fn members(iam: &Iam, ask: &Ask) -> Reply {
     let order: Members = ask.document()?;
     if !order.remove.is_empty() {
         ask.need(&[Action::AdminRemoveUserFromGroup], false)?;
-        // A policy that denies may do so by the group.
+        // The group's policies may deny something to its members.
         if order.remove.contains(&ask.who.user) {
             only_full(ask, "Taking oneself out of a group")?;
         }
@@ -503,7 +504,7 @@ async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
     let holders = iam.holders(name);
     let built_in = ashlar_policy::builtin(name).is_some();
     let there = iam.policy(name).is_some();
-    // A policy that does not exist is held by nobody, whatever claims will name.
+    // Nobody holds a policy that does not exist, whatever claims name it later.
     if there && !holders.claims.is_empty() {
         let claims = holders.claims.join(", ");
         only_full(ask, &format!("Changing a policy that users may hold through claims of {claims}"))?;
@@ -587,7 +588,7 @@ async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
     still(iam.key(&access_key).map(|k| shape::Key { secret: made, ..key(&k) }), "access key", &access_key)
 }
 
-/// Refuses to make or change a key of `parent` unless that gives nothing more than who asks has.
+/// Refuses to create or change a key of `parent` that would allow more than the caller may do.
 fn may_keep(iam: &Iam, ask: &Ask, parent: &str) -> Result<(), Refusal> {
     if parent == ask.who.user {
         if lasts(&ask.who) {

@@ -1,21 +1,21 @@
-//! Keys for encryption at rest: where they come from, and their administration over HTTP, below the
-//! administration's base.
+//! Encryption keys at rest: the configured source of keys, and their administration API.
 //!
 //! | request | document |
 //! |---|---|
 //! | `GET kms/status` | the driver, the default key, whether it works |
 //! | `GET kms/keys` | the named keys |
-//! | `GET kms/keys/NAME` | one of them, after it has sealed and opened something |
-//! | `PUT kms/keys/NAME` | makes it |
-//! | `POST kms/keys/NAME/rotate` | gives it a new version |
-//! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes anew, in the background |
-//! | `GET kms/rewrap` | how far that is |
+//! | `GET kms/keys/NAME` | one key, after a test of sealing and opening |
+//! | `PUT kms/keys/NAME` | creates a key |
+//! | `POST kms/keys/NAME/rotate` | adds a version to a key |
+//! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes again, in the background |
+//! | `GET kms/rewrap` | the progress |
 //!
-//! Invariants: no answer holds a key; without a root key or a key server, and where the server can keep none of its
-//! own (`own_key`), nothing is encrypted, and what asks for encryption is refused; one pass of sealing anew at a time. A pass moves no data, leaves what is
-//! done alone and so can be started again after whatever ended it.
+//! Invariants: no answer contains a key; if there is no root key, no key server, and no folder for a
+//! generated root key (`own_key`), nothing is encrypted and requests for encryption are refused; one rewrap
+//! pass runs at a time. A pass moves no data and skips envelopes that are sealed already, so it can be
+//! restarted after any interruption.
 //!
-//! Must never know: how keys seal.
+//! Must not depend on: how keys seal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,30 +40,31 @@ use super::node::Node;
 use super::own_key::Places;
 use super::table::Route;
 
-/// The default key, unless another is named.
+/// Name of the default key, unless configured otherwise.
 pub const DEFAULT_KEY: &str = "ashlar";
-/// Versions looked at in one go.
+/// Versions examined in one batch.
 const PAGE: usize = 200;
-/// A pass works for one part of its time and rests for as many parts.
+/// After each batch, a pass sleeps this many times the duration of the batch.
 const REST: u32 = 1;
 
-/// Where keys come from.
+/// Options for encryption keys.
 #[derive(clap::Args)]
 pub struct Args {
     /// File with the root key: 32 bytes, raw, as base64 or as hexadecimal digits, readable by its owner
     /// alone. Without this and without a key server, the server makes a root key (see --state-dir).
     #[arg(long, value_name = "FILE", env = "ASHLAR_KMS_ROOT_KEY_FILE")]
     kms_root_key_file: Option<PathBuf>,
-    /// The key that encrypts when nobody names one.
+    /// The default key, which encrypts when a request names none.
     #[arg(long, value_name = "NAME", env = "ASHLAR_KMS_KEY")]
     kms_key: Option<String>,
     /// Address of a HashiCorp Vault server (its transit engine); the token is in ASHLAR_KMS_VAULT_TOKEN,
     /// or a role of AppRole in ASHLAR_KMS_VAULT_ROLE_ID and ASHLAR_KMS_VAULT_SECRET_ID.
     #[arg(long, value_name = "URL", env = "ASHLAR_KMS_VAULT")]
     kms_vault: Option<String>,
-    /// Addresses of MinIO KES servers, the next asked where one does not answer: https://kes{1...3}:7373. We are
-    /// known to them by ASHLAR_KMS_KES_API_KEY, or by ASHLAR_KMS_KES_CERT_FILE and ASHLAR_KMS_KES_KEY_FILE;
-    /// ASHLAR_KMS_KES_CA names the authorities. MinIO's MINIO_KMS_KES_... are read too.
+    /// Addresses of MinIO KES servers: https://kes{1...3}:7373. If one does not answer, the next is asked.
+    /// The server identifies itself with ASHLAR_KMS_KES_API_KEY, or with ASHLAR_KMS_KES_CERT_FILE and
+    /// ASHLAR_KMS_KES_KEY_FILE; ASHLAR_KMS_KES_CA names the authorities. MinIO's MINIO_KMS_KES_... are read
+    /// too.
     #[arg(long, value_name = "URL", env = "ASHLAR_KMS_KES", value_delimiter = ',')]
     kms_kes: Vec<String>,
 }
@@ -84,22 +85,22 @@ pub fn said(e: Error) -> String {
     format!("encryption: {e}")
 }
 
-/// What is configured: a root key and the one before it, or a key server; one of them, or none.
+/// The configured source of keys: a root key with its predecessor, or a key server, or nothing.
 pub struct Configured {
     now: Option<Root>,
     old: Option<Secret>,
     remote: Option<Arc<Kms>>,
-    /// Where the server's own root key is, if nothing else is configured.
+    /// Where the generated root key is, if nothing else is configured.
     places: Places,
-    /// `now` is the server's own.
+    /// Whether `now` is the generated root key.
     own: bool,
 }
 
 impl Configured {
-    /// As configured. No key server is asked yet.
+    /// Reads options and environment. Does not contact a key server.
     ///
     /// # Errors
-    /// In words: what is configured cannot be used.
+    /// A message for the operator: the configuration is invalid.
     pub fn read(args: &Args, state_dir: Option<&Path>) -> Result<Configured, String> {
         if variable("MINIO_KMS_SERVER").is_some() {
             return Err(
@@ -129,7 +130,7 @@ impl Configured {
         Ok(Configured { now, old, remote: remote.map(Arc::new), places, own: false })
     }
 
-    /// Nothing is configured; the server's own root key is kept in `state`.
+    /// Nothing is configured; the generated root key is kept in `state`.
     #[cfg(test)]
     pub fn nothing(state: &Path) -> Configured {
         Configured {
@@ -150,12 +151,13 @@ impl Configured {
         self.own = true;
     }
 
-    /// As soon as it is known which deployment it is. Where nothing is configured, the server's own root key is
-    /// used, and made at the first start (`fresh`). Where something is, what the own one seals is still opened.
+    /// Loads the generated root key, as soon as the deployment is known. If nothing is configured, the key is
+    /// used, and generated at the first start (`fresh`). If something is configured, it still opens what it
+    /// has sealed.
     ///
     /// # Errors
-    /// In words: the file cannot be used; or none can be made and `secret`, which is to be stored, would be
-    /// stored in clear.
+    /// A message for the operator: the file cannot be used; or no key can be generated and `secret`, a
+    /// generated credential, would be stored in clear.
     pub fn find_own(
         &mut self,
         deployment: DeploymentId,
@@ -166,7 +168,7 @@ impl Configured {
         self.places = std::mem::take(&mut self.places).away_from(drives);
         let found = self.places.load(deployment);
         if !self.is_none() {
-            // What was sealed before something was configured.
+            // It opens what was sealed before a key was configured.
             match found {
                 Ok(Some((key, _))) if self.old.is_none() => self.old = Some(key),
                 Err(why) => {
@@ -209,11 +211,12 @@ impl Configured {
         Ok(())
     }
 
-    /// A deployment that was here before, once its control store is open: makes the server's own root key if it never
-    /// had one. `stored`: root's credentials come from the control store.
+    /// Called for an existing deployment, once its control store is open: generates the root key if the
+    /// deployment never had one. `stored`: root's credentials come from the control store.
     ///
     /// # Errors
-    /// In words: something is sealed under a root key that is not here. Nothing has been changed.
+    /// A message for the operator: something is sealed under a root key that is missing. Nothing has been
+    /// changed.
     pub fn make_up_for_own(&mut self, control: &Control, stored: bool) -> Result<(), String> {
         if !self.is_none() {
             return Ok(());
@@ -235,7 +238,7 @@ impl Configured {
         Ok(())
     }
 
-    /// Keeps root's credentials.
+    /// Seals and opens root's stored credentials.
     pub fn sealer(&self) -> CredentialSealer {
         CredentialSealer {
             key: self.now.as_ref().map(|r| r.key.clone()),
@@ -245,10 +248,10 @@ impl Configured {
     }
 }
 
-/// Opens the keys. `None`: none are configured.
+/// Opens the key service. `None`: no keys are configured.
 ///
 /// # Errors
-/// In words: what is configured cannot be used. A server that should encrypt does not start without keys.
+/// A message for the operator. A server that is configured to encrypt does not start without keys.
 pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<Encryption, String> {
     let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
         None => None,
@@ -284,7 +287,7 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
             let driver = driver.await.map_err(said)?;
             Arc::new(match own {
-                // Nothing may ever be encrypted: then the file may be lost without a loss.
+                // If nothing was ever encrypted, losing the file loses nothing.
                 true => Kms::builtin_when_needed(driver, &default).map_err(said)?,
                 false => Kms::builtin(driver, &default).await.map_err(said)?,
             })
@@ -293,8 +296,8 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
     Ok(Encryption { kms: Some(kms), cipher })
 }
 
-/// As MinIO does, the default key is made in KES if it is not there. Whoever may not make keys may use them;
-/// and what needs none is served while KES is away.
+/// Creates the default key in KES if it does not exist, as MinIO does. Without permission to create keys the
+/// server still uses existing ones, and requests without encryption are served while KES is unreachable.
 async fn first_key(kms: &Kms) {
     if kms.describe().0 != "kes" {
         return;
@@ -306,22 +309,22 @@ async fn first_key(kms: &Kms) {
     }
 }
 
-/// Which envelopes are sealed anew.
+/// The envelopes to seal again.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RewrapOrder)]
 pub struct Order {
     /// The bucket.
     bucket: String,
-    /// Only keys that begin with this.
+    /// Only keys with this prefix.
     #[serde(default)]
     prefix: String,
-    /// Under another named key; if left out, under the newest version of each one's own.
+    /// The named key to seal under; by default the newest version of each envelope's own key.
     #[serde(default)]
     key: Option<String>,
 }
 
-/// The administration of keys.
+/// The handler of requests about encryption keys.
 pub struct Door {
     encryption: Encryption,
     store: Store,
@@ -329,18 +332,18 @@ pub struct Door {
 }
 
 impl Door {
-    /// Over the keys and the objects.
+    /// A handler over the key service and the store.
     pub fn new(encryption: Encryption, store: Store) -> Door {
         Door { encryption, store, pass: Arc::default() }
     }
 
-    /// Whether the default key works; `None` where there are no keys. Asks the key server.
+    /// Whether the default key works; `None` if no keys are configured. Asks the key server.
     pub async fn works(&self) -> Option<bool> {
         let kms = self.encryption.kms.as_ref()?;
         Some(status(Some(kms)).await.works)
     }
 
-    /// Data keys made and opened: see `Kms::uses`. `None` where there are no keys.
+    /// Numbers of data keys generated and opened: see `Kms::uses`. `None` if no keys are configured.
     pub fn uses(&self) -> Option<[u64; 3]> {
         self.encryption.kms.as_ref().map(|kms| kms.uses())
     }
@@ -349,7 +352,7 @@ impl Door {
     pub async fn answer(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
         if ask.route == Route::RewrapStatus {
-            // None was started since the server did: nothing was looked at.
+            // No pass was started since the server start.
             let pass = self.pass.lock().clone().unwrap_or_default();
             return Ok((StatusCode::OK, api::value(pass)));
         }
@@ -383,7 +386,7 @@ impl Door {
         Ok((StatusCode::OK, api::value(shown(key, kms))))
     }
 
-    /// Begins a pass in the background.
+    /// Starts a pass in the background.
     async fn start(&self, kms: &Arc<Kms>, ask: &Ask) -> Reply {
         let order: Order = ask.document()?;
         self.store.bucket(&order.bucket).map_err(|e| ashlar_s3::ops::fault(e, &order.bucket, ""))?;
@@ -456,7 +459,7 @@ async fn run(
     }
 }
 
-/// One version; whether it was sealed anew.
+/// Seals the envelope of one version again; returns whether it had to.
 async fn one(
     kms: &Kms,
     store: &Store,
@@ -464,11 +467,11 @@ async fn one(
     key: &str,
     version: ashlar_object::VersionId,
 ) -> Result<bool, String> {
-    // Somebody may change it meanwhile: then it is looked at again.
+    // If the version changes meanwhile, it is read again.
     for _ in 0..3 {
         let object = match store.get(&order.bucket, key, Some(version)).await {
             Ok(object) => object,
-            // It was removed.
+            // The version was removed.
             Err(ashlar_object::Error::NoSuchVersion | ashlar_object::Error::NoSuchKey { .. }) => {
                 return Ok(false);
             }

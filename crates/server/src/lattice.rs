@@ -27,10 +27,10 @@ use super::transfer;
 
 const ROOT: &str = "root-of-the-test";
 const SECRET: &str = "a-long-enough-secret";
-/// A directory's user.
+/// A user of an external directory.
 const PERSON: &str = "uid=bound,ou=people,dc=test";
 
-/// No provider answers.
+/// A client for identity providers of which none answers.
 struct Silent;
 
 impl Web for Silent {
@@ -67,7 +67,8 @@ impl World {
             .unwrap()
             .control();
         let root = Root { access_key: ROOT.into(), secret: Secret::new(SECRET) };
-        // It never shows the same millisecond twice: what is made after a revocation is later.
+        // The clock never returns the same millisecond twice, so that a session begun after a revocation is
+        // later.
         let now = AtomicI64::new(1_800_000_000_000);
         let clock: ashlar_idp::Clock = Arc::new(move || now.fetch_add(1, Ordering::SeqCst));
         let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
@@ -109,7 +110,7 @@ impl World {
         world
     }
 
-    /// Whoever there is before the caller begins.
+    /// The users and groups that exist before the caller begins.
     async fn people(&self) {
         let iam = &self.iam;
         for (name, document) in [("maker", maker()), ("fence", fence())] {
@@ -157,14 +158,14 @@ impl World {
     }
 }
 
-/// How somebody is known to the test, to be looked up again after each call.
+/// How the test finds an identity again after each call.
 #[derive(Clone, Debug)]
 enum Who {
-    /// By an access key of the store.
+    /// By an access key.
     Key(String),
-    /// By what a provider said.
+    /// By the claims of a provider.
     Federated(Box<Federated>),
-    /// By a session's access key and token.
+    /// By the access key and token of a session.
     Session(String, String),
 }
 
@@ -178,7 +179,7 @@ impl Who {
     }
 }
 
-/// The callers: each with the way that it holds its policies.
+/// The callers, named by how each holds its policies.
 const CALLERS: [&str; 8] =
     ["lifter", "user", "group", "claims", "role", "mapped user", "mapped group", "access key"];
 
@@ -196,7 +197,7 @@ async fn caller(world: &World, how: &str) -> Who {
             world.attach(Entity::User("bound")).await;
             let user = iam.find("bound").unwrap();
             let s = iam.assume(&user, &Assume { duration_s: 3600, policy: None }).unwrap();
-            // A session of a user is that user, but for its secret.
+            // A session has the permissions of its user, with another secret.
             Who::Session(s.access_key, s.token)
         }
         "group" => {
@@ -232,7 +233,7 @@ async fn caller(world: &World, how: &str) -> Who {
     }
 }
 
-/// What somebody may do, of everything that is looked at.
+/// The permissions of an identity, of all that the test examines.
 fn allowed(who: &Identity) -> Vec<(&'static str, &'static str)> {
     let facts = Facts { now_ms: 1_800_000_000_000, secure: true, ..Facts::default() };
     let principal = who.principal();
@@ -264,7 +265,7 @@ impl Random {
     }
 }
 
-/// A call of any kind; `mine`: a name that nobody has yet.
+/// A random call; `mine`: a name that does not exist yet.
 fn any_call(random: &mut Random, mine: &str) -> (Route, String, Value) {
     let me = ["openid/claims/bound", "openid/role/bound", PERSON];
     let user = *random.pick(&[mine, mine, "bound", "lifter", "strong", "member", ROOT]);
@@ -329,7 +330,7 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
             let before = allowed(&first.identity(&world.iam).unwrap());
             assert!(before.iter().any(|(a, _)| *a == "admin:CreatePolicy"), "{how}");
             assert!(!before.contains(&("s3:GetObject", "secret")), "{how}: the Deny is in force");
-            // Also whoever can be signed in as, without a call.
+            // Includes identities that can be signed in as without a call.
             let mut known = vec![first.clone()];
             let mut calls = Vec::new();
             for step in 0..6 {
@@ -342,7 +343,7 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
                 let Ok((_, answer)) = reply else { continue };
                 taken += 1;
                 let created = match route {
-                    // Whoever sets a secret can sign in with it.
+                    // Whoever sets a secret can use the credential.
                     Route::UserPut => Some(name),
                     Route::KeyCreate => answer["access_key"].as_str().map(str::to_owned),
                     Route::IamImport => {
@@ -389,7 +390,7 @@ async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_admin
         let (_, answer) = world.call(&who, Route::IamImport, "", &import).await.unwrap();
         assert_eq!(answer["records"][0]["outcome"], "failed", "{how}: {answer}");
         assert_eq!(world.iam.policy("fence").unwrap().policy.to_json(), world_fence(), "{how}");
-        // Root, and a name that nobody can hold yet.
+        // Root, and a name that no identity can hold yet.
         world.call(&world.iam.root(), Route::PolicyPut, "fence", &fence()).await.unwrap();
         let listing = policy(&[statement("Allow", &["s3:ListBucket"], "arn:aws:s3:::*")]);
         world.call(&other, Route::PolicyPut, "fresh", &listing).await.unwrap();

@@ -1,20 +1,20 @@
-//! Carries out the lifecycle rules of buckets, and says what they would do.
+//! Carries out the lifecycle rules of buckets, and reports what they would do.
 //!
-//! What is due becomes due at midnights (UTC), so a bucket with rules is gone through once after each
-//! midnight, when its rules change, at the start if a midnight was missed, and again within the hour where
-//! something was left over. How far a pass has come is kept in the control store, so that a restart goes
-//! on. A pass reads the index; records are read only of keys of which something may be due.
+//! Versions become due at midnight (UTC). A bucket with rules is processed once after each midnight, when its
+//! rules change, at the start if a midnight was missed, and again within the hour if something was left over.
+//! The progress of a pass is stored in the control store, so that it continues after a restart. A pass reads
+//! the index; it reads records only of keys of which something may be due.
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET lifecycle/BUCKET` | answers when the last pass began and ended, and what it did |
-//! | `POST lifecycle/BUCKET/test` `{"after", "at"}` | counts what the rules would do now, or at a time; changes nothing |
+//! | `GET lifecycle/BUCKET` | when the last pass began and ended, and what it did |
+//! | `POST lifecycle/BUCKET/test` `{"after", "at"}` | counts what the rules would do now, or at a given time; changes nothing |
 //!
-//! Invariants: what goes is decided on the very versions that are replaced; nothing locked is touched
-//! (`ashlar_object::Found::locked`); the foreground comes first (`ashlar_pacer`); one key that fails does
-//! not stop the others.
+//! Invariants: the decision to remove a version is made on the state that the change replaces; locked
+//! versions are not removed (`ashlar_object::Found::locked`); requests have priority (`ashlar_pacer`); a key
+//! that fails does not stop the others.
 //!
-//! Must never know: how versions are removed, what rules mean.
+//! Must not depend on: how versions are removed, the semantics of rules.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,24 +39,24 @@ use super::api::{self, state as shape};
 use super::clock::now_ms;
 use super::table::Route;
 
-/// How often it is looked whether a pass is due.
+/// Time between checks whether a pass is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a pass is repeated that left something over.
+/// Milliseconds until a pass is repeated that left something over.
 const AGAIN_MS: i64 = 3_600_000;
-/// How long a bucket that could not be gone through is left alone.
+/// Milliseconds until a failed pass is tried again.
 const RETRY_MS: i64 = 30_000;
-/// How often the place of a pass is stored.
+/// Time between writes of the position of a pass.
 const STORE: Duration = Duration::from_secs(30);
 /// Keys changed at the same time.
 const AT_ONCE: usize = 16;
-/// Uploads of one page.
+/// Uploads per page.
 const UPLOADS: usize = 1000;
-/// How long one call of a dry run may take; the next goes on from there.
+/// Time limit of one call of a dry run; the next call continues from there.
 const TEST: Duration = Duration::from_secs(20);
-/// Where passes are kept in the control store: this and the bucket's id.
+/// Prefix of the keys in the control store that hold passes; the bucket's id follows.
 const PREFIX: &str = "lifecycle/";
 
-/// How much a pass may take: the longest pause bounds how late it is under load.
+/// How much of the resources a pass may use. The longest pause limits its delay under load.
 fn limits() -> Limits {
     Limits { longest_pause: Duration::from_millis(100), ..Limits::default() }
 }
@@ -87,7 +87,7 @@ impl Did {
     }
 }
 
-/// Where a pass stands: in which prefix of versions or uploads, behind which key.
+/// The position of a pass: the prefix of versions or uploads, and the last key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Place {
@@ -96,14 +96,14 @@ struct Place {
     after: String,
 }
 
-/// The last pass through a bucket, as it is kept. JSON, format 1.
+/// The stored state of the last pass through a bucket. JSON, format 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Kept {
     format: u32,
-    /// Which rules, by the moment when they were set.
+    /// The version of the rules: the time when they were set.
     set_ms: i64,
     began_ms: i64,
-    /// `None`: it is under way.
+    /// `None` while the pass runs.
     ended_ms: Option<i64>,
     place: Place,
     did: Did,
@@ -114,7 +114,7 @@ impl Kept {
         serde_json::from_slice::<Kept>(bytes).ok().filter(|k| k.format == 1)
     }
 
-    /// Whether `other` has come further with the same rules: in a later pass, or to the end of this one.
+    /// Whether `other` is ahead with the same rules: in a later pass, or at the end of this one.
     fn is_behind(&self, other: &Kept) -> bool {
         let order = |k: &Kept| (k.began_ms, k.ended_ms.is_some());
         self.set_ms == other.set_ms && order(self) < order(other)
@@ -141,7 +141,7 @@ struct Totals {
     last_ended_ms: AtomicU64,
 }
 
-/// Lifecycle of all buckets.
+/// The lifecycle work of all buckets.
 pub struct Lifecycle {
     store: Store,
     control: Control,
@@ -153,22 +153,22 @@ pub struct Lifecycle {
 
 /// Why a pass ended early.
 enum Halt {
-    /// The rules, or the bucket, are not what they were.
+    /// The rules were changed, or the bucket was removed.
     Changed,
-    /// Try later.
+    /// A failure; the pass is tried again later.
     Failed(Error),
 }
 
 impl Lifecycle {
-    /// Goes on from what is kept.
+    /// Loads the stored passes.
     pub fn new(store: Store, control: Control, calendar: Calendar) -> Lifecycle {
-        // What is removed is told to who follows changes.
+        // Removals appear in the change feed.
         let cause = Cause { kind: Kind::Expire, who: "lifecycle".to_owned(), ..Cause::default() };
         let store = store.by(Arc::new(cause));
         let foreground = store.sets().map(ashlar_erasure_set::Sets::foreground).unwrap_or_default();
         let mut passes = HashMap::new();
         for (key, value) in control.list(PREFIX) {
-            // What cannot be read is gone through anew.
+            // A stored pass that cannot be decoded starts from the beginning.
             let id = BucketId::from_hex(&key[PREFIX.len()..]);
             let kept = Kept::decode(&value.bytes);
             if let (Some(id), Some(kept)) = (id, kept) {
@@ -183,7 +183,7 @@ impl Lifecycle {
         Lifecycle { store, control, pacer, calendar, passes, totals }
     }
 
-    /// Carries out rules for ever.
+    /// Carries out rules; never returns.
     pub async fn run(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -196,7 +196,7 @@ impl Lifecycle {
         }
     }
 
-    /// Goes through a bucket if that is due.
+    /// Runs a pass through a bucket if one is due.
     async fn visit(&self, bucket: &Bucket) {
         let Some(config) = bucket.documents.get(DOCUMENT).and_then(|d| Config::decode(d)) else { return };
         let now = now_ms();
@@ -232,16 +232,16 @@ impl Lifecycle {
         self.passes.lock().insert(bucket.id, pass);
     }
 
-    /// Whether a bucket has to be gone through now, `last` being its last pass.
+    /// Whether a pass through a bucket is due now; `last` is its last pass.
     fn is_due(&self, last: &Kept, config: &Config, now: i64) -> bool {
         let Some(ended) = last.ended_ms.filter(|_| last.format == 1 && last.set_ms == config.set_ms) else {
             return true;
         };
-        // A pass that began before midnight has not seen what became due then.
+        // A pass that began before midnight has not seen versions that became due then.
         if last.began_ms < self.calendar.midnight(now) {
             return true;
         }
-        // What was removed may have left a marker alone; what failed may work now.
+        // A removal may have left a delete marker alone, and a failed removal may succeed now.
         let again = if self.calendar.is_real() { AGAIN_MS } else { 1000 };
         last.did.changed() + last.did.failed > 0 && now - ended >= again
     }
@@ -262,7 +262,7 @@ impl Lifecycle {
         }
     }
 
-    /// Forgets buckets that are gone or have no rules any more.
+    /// Removes the stored passes of buckets that were removed or have no rules any more.
     async fn forget_gone(&self) {
         let known: Vec<BucketId> = self.passes.lock().keys().copied().collect();
         if known.is_empty() {
@@ -279,7 +279,7 @@ impl Lifecycle {
         if gone.is_empty() {
             return;
         }
-        // Each is by itself, and what could not be done now is found again.
+        // Failures are ignored: the stored pass is found again next time.
         for some in gone.chunks(Update::MAX_KEYS) {
             let mut update = Update::new();
             for id in some {
@@ -292,7 +292,7 @@ impl Lifecycle {
         }
     }
 
-    /// One pass, from where it stands.
+    /// Runs a pass from its stored position.
     async fn pass(&self, bucket: &Bucket, config: &Config, kept: &mut Kept) -> Result<(), Halt> {
         let mut stored = Instant::now();
         for uploads in [false, true] {
@@ -340,7 +340,7 @@ impl Lifecycle {
         if same { Ok(()) } else { Err(Halt::Changed) }
     }
 
-    /// One page of keys; answers where the next begins.
+    /// Processes one page of keys; returns the begin of the next.
     async fn page(
         &self,
         bucket: &Bucket,
@@ -393,7 +393,7 @@ impl Lifecycle {
         }
     }
 
-    /// One page of uploads. `after` is the key and the id of the last one, with a zero byte between.
+    /// Processes one page of uploads. `after`: key and id of the last one, with a zero byte between.
     async fn upload_page(
         &self,
         bucket: &Bucket,
@@ -414,7 +414,7 @@ impl Lifecycle {
                     did.uploads += 1;
                     self.totals.uploads.fetch_add(1, Relaxed);
                 }
-                // Completed or given up meanwhile.
+                // The upload was completed or aborted meanwhile.
                 Err(Error::NoSuchUpload) => {}
                 Err(Error::NoSuchBucket) => return Err(Error::NoSuchBucket),
                 Err(_) => did.failed += 1,
@@ -423,7 +423,7 @@ impl Lifecycle {
         Ok(next)
     }
 
-    /// Adds what is counted.
+    /// Adds the metrics of lifecycle rules to a page.
     pub fn render(&self, page: &mut Page) {
         let t = &self.totals;
         let last = t.last_ended_ms.load(Relaxed) as f64 / 1000.0;
@@ -492,29 +492,29 @@ impl Lifecycle {
         page.count(node, "ashlar_lifecycle_removed_total", "Versions and markers that expired.", removed);
     }
 
-    /// What passes have done since the start: keys looked at, versions and markers that expired, passes.
+    /// Counts since the start: keys examined, versions and markers that expired, passes.
     pub fn done(&self) -> [f64; 3] {
         let t = &self.totals;
         [load(&t.keys), load(&t.current) + load(&t.versions) + load(&t.markers), load(&t.passes)]
     }
 
-    /// For how long the oldest pass that is due waits or runs.
+    /// How long the oldest due pass has been waiting or running, in milliseconds.
     fn behind_ms(&self) -> i64 {
         self.late().into_iter().max().unwrap_or(0)
     }
 
-    /// How many buckets wait for a pass, or are gone through.
+    /// Number of buckets whose pass is due or runs.
     fn due(&self) -> usize {
         self.late().into_iter().filter(|ms| *ms > 0).count()
     }
 
-    /// How many buckets are gone through.
+    /// Number of buckets whose pass runs.
     fn active(&self) -> usize {
         let passes = self.passes.lock();
         passes.values().filter(|p| p.kept.began_ms > 0 && p.kept.ended_ms.is_none()).count()
     }
 
-    /// Of each bucket with rules, for how long its pass waits or runs.
+    /// For each bucket with rules: how long its pass has been waiting or running, in milliseconds.
     fn late(&self) -> Vec<i64> {
         let now = now_ms();
         let midnight = self.calendar.midnight(now);
@@ -530,7 +530,7 @@ impl Lifecycle {
         self.store.buckets().iter().filter_map(late).collect()
     }
 
-    /// Answers a request about a bucket. What is asked for was permitted.
+    /// Answers a request about a bucket. The caller has checked the permission.
     pub async fn answer(&self, ask: &Ask) -> Reply {
         let refusal = |e: Error| Refusal::from(ashlar_s3::ops::fault(e, &ask.name, ""));
         let bucket = self.store.bucket(&ask.name).map_err(refusal)?;
@@ -564,7 +564,7 @@ impl Lifecycle {
         Ok((StatusCode::OK, api::value(answer)))
     }
 
-    /// Counts what rules would do.
+    /// Counts what the rules would do.
     async fn test(
         &self,
         bucket: &Bucket,
@@ -673,7 +673,7 @@ fn glanced(k: &ashlar_object::Glanced) -> Glance {
     Glance { modified_ms: k.modified_ms, size: k.size, delete_marker: k.delete_marker, alone: k.alone }
 }
 
-/// Versions as rules see them.
+/// Versions in the form that rules are evaluated on.
 fn seen<'a>(found: &'a Found<'_>) -> Vec<Seen<'a>> {
     let all = found.versions.iter().zip(found.locked);
     all.map(|(v, locked)| Seen {
@@ -686,7 +686,7 @@ fn seen<'a>(found: &'a Found<'_>) -> Vec<Seen<'a>> {
     .collect()
 }
 
-/// What of a key is due.
+/// The versions of a key that are due.
 fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Calendar) -> Chosen {
     let mut chosen = Chosen::default();
     for due in config.plan(key, &seen(found), found.keeps, now, calendar) {
@@ -698,7 +698,7 @@ fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Cal
     chosen
 }
 
-/// A page of uploads, and the place of the next.
+/// A page of uploads, and the position of the next.
 async fn upload_list(
     store: &Store,
     bucket: &str,
@@ -723,14 +723,14 @@ async fn upload_list(
     Ok((page.uploads, next))
 }
 
-/// What a dry run asks for.
+/// The request of a dry run.
 #[derive(Deserialize, Default, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = LifecycleTestOrder)]
 pub struct Order {
-    /// At which time, such as `2030-01-31T00:00:00Z`; now, unless given.
+    /// The time to evaluate the rules at, such as `2030-01-31T00:00:00Z`; by default now.
     at: Option<String>,
-    /// Go on where the last answer ended.
+    /// Continues where the last answer ended.
     after: Option<String>,
 }
 
@@ -743,7 +743,7 @@ struct Hits {
     bytes: u64,
 }
 
-/// What a dry run has counted.
+/// The counts of a dry run.
 #[derive(Default)]
 struct Counted {
     keys: u64,
@@ -803,8 +803,8 @@ impl Counted {
     }
 }
 
-/// The calendar that the environment asks for: shortened days are for tests of the whole server only, and
-/// need a second word to that effect. Object locks do not go by it.
+/// The calendar of lifecycle rules. Shortened days are only for tests of the whole server, and need a second
+/// variable as confirmation. Object locks do not use this calendar.
 ///
 /// # Errors
 /// In words.

@@ -1,8 +1,9 @@
-//! Accepting connections and serving HTTP/1.1 on them, until told to stop.
+//! Accepts connections and serves HTTP/1.1 on them until the server stops.
 //!
-//! Invariants: connections are bounded, in all and per address; a new one displaces those that have shown nothing,
-//! oldest first, and is refused only when there are none; [`RESERVE`] places beyond the bound are for administration
-//! and health; stopping lets what is in flight end; an accept that fails never ends the loop.
+//! Invariants: the number of connections is limited, in total and per address; a new connection replaces
+//! unauthenticated or idle ones, oldest first, and is refused if there are none; [`RESERVE`] further
+//! connections are reserved for administration and health checks; a stop waits for requests in flight; a
+//! failed accept never ends the loop.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,27 +28,28 @@ use super::limits::Bounds;
 use super::responses::busy;
 use super::routes::Routes;
 
-/// Connections beyond the bound, for administration and health.
+/// Connections beyond the limit that are reserved for administration and health checks.
 const RESERVE: usize = 64;
-/// Connections whose clients take nothing for so many seconds are cut when too much of answers waits.
+/// When sockets hold too much unsent data, connections whose clients take nothing for this many seconds are
+/// closed.
 const STUCK: u64 = 2;
-/// One in so many connections may be silent: never permitted anything, and without a request.
+/// One in this many connections may be silent: no request was permitted, and none is in progress.
 const SILENT: usize = 4;
-/// Seconds for which a connection may be silent in any case.
+/// Seconds for which any connection may be silent.
 const SILENCE: u64 = 1;
-/// How often they are looked for.
+/// Time between searches for such connections.
 const RELIEF: Duration = Duration::from_millis(200);
-/// Bytes hyper may hold of one connection: a body frame, or a request head.
+/// Maximum bytes that hyper buffers per connection: a body frame, or a request head.
 const MAX_BUFFER: usize = 256 * 1024;
-/// A little more than the service allows, so that it is the service that answers.
+/// Slightly more than the limit of the S3 service, so that the service refuses a long head.
 const MAX_HEAD: usize = 80 * 1024;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Sockets that listen.
+/// Listening sockets.
 pub struct Listener {
     sockets: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
-    /// Only administration is answered.
+    /// Whether only administration requests are answered.
     admin: bool,
 }
 
@@ -69,7 +71,7 @@ pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, String> {
 }
 
 impl Listener {
-    /// Listens on all of `addresses`.
+    /// Binds all of `addresses`.
     ///
     /// # Errors
     /// In words.
@@ -81,7 +83,7 @@ impl Listener {
         for address in addresses {
             match bind(*address) {
                 Ok(socket) => sockets.push(socket),
-                // A machine without IPv6: every address means IPv4 then.
+                // On a machine without IPv6, "every address" means IPv4.
                 Err(_) if address.ip().is_unspecified() && address.is_ipv6() => {
                     let any = SocketAddr::new(IpAddr::from([0u8; 4]), address.port());
                     sockets.push(bind(any).map_err(|e| cannot_listen(any, &e))?);
@@ -92,22 +94,22 @@ impl Listener {
         Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from), admin: false })
     }
 
-    /// Answers only administration.
+    /// Restricts the listener to administration requests.
     pub fn for_administration(self) -> Listener {
         Listener { admin: true, ..self }
     }
 
-    /// Addresses in use, with real port numbers.
+    /// The bound addresses, with the actual port numbers.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().filter_map(|s| s.local_addr().ok()).collect()
     }
 
-    /// Whether it speaks TLS.
+    /// Whether the listener uses TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Serves until `stop` is true, then lets connections end for at most `patience`.
+    /// Serves until `stop` is true, then waits at most `patience` for connections to end.
     pub async fn serve(
         self,
         routes: Arc<Routes>,
@@ -147,7 +149,7 @@ impl Listener {
     }
 }
 
-/// Why an address cannot be used, and what to do.
+/// The error message for an address that cannot be bound, with advice.
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     let advice = match error.kind() {
@@ -165,11 +167,12 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    // As many as most systems allow: what does not fit waits a second or more for its next try.
+    // The backlog that most systems allow: a connection beyond it is retried by the client after a second or
+    // more.
     socket.listen(4096)
 }
 
-/// What every connection needs.
+/// State that all connections share.
 struct Doors {
     routes: Arc<Routes>,
     tls: Option<TlsAcceptor>,
@@ -192,12 +195,12 @@ struct Open {
     next: u64,
 }
 
-/// A connection counted while it lives.
+/// A connection that is counted while it is open.
 struct Counted {
     doors: Arc<Doors>,
     id: u64,
     life: Arc<Life>,
-    /// It is beyond the bound: only administration and health are answered.
+    /// Whether it uses the reserve: only administration and health checks are answered.
     reserved: bool,
 }
 
@@ -221,7 +224,7 @@ impl Open {
         Some(life)
     }
 
-    /// Ends connections that make room first, up to `most`, all of one class; of one address only, if it is given.
+    /// Closes up to `most` connections of the lowest class; only those from the address `of`, if it is given.
     fn displace(&mut self, of: Option<IpAddr>, most: usize) -> Option<(Class, usize)> {
         let mut all: Vec<(Class, u64, u64)> = self
             .lives
@@ -231,7 +234,7 @@ impl Open {
             .collect();
         let class = all.iter().map(|v| v.0).min()?;
         all.retain(|v| v.0 == class);
-        // The number of a connection tells its age better than seconds do.
+        // The sequence number of a connection orders by age more precisely than seconds do.
         all.sort_unstable_by_key(|v| (v.1, v.2));
         all.truncate(most);
         for (_, _, id) in &all {
@@ -244,13 +247,13 @@ impl Open {
 }
 
 impl Doors {
-    /// Counts a new connection, which may cost others theirs. `None`: there is no room.
+    /// Counts a new connection, which may close others. `None`: it must be refused.
     fn admit(self: &Arc<Doors>, ip: IpAddr) -> Option<Counted> {
         let mut open = self.open.lock();
         let mut reserved = false;
         let crowd = !ip.is_loopback() && open.from.get(&ip).copied().unwrap_or(0) >= self.bounds.each;
         if crowd || open.lives.len() >= self.bounds.all {
-            // Several at once, so that looking at all of them is done once for many.
+            // Closes several at once, so that the search through all connections serves many new ones.
             let bound = if crowd { self.bounds.each } else { self.bounds.all };
             match open.displace(crowd.then_some(ip), (bound / 64).max(1)) {
                 Some((class, n)) => {
@@ -272,7 +275,7 @@ impl Doors {
         Some(Counted { doors: self.clone(), id, life, reserved })
     }
 
-    /// Ends the oldest of the connections that have shown nothing, when these are too many.
+    /// Closes the oldest silent connections when there are too many.
     fn end_silent(&self) {
         let most = self.bounds.all / SILENT;
         let mut open = self.open.lock();
@@ -296,7 +299,8 @@ impl Doors {
         }
     }
 
-    /// Cuts connections whose clients take nothing while too much of answers waits, the worst first.
+    /// Closes connections whose clients take nothing while sockets hold too much unsent data, the worst
+    /// first.
     fn relieve(&self) {
         let waits = self.unsent.load(Relaxed);
         if waits <= self.bounds.unsent {
@@ -333,7 +337,7 @@ impl Doors {
     }
 }
 
-/// Accepts until told to stop; answers the connections that are still open.
+/// Accepts connections until the server stops; returns those that are still open.
 async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
     let mut open = JoinSet::new();
     let mut stop = doors.stop.clone();
@@ -353,7 +357,7 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, most likely: give connections time to end.
+                // Probably out of file descriptors: wait until connections end.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -389,7 +393,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
     }
 }
 
-/// Answers a connection; `tls`: the client's certificates.
+/// Serves one connection; `tls`: the client's certificates.
 async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &Counted)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -409,10 +413,10 @@ where
                     routes.connections().busy.fetch_add(1, Relaxed);
                     busy()
                 }
-                // On the heap: hyper keeps room for the whole future in each connection, idle or not.
+                // On the heap: hyper reserves space for the whole future in each connection, idle or not.
                 false => Box::pin(routes.answer(request, &peer)).await,
             };
-            // The request lasts until its answer has left.
+            // The request lasts until its answer has been sent.
             let sets = routes.sets();
             Ok::<_, std::convert::Infallible>(response.map(|body| Outgoing::new(body, running, sets)))
         }

@@ -1,6 +1,7 @@
-//! Where the server's log goes: to standard error, and the last lines into memory for administration.
+//! The server's log: written to standard error, with the last lines kept in memory for the administration
+//! API.
 //!
-//! Invariant: lines in memory are bounded in number and length; nothing waits for who reads them.
+//! Invariant: lines in memory are limited in number and length; logging never waits for readers.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -17,15 +18,15 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::clock::now_ms;
 
-/// Lines kept in memory.
+/// Maximum number of lines kept in memory.
 const KEPT: usize = 2000;
-/// Longest line kept, in bytes; what is longer is cut.
+/// Maximum length in bytes of a line in memory; longer lines are cut.
 const LONGEST: usize = 4096;
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
-    /// For people.
+    /// Text.
     Text,
     /// One JSON object per line.
     Json,
@@ -38,13 +39,13 @@ pub struct Line {
     pub at_ms: i64,
     /// `ERROR`, `WARN` or `INFO`.
     pub level: &'static str,
-    /// The part of the program.
+    /// The module that logged the line.
     pub target: &'static str,
     /// The message and its fields.
     pub text: String,
 }
 
-/// The last lines.
+/// The last lines of the log.
 pub struct Kept {
     lines: Mutex<VecDeque<Arc<Line>>>,
     live: broadcast::Sender<Arc<Line>>,
@@ -53,13 +54,13 @@ pub struct Kept {
 static LINES: LazyLock<Kept> =
     LazyLock::new(|| Kept { lines: Mutex::default(), live: broadcast::Sender::new(KEPT) });
 
-/// The lines of this process.
+/// The last lines of this process.
 pub fn kept() -> &'static Kept {
     &LINES
 }
 
 impl Kept {
-    /// The last `most` lines, oldest first, and those that come from now on.
+    /// The last `most` lines, oldest first, and a receiver of later lines.
     pub fn read(&self, most: usize) -> (Vec<Arc<Line>>, broadcast::Receiver<Arc<Line>>) {
         let lines = self.lines.lock();
         let skip = lines.len().saturating_sub(most);
@@ -73,12 +74,12 @@ impl Kept {
             lines.pop_front();
         }
         lines.push_back(line.clone());
-        // Fails where nobody reads. Within the lock, so that who begins to read misses none.
+        // Fails if there are no readers. Under the lock, so that a new reader misses no line.
         let _ = self.live.send(line);
     }
 }
 
-/// Puts lines into memory.
+/// A tracing layer that keeps lines in memory.
 struct Keep;
 
 #[derive(Default)]
@@ -115,8 +116,8 @@ impl<S: Subscriber> Layer<S> for Keep {
     }
 }
 
-/// Starts logging to standard error. `ASHLAR_LOG` chooses what: `debug` shows every request,
-/// `info,ashlar::request=debug` only those.
+/// Starts logging to standard error. `ASHLAR_LOG` filters the log: `debug` shows every request,
+/// `info,ashlar::request=debug` shows requests at level debug and the rest at level info.
 pub fn start(form: Form, colour: bool) {
     let wanted = std::env::var("ASHLAR_LOG").unwrap_or_default();
     let (filter, problem) = match wanted.trim() {
@@ -131,7 +132,7 @@ pub fn start(form: Form, colour: bool) {
         Form::Text => layer.with_ansi(colour).with_target(false).boxed(),
         Form::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    // A second start in one process (tests) keeps the first.
+    // A second start in one process (in tests) keeps the first subscriber.
     let registry = tracing_subscriber::registry().with(layer.with_filter(filter));
     let _ = registry.with(Keep.with_filter(LevelFilter::INFO)).try_init();
     if let Some(error) = problem {

@@ -1,9 +1,9 @@
 //! Metrics of the deployment, its drives, buckets, healing and the process.
 //!
-//! Names are MinIO's (versions 2 and 3) where the meaning is the same; ours begin with `ashlar_`. What the
-//! machine says of itself is in `machine`; requests, audit, events and lifecycle add their own.
+//! Names are MinIO's (versions 2 and 3) if the meaning is the same; our own begin with `ashlar_`. Metrics of
+//! the machine are in `machine`; requests, audit, events and lifecycle add their own.
 //!
-//! Must never know: the format, or who reads it.
+//! Must not depend on: the text format, the readers.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,18 +16,18 @@ use super::connection::Counts;
 use super::node::Node;
 use super::{machine, monitor};
 
-/// What has to be asked for, because it may take a while.
+/// Values that are requested from drives and key servers in advance, because the answer may take time.
 #[derive(Default)]
 pub struct Asked {
-    /// Of each drive, in the order of slots, its file system; `None`: it did not answer.
+    /// The file systems of the drives, in the order of slots; `None`: the drive did not answer.
     pub spaces: Vec<Option<Space>>,
-    /// Whether the default key of encryption works, and its uses; `None` where there are no keys.
+    /// Whether the default encryption key works, and its uses; `None` if no keys are configured.
     pub keys: Option<(bool, [u64; 3])>,
     /// When the certificate expires, in seconds since 1970; `None` without TLS.
     pub certificate: Option<i64>,
 }
 
-/// Adds everything that the node knows.
+/// Adds the metrics of the node to a page.
 pub fn render(node: &Node, asked: &Asked, page: &mut Page) {
     cluster(node, page);
     usage(node, page);
@@ -43,7 +43,7 @@ pub fn render(node: &Node, asked: &Asked, page: &mut Page) {
     machine::render(page);
 }
 
-/// Capacity of the drives in service, and what of it objects can use.
+/// Capacity of the drives in service.
 pub struct Capacity {
     /// Bytes of the file systems.
     pub raw: u64,
@@ -51,15 +51,15 @@ pub struct Capacity {
     pub raw_free: u64,
     /// Without parity.
     pub usable: u64,
-    /// Without parity, free.
+    /// Free bytes, without parity.
     pub usable_free: u64,
 }
 
-/// Adds up the file systems of the drives in service.
+/// The sum over the file systems of the drives in service.
 pub fn capacity(node: &Node) -> Capacity {
     let map = node.map.load();
     let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
-    // A file system that several folders are on counts once.
+    // A file system with several folders counts once.
     let mut counted = std::collections::HashSet::new();
     let (mut raw, mut raw_free) = (0u64, 0u64);
     for slot in node.slots.lock().iter() {
@@ -144,11 +144,11 @@ fn cluster(node: &Node, page: &mut Page) {
     page.count(n, "minio_inter_node_traffic_sent_bytes", help, 0);
 }
 
-/// Refusals that others counted.
+/// Refusals that other modules count.
 pub struct Refusals {
-    /// Long request heads: waits in vain, and turns ended for others.
+    /// Long request heads: those that waited in vain, and those ended for others.
     pub heads: (u64, u64),
-    /// Bodies read before a signature can be checked: the same.
+    /// Bodies that are read before the signature can be checked: the same counts.
     pub unsigned: (u64, u64),
     /// Sealed administration requests.
     pub sealed: u64,
@@ -156,7 +156,7 @@ pub struct Refusals {
     pub listeners: u64,
 }
 
-/// What is shared between clients, and who was refused for it.
+/// Adds metrics of shared resources: their use, and requests refused because of a limit.
 pub fn fairness(node: &Node, connections: &Counts, other: &Refusals, page: &mut Page) {
     let m = node.sets.memory();
     let open = connections.open.load(Relaxed);
@@ -197,7 +197,7 @@ pub fn fairness(node: &Node, connections: &Counts, other: &Refusals, page: &mut 
     page.count(Group::Node, "ashlar_reads_reclaimed_total", help, m.reclaimed_reads);
 }
 
-/// What buckets hold.
+/// Adds the usage of buckets.
 fn usage(node: &Node, page: &mut Page) {
     let all = monitor::total(&node.store);
     let u = &all.usage;
@@ -423,7 +423,7 @@ fn healing(node: &Node, page: &mut Page) {
     }
 }
 
-/// The change feed, and how far behind its readers are.
+/// Adds the metrics of the change feed, and the lag of its readers.
 fn feed(node: &Node, page: &mut Page) {
     let stats = node.store.feed().stats();
     let n = Group::Node;
@@ -442,7 +442,7 @@ fn feed(node: &Node, page: &mut Page) {
     }
 }
 
-/// Encryption.
+/// Adds the metrics of encryption keys.
 fn keys(asked: &Asked, page: &mut Page) {
     let Some((online, [succeeded, refused, failed])) = asked.keys else { return };
     let c = Group::Cluster;

@@ -1,16 +1,16 @@
-//! What an operator watches live: the trace of requests, the log, and what runs now.
+//! Live monitoring for operators: the trace of requests, the log, and requests in progress.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object a line for each request, until the client leaves |
-//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` those to come too |
-//! | `GET top` | what each operation has done, and the requests that run |
-//! | `GET usage`, `GET usage/BUCKET` | what buckets hold |
+//! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
+//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
+//! | `GET top` | totals of each operation, and the requests in progress |
+//! | `GET usage`, `GET usage/BUCKET` | the usage of buckets |
 //!
-//! Invariants: a stream ends when the server stops; an empty line goes out every few seconds, so that a
-//! client that has gone is noticed.
+//! Invariants: a stream ends when the server stops; an empty line is sent every few seconds, so that a
+//! disconnected client is noticed.
 //!
-//! Must never know: MinIO's forms.
+//! Must not depend on: MinIO's formats.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +31,12 @@ use super::clock::coarse;
 use super::logs::{self, Line};
 use super::table::Route;
 
-/// How often an empty line goes out.
+/// Time between empty lines.
 const BEAT: Duration = Duration::from_secs(5);
-/// Lines of the log that are answered when nobody says how many.
+/// Number of log lines by default.
 const LAST: usize = 100;
 
-/// Which requests are traced.
+/// A filter of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Only answers with a status of 400 and above.
@@ -61,7 +61,7 @@ impl Wanted {
         })
     }
 
-    /// Whether this one is.
+    /// Whether the filter matches a request.
     pub fn has(&self, e: &Event) -> bool {
         let within = |path: &String| {
             e.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -73,12 +73,12 @@ impl Wanted {
     }
 }
 
-/// A query's name that stands alone or says true.
+/// Whether the query contains a parameter without value or with the value true.
 fn truth(query: &Query, name: &str) -> bool {
     matches!(query.get(name), Some("" | "true" | "1"))
 }
 
-/// The form in which an event is told; `None`: it is not.
+/// Formats an event; `None`: it is left out.
 pub type Form<T> = Box<dyn Fn(&T) -> Option<Value> + Send>;
 
 /// A line of JSON.
@@ -88,7 +88,7 @@ fn line(value: &Value) -> Bytes {
     text.into()
 }
 
-/// The events of a listener as lines.
+/// The trace as lines of JSON.
 struct Traced {
     listener: Listener,
     form: Form<Event>,
@@ -115,7 +115,7 @@ impl Pieces for Traced {
     }
 }
 
-/// The log as lines.
+/// The log as lines of JSON.
 struct Logged {
     live: broadcast::Receiver<Arc<Line>>,
     form: Form<Line>,
@@ -143,7 +143,7 @@ impl Pieces for Logged {
     }
 }
 
-/// What repeats itself as lines.
+/// A repeated document as lines of JSON.
 struct Repeated<F> {
     make: F,
     left: Option<u64>,
@@ -165,7 +165,7 @@ impl<F: FnMut(bool) -> Value + Send + 'static> Pieces for Repeated<F> {
     }
 }
 
-/// What streams need.
+/// The sources of the streams.
 #[derive(Clone)]
 pub struct Monitor {
     tracer: Arc<Tracer>,
@@ -173,18 +173,18 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Until `stop` says true.
+    /// Streams end when `stop` is true.
     pub fn new(tracer: Arc<Tracer>, stop: watch::Receiver<bool>) -> Monitor {
         Monitor { tracer, stop }
     }
 
-    /// The trace from now on, in a form.
+    /// The trace from now on.
     pub fn trace(&self, form: Form<Event>) -> Body {
         let (listener, stop) = (self.tracer.listen(), self.stop.clone());
         Body::endless(Bytes::from_static(b"\n"), Traced { listener, form, stop })
     }
 
-    /// The last lines of the log in a form, and with `follow` those to come.
+    /// The last lines of the log, and with `follow` later ones.
     pub fn logs(&self, last: usize, follow: bool, form: Form<Line>) -> Body {
         let (lines, live) = logs::kept().read(last);
         let mut first = Vec::new();
@@ -198,7 +198,8 @@ impl Monitor {
         Body::endless(first.into(), Logged { live, form, stop: self.stop.clone() })
     }
 
-    /// A document `times` times (`None`: for ever), every `interval`; `make` is told whether it is the last.
+    /// A document `times` times (`None`: without end), every `interval`; the argument of `make` marks the
+    /// last one.
     pub fn repeat(
         &self,
         times: Option<u64>,
@@ -210,10 +211,10 @@ impl Monitor {
         Body::endless(first, Repeated { make, left, interval, stop: self.stop.clone() })
     }
 
-    /// The stream that a request asks for. What is asked for was permitted.
+    /// The stream for a request. The caller has checked the permission.
     ///
     /// # Errors
-    /// The query is not understood.
+    /// The query is invalid.
     pub fn stream(&self, ask: &Ask) -> Result<Body, Refusal> {
         if ask.route == Route::Trace {
             let wanted = Wanted::of(&ask.query)?;
@@ -240,7 +241,7 @@ impl Monitor {
     }
 }
 
-/// An event in our form.
+/// An event in the format of our API.
 fn event(e: &Event) -> shape::TraceEvent {
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     let client = e.waited_for_client.min(e.first_byte);
@@ -270,7 +271,7 @@ fn event(e: &Event) -> shape::TraceEvent {
     }
 }
 
-/// What each operation has done, and what runs.
+/// Totals of each operation, and the requests in progress.
 pub fn top(metrics: &Metrics) -> Reply {
     let operations = metrics.totals().into_iter().map(|t| shape::OperationTotals {
         operation: t.operation.to_owned(),
@@ -295,7 +296,7 @@ pub fn top(metrics: &Metrics) -> Reply {
     Ok((StatusCode::OK, api::value(answer)))
 }
 
-/// What a bucket holds, in our form.
+/// The usage of a bucket, in the format of our API.
 fn bucket_usage(bucket: &str, counted: &Counted) -> shape::BucketUsage {
     let u = &counted.usage;
     let named = |names: &[&str], counts: &[u64]| {
@@ -316,7 +317,7 @@ fn bucket_usage(bucket: &str, counted: &Counted) -> shape::BucketUsage {
     }
 }
 
-/// The names that MinIO gives to classes of sizes; as many as `ashlar_object::SIZE_BOUNDS` makes.
+/// MinIO's names for classes of sizes; as many as `ashlar_object::SIZE_BOUNDS` defines.
 pub const SIZE_NAMES: [&str; ashlar_object::SIZE_BOUNDS.len() + 1] = [
     "LESS_THAN_1024_B",
     "BETWEEN_1024_B_AND_64_KB",
@@ -330,7 +331,7 @@ pub const SIZE_NAMES: [&str; ashlar_object::SIZE_BOUNDS.len() + 1] = [
     "GREATER_THAN_512_MB",
 ];
 
-/// The names that MinIO gives to classes of numbers of versions.
+/// MinIO's names for classes of version counts.
 pub const COUNT_NAMES: [&str; ashlar_object::COUNT_BOUNDS.len() + 1] = [
     "UNVERSIONED",
     "SINGLE_VERSION",
@@ -341,7 +342,7 @@ pub const COUNT_NAMES: [&str; ashlar_object::COUNT_BOUNDS.len() + 1] = [
     "GREATER_THAN_10000",
 ];
 
-/// All buckets added up: complete if every one is.
+/// The sum over all buckets; complete if every bucket has been counted.
 pub fn total(store: &Store) -> Counted {
     let mut all = Counted { complete: true, ..Counted::default() };
     for (_, counted) in store.usages() {
@@ -353,7 +354,7 @@ pub fn total(store: &Store) -> Counted {
     all
 }
 
-/// The total in our form.
+/// The total in the format of our API.
 pub fn usage_total(store: &Store) -> shape::UsageTotal {
     let all = total(store);
     let u = all.usage;
@@ -366,7 +367,7 @@ pub fn usage_total(store: &Store) -> shape::UsageTotal {
     }
 }
 
-/// Answers about what buckets hold. What is asked for was permitted.
+/// Answers a request about the usage of buckets. The caller has checked the permission.
 pub fn usage(store: &Store, ask: &Ask) -> Reply {
     if ask.route == Route::UsageGet {
         let counted = store.usage(&ask.name).map_err(|e| ashlar_s3::ops::fault(e, &ask.name, ""))?;
@@ -376,7 +377,7 @@ pub fn usage(store: &Store, ask: &Ask) -> Reply {
     Ok((StatusCode::OK, api::value(shape::UsageList { total: usage_total(store), buckets })))
 }
 
-/// What buckets hold, in MinIO's form.
+/// The usage of buckets in MinIO's format.
 pub fn minio_usage(store: &Store) -> Value {
     let histogram = |names: &[&str], counts: &[u64]| -> serde_json::Map<String, Value> {
         names.iter().zip(counts).map(|(n, c)| ((*n).to_owned(), json!(c))).collect()
@@ -387,7 +388,7 @@ pub fn minio_usage(store: &Store) -> Value {
         .map(|(name, c)| {
             let u = &c.usage;
             let mut sizes = histogram(&SIZE_NAMES, &u.sizes);
-            // Kept by MinIO for dashboards of before it had finer classes.
+            // An older class that MinIO still reports for dashboards.
             sizes.insert("BETWEEN_1024B_AND_1_MB".to_owned(), json!(u.sizes[1..5].iter().sum::<u64>()));
             let value = json!({ "size": u.bytes, "objectsCount": u.objects, "versionsCount": u.versions,
                 "deleteMarkersCount": u.delete_markers, "objectsSizesHistogram": sizes,

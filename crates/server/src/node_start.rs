@@ -1,9 +1,9 @@
 //! Building the node: drives, control store, placement groups, store.
 //!
-//! Invariants: a first start writes labels, map and credentials before anything is served; a later
-//! start finds its drives by their labels, wherever they are; the map decides which drive counts.
-//! What happens to drives afterwards is the business of `drive_monitor`. A folder that does not answer never holds
-//! up a start that most of the drives suffice for: its drive comes later.
+//! Invariants: a first start writes labels, map and credentials before anything is served; a later start
+//! finds its drives by their labels, at whatever path they are; the map decides which drives belong to the
+//! deployment. Later changes of drives are the task of `drive_monitor`. A folder that does not answer does
+//! not delay a start if enough drives are open: its drive is added later.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,43 +31,43 @@ use super::lifecycle::Lifecycle;
 use super::node::{Node, Slot, blocking, layout, medium, random_id};
 use super::start_folders::{Folders, Opened};
 
-/// How often root's credentials are read anew when other servers change them.
+/// How often the start reads root's credentials again when other servers change them.
 const TRIES: usize = 16;
 
-/// What the node is built with.
+/// The configuration of the node.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The folders named.
+    /// The folders of the command line.
     pub paths: Vec<PathBuf>,
-    /// The code asked for.
+    /// The requested erasure code.
     pub code: Option<CodeSpec>,
-    /// Bytes that buffers and caches may hold together.
+    /// Maximum bytes of buffers and caches together.
     pub memory: u64,
-    /// How long slow clients may hold what others wait for.
+    /// The limits on memory that slow clients hold.
     pub limits: ashlar_erasure_set::MemoryLimits,
-    /// How long a day of lifecycle rules is.
+    /// The length of a day in lifecycle rules.
     pub calendar: ashlar_lifecycle::Calendar,
-    /// Which folders held a deployment.
+    /// The notes about which folders held a deployment.
     pub deployments: Deployments,
-    /// A new deployment is meant, although there was one.
+    /// Whether to create a new deployment although one existed.
     pub new_deployment: bool,
 }
 
-/// What a start did.
+/// The result of a start.
 pub struct Started {
-    /// Folders that were formatted.
+    /// Number of folders that were formatted.
     pub formatted: usize,
     /// Root's credentials.
     pub root: Credential,
-    /// Where they came from.
+    /// The source of the credentials.
     pub origin: Origin,
 }
 
 impl Node {
-    /// Builds it. What is left to do about its drives is for [`drive_monitor::run`].
+    /// Builds the node. [`drive_monitor::run`] completes the work on its drives.
     ///
     /// # Errors
-    /// In words for the operator.
+    /// A message for the operator.
     pub async fn open(
         plan: &Plan,
         environment: Option<Credential>,
@@ -93,7 +93,7 @@ impl Node {
         warn_of_wide(&found);
         keys.find_own(deployment, &plan.paths, fresh, environment.is_none())?;
         let mut formatted = 0;
-        // Before anything is written: a key server that is away leaves the folders as they are.
+        // Before anything is written: if the key server is unreachable, the folders stay unchanged.
         let made = match fresh && environment.is_none() {
             true => Some(keys.sealer().encode(&credentials::generate()).await?),
             false => None,
@@ -130,7 +130,7 @@ impl Node {
     }
 }
 
-/// Warns of folders that others may look into; what this program makes in them is its owner's alone.
+/// Warns of folders that other users may read. Files that this program creates in them are private.
 fn warn_of_wide(found: &[Place]) {
     for place in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
         if let Ok(mode) = Folder::real(&place.path, None).mode()
@@ -145,7 +145,7 @@ fn warn_of_wide(found: &[Place]) {
     }
 }
 
-/// A start that ends: leaves the drives in order.
+/// Closes the drives after a start that failed.
 async fn close_all(control: &Control, opened: &Opened) {
     control.close().await;
     let drives = opened.iter().filter_map(|(_, d)| d.as_ref().ok());
@@ -161,7 +161,7 @@ fn budget(plan: &Plan) -> (BufferPool, DriveOptions) {
     (pool, options)
 }
 
-/// Whether a first start was interrupted: labels are there, but no drive holds a map yet.
+/// Whether a first start was interrupted: labels exist, but no drive holds a map yet.
 async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<bool, String> {
     let whole = found.iter().all(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank));
     if !whole {
@@ -185,7 +185,7 @@ fn labels(found: &[Place]) -> impl Iterator<Item = (&Path, &Label)> {
     })
 }
 
-/// Makes missing folders and formats everything blank.
+/// Creates missing folders and formats all blank ones.
 async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<usize, String> {
     let mut places = std::mem::take(found);
     let (places, done) = blocking(move || {
@@ -261,7 +261,7 @@ fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
     }
 }
 
-/// Root's credentials: the environment wins; else what is stored; else new ones, which are stored.
+/// Root's credentials: from the environment, else stored ones, else new ones, which are stored.
 async fn root(
     control: &Control,
     environment: Option<Credential>,
@@ -287,7 +287,7 @@ async fn root(
         update.set(&entry, sealed.clone());
         match control.update(update).await {
             Ok(_) => {}
-            // Another server was faster: its credentials count.
+            // Another server was faster: its credentials are used.
             Err(ashlar_cluster::Error::Conflict(_)) => continue,
             Err(e) if origin == Origin::Stored => {
                 return Err(format!("root's credentials cannot be sealed anew: {e}"));
@@ -302,7 +302,7 @@ async fn root(
     Err("root's credentials are being changed by other servers; start again".to_owned())
 }
 
-/// Writes sealed credentials a second time: a drive keeps the copy of the control store before the newest.
+/// Writes sealed credentials twice, because a drive keeps the previous copy of the control store.
 async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), String> {
     let again = |update: &mut Update| {
         let entry = control.read(credentials::KEY);
@@ -314,7 +314,7 @@ async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), Str
     control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))
 }
 
-/// Puts together what was opened; what is left to do goes to the monitor.
+/// Assembles the node; remaining work on drives goes to the drive monitor.
 fn assemble(
     embedded: Embedded,
     map: Map,
@@ -340,7 +340,7 @@ fn assemble(
             }
             (_, Some(Err(why)), _) => Some(Event::Opened(i, Err(why))),
             (false, None, Some(place)) => Some(Event::Probed(i, workers::found(&place, deployment))),
-            // Still to come.
+            // Its inspection has not ended.
             _ => None,
         };
         monitor.begun(i, folder.opening);
@@ -350,7 +350,7 @@ fn assemble(
             slots[i].problem = Some("it does not answer yet".into());
         }
     }
-    // What can serve serves from the beginning.
+    // Drives that can serve are in service from the start.
     first.retain(|action| match action {
         Action::Attach(i) => {
             if let Some(drive) = waiting.remove(i) {
@@ -394,7 +394,7 @@ fn assemble(
     Ok((node, start))
 }
 
-/// Notes outside the drives which folders hold the deployment; the folders of others may hang.
+/// Notes outside the drives which folders hold the deployment. Inspecting folders may hang.
 fn note_deployment(node: &Node, deployments: Deployments) {
     let slots = node.slots.lock().clone();
     let serving = slots.iter().filter(|s| s.drive.is_some());

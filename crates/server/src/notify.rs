@@ -1,9 +1,9 @@
-//! The settings of targets for events: their names, which are MinIO's, and where they come from.
+//! The settings of event targets: their names, which are MinIO's, and their sources.
 //!
-//! Invariants: what the environment configures wins over what is stored, and cannot be changed here; values
-//! that hold passwords are secrets as a whole.
+//! Invariants: settings of the environment override stored ones, and cannot be changed at run time; values
+//! that contain passwords are secret as a whole.
 //!
-//! Must never know: how anything is sent.
+//! Must not depend on: how events are sent.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ const USERNAME: Name = name("username", "who signs in");
 const PASSWORD: Name = secret("password", "their password");
 const OPEN: Name = name("max_open_connections", "of MinIO: one connection is used");
 
-/// Subsystem, what it is, and what it has.
+/// Subsystem, description, and names.
 macro_rules! subsystems {
     ($($constant:ident $subsystem:literal $help:literal [$($name:expr,)*];)*) => {
         $(
-            /// A kind of target.
+            /// A type of target.
             pub const $constant: Subsystem = Subsystem {
                 name: $subsystem,
                 help: $help,
@@ -134,10 +134,10 @@ subsystems! {
     ];
 }
 
-/// Targets of the environment.
+/// Targets that the environment configures.
 ///
 /// # Errors
-/// In words: a variable that is not understood.
+/// A message for the operator: an invalid variable.
 pub fn environment() -> Result<Vec<Configured>, String> {
     let all: Vec<(String, String)> = std::env::vars().collect();
     from_environment(&all, |kind| {
@@ -146,7 +146,7 @@ pub fn environment() -> Result<Vec<Configured>, String> {
     })
 }
 
-/// What is stored, and over it what the environment says.
+/// The stored targets, overridden by those of the environment.
 fn configured(iam: &Iam, environment: &[Configured]) -> Vec<Configured> {
     let mut all = environment.to_vec();
     for (key, setting) in iam.settings("") {
@@ -160,12 +160,12 @@ fn configured(iam: &Iam, environment: &[Configured]) -> Vec<Configured> {
     all
 }
 
-/// Takes up the targets that are configured now. Waits for no target.
+/// Applies the present configuration. Does not wait for targets.
 pub async fn apply(target_manager: &TargetManager, iam: &Iam, environment: &[Configured]) {
     target_manager.configure(configured(iam, environment)).await;
 }
 
-/// Follows changes of settings. Runs until it is dropped.
+/// Applies every change of the settings; returns only if it is dropped.
 pub async fn follow(target_manager: Arc<TargetManager>, iam: Arc<Iam>, environment: Vec<Configured>) {
     let mut news = iam.settings_changed();
     loop {
@@ -176,10 +176,10 @@ pub async fn follow(target_manager: Arc<TargetManager>, iam: Arc<Iam>, environme
     }
 }
 
-/// Whether a subsystem could use these values.
+/// Checks whether a subsystem accepts these values.
 ///
 /// # Errors
-/// In words.
+/// A message for the administrator.
 pub fn check(
     target_manager: &TargetManager,
     subsystem: &str,

@@ -1,26 +1,26 @@
-//! Settings of identity providers over HTTP, and signing in with a browser, below `/ashlar/admin/v1/`.
+//! The administration API for identity providers, and sign-in with a browser.
 //!
 //! | request | document | answer |
 //! |---|---|---|
 //! | `GET idp/KIND` | | `{"providers": [PROVIDER]}` |
 //! | `GET idp/KIND/NAME` | | PROVIDER |
 //! | `PUT idp/KIND/NAME` | `{"values": {"name": "value"}}` | PROVIDER; 409 if it is stored already |
-//! | `PATCH idp/KIND/NAME` | `{"values": {...}}`, put over those stored; an empty value takes one away | PROVIDER |
+//! | `PATCH idp/KIND/NAME` | `{"values": {...}}`, merged into the stored values; an empty value removes one | PROVIDER |
 //! | `DELETE idp/KIND/NAME` | | `{}` |
 //! | `POST idp/KIND/NAME/enable`, `disable` | | PROVIDER |
 //! | `GET login/openid` | | `{"providers": [{"name", "display_name", "url"}]}` |
 //! | `POST login/openid/callback` | `{"code": "...", "state": "...", "duration_s": 3600}` | `{"access_key", "secret", "token", "expires_ms", "user"}` |
 //!
-//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the one without a name. PROVIDER is
-//! `{"kind", "name", "enabled", "problem", "values", "environment", "facts"}`: `values` without secrets
-//! (`*redacted*` in their place, which a change takes for "as it is"), `environment` the names of values
-//! that come from there and cannot be changed here, `facts` what follows (`role_arn`, `issuer`).
+//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the provider without a name. PROVIDER is `{"kind",
+//! "name", "enabled", "problem", "values", "environment", "facts"}`: `values` has `*redacted*` in place of
+//! secrets, and a change with this value keeps the secret; `environment` has the names of values that come
+//! from the environment and cannot be changed here; `facts` has derived values (`role_arn`, `issuer`).
 //!
-//! Invariants: a change is checked with the provider itself before it is stored; whoever makes a provider
-//! can become anybody, so it takes root or somebody who may everything; secrets come in and never go out;
-//! the two requests that need no signature say nothing that a browser's user must not know.
+//! Invariants: a change is checked with the provider before it is stored; only callers who can do everything
+//! may configure providers, because a provider can sign in as any user; secrets are never returned; the two
+//! requests that need no signature return nothing that is secret to the user of a browser.
 //!
-//! Must never know: how a provider is asked.
+//! Must not depend on: how a provider is asked.
 
 use std::sync::Arc;
 
@@ -41,20 +41,20 @@ use super::connection::Peer;
 use super::identities::only_full;
 use super::table::{BASES, Route, SignInRoute};
 
-/// Longest document of a sign-in.
+/// Longest document of a sign-in, in bytes.
 const LIMIT: usize = 16 * 1024;
-/// Seconds that a session lasts unless something else is asked for.
+/// Default lifetime of a session in seconds.
 const DURATION_S: i64 = 3600;
 
-/// The door to identity providers.
+/// The handler of requests about identity providers.
 pub struct Door {
     iam: Arc<Iam>,
     idp: Arc<Idp>,
-    /// One change at a time.
+    /// Held while a change is checked and stored.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Values of an identity provider. An empty one is taken away.
+/// Values of an identity provider. An empty value is removed.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = ProviderOrder)]
@@ -63,14 +63,14 @@ pub struct Order {
     values: Values,
 }
 
-/// What came back through the browser.
+/// The parameters that the provider sends back through the browser.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SignInBack)]
 pub struct Back {
     code: String,
     state: String,
-    /// Seconds that the session lasts; 3600 if it is left out.
+    /// Lifetime of the session in seconds; 3600 by default.
     duration_s: Option<i64>,
 }
 
@@ -118,7 +118,7 @@ fn shown(kind: Subsystem, p: &Shown) -> shape::Provider {
     }
 }
 
-/// The kind and the name in a path.
+/// Parses the kind and the name in a path.
 fn named(text: &str) -> Result<(Subsystem, &str), Refusal> {
     let (kind, name) = text.split_once('/').unwrap_or((text, ""));
     let kind = Subsystem::find(kind).ok_or_else(|| Refusal {
@@ -135,7 +135,7 @@ fn no_such(kind: Subsystem, name: &str) -> Refusal {
 }
 
 impl Door {
-    /// The door to these providers.
+    /// A handler over these providers.
     pub fn new(iam: Arc<Iam>, idp: Arc<Idp>) -> Door {
         Door { iam, idp, turn: tokio::sync::Mutex::default() }
     }
@@ -145,7 +145,7 @@ impl Door {
         self.idp.clone()
     }
 
-    /// Answers a request about settings.
+    /// Answers a request about identity providers.
     pub async fn answer(&self, ask: &Ask) -> Reply {
         ask.need(ask.route.actions(), false)?;
         let (kind, name) = named(&ask.name)?;
@@ -172,7 +172,7 @@ impl Door {
                 let why = format!("\"{name}\" is configured already; update it");
                 return Err(Refusal { status: StatusCode::CONFLICT, code: "EntityAlreadyExists", why });
             }
-            // What the environment configures can be switched off here.
+            // A provider of the environment can be disabled here.
             (Route::ProviderEnable | Route::ProviderDisable, stored) => {
                 let known = self.idp.shown(kind).iter().any(|p| p.target.name == name);
                 stored.or(known.then(Values::new)).ok_or_else(|| no_such(kind, name))?
@@ -223,8 +223,8 @@ impl Door {
         Ok((StatusCode::OK, api::value(shape::ProviderRemoved {})))
     }
 
-    /// Answers what is asked before anybody is known: `None` when this is another request. Only these two
-    /// requests of the administration need no signature.
+    /// Answers the requests of a sign-in, the only two administration requests without a signature; returns
+    /// other requests unchanged.
     pub async fn sign_in(&self, request: Request<Incoming>, peer: &Peer) -> Result<Reply, Request<Incoming>> {
         let path = request.uri().path();
         let path = BASES.iter().find_map(|base| path.strip_prefix(base)).unwrap_or_default();
@@ -282,7 +282,7 @@ impl Door {
     }
 }
 
-/// Everybody may sign in, unless denied.
+/// Signing in needs no permission, but a policy can deny it.
 fn not_denied(who: &Identity, peer: &Peer) -> Result<(), Refusal> {
     let ip = Some(peer.address.ip());
     let facts = Facts { now_ms: now_ms(), source_ip: ip, secure: peer.tls, ..Facts::default() };

@@ -1,14 +1,14 @@
-//! Limits of buckets over HTTP, below the administration's base.
+//! The administration API for quotas of buckets.
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET quotas/BUCKET` | answers `{"bucket", "quota", "bytes", "versions"}`, null where there is no limit |
-//! | `PUT quotas/BUCKET` | `{"quota": bytes}`; the bucket is counted before it is answered |
+//! | `GET quotas/BUCKET` | answers `{"bucket", "quota", "bytes", "versions"}`; null means no quota |
+//! | `PUT quotas/BUCKET` | `{"quota": bytes}`; the bucket is counted before the answer |
 //! | `DELETE quotas/BUCKET` | |
 //!
-//! Invariant: a limit is answered only once it is kept.
+//! Invariant: the answer to a change is sent after the change is stored.
 //!
-//! Must never know: how a bucket is counted.
+//! Must not depend on: how buckets are counted.
 
 use ashlar_object::{Error, Store};
 use http::StatusCode;
@@ -18,7 +18,7 @@ use super::admin_request::{Ask, Refusal, Reply, wrong};
 use super::api::{self, state::BucketQuota};
 use super::table::Route;
 
-/// What a bucket may hold.
+/// The quota of a bucket.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = QuotaOrder)]
@@ -32,7 +32,7 @@ fn refusal(e: Error, bucket: &str) -> Refusal {
     fault.into()
 }
 
-/// Answers a request about limits. What is asked for was permitted.
+/// Answers a request about quotas. The caller has checked the permission.
 pub async fn answer(store: &Store, ask: &Ask) -> Reply {
     let bucket = &ask.name;
     match ask.route {

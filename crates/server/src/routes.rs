@@ -1,7 +1,7 @@
-//! Where a request goes: health, metrics and administration by their paths, everything else to S3.
+//! Routing of requests by path: health checks, metrics and administration to the server, all others to S3.
 //!
-//! Invariants: without a signature there are only health checks, and metrics where the operator made
-//! them public; a request that panics costs that request only.
+//! Invariants: without a signature, only health checks are answered, and metrics if the operator made them
+//! public; a panic affects only its own request.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use super::node::Node;
 use super::responses::plain;
 use super::tls::Certificates;
 
-/// What `work` answers; if it panics, that it failed, on a connection that is not used again. The cause is in
-/// the log and not in the answer.
+/// The response of `work`, or an internal error that closes the connection if `work` panics. The cause is
+/// logged and not sent to the client.
 async fn whatever_happens(
     work: impl Future<Output = Response<Body>>,
     peer: std::net::SocketAddr,
@@ -43,7 +43,7 @@ async fn whatever_happens(
     response
 }
 
-/// No answer is taken by a browser for another type than it has.
+/// Forbids browsers to guess another content type.
 fn not_sniffed(mut response: Response<Body>) -> Response<Body> {
     response
         .headers_mut()
@@ -52,7 +52,7 @@ fn not_sniffed(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// All that requests can reach.
+/// The handlers of all requests.
 pub struct Routes {
     service: Arc<Service>,
     node: Arc<Node>,
@@ -65,15 +65,15 @@ pub struct Routes {
     certificates: Option<Arc<Certificates>>,
     /// The label `server` of metrics.
     name: String,
-    /// Whether the default key of encryption works, and when that was asked.
+    /// Whether the default encryption key works, and when that was last asked.
     keys: parking_lot::Mutex<Option<(Instant, Option<bool>)>>,
 }
 
-/// Path prefixes that belong to the server.
+/// Path prefixes of the server's own requests.
 const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
-    /// Puts them together.
+    /// Assembles the handlers.
     pub fn new(
         service: Arc<Service>,
         node: Arc<Node>,
@@ -101,12 +101,12 @@ impl Routes {
         }
     }
 
-    /// What became of connections.
+    /// Counters of connections.
     pub fn connections(&self) -> &Arc<Counts> {
         &self.connections
     }
 
-    /// Turns to read long request heads.
+    /// Permits for reading long request heads.
     pub fn heads(&self) -> &Arc<Turns> {
         &self.heads
     }
@@ -122,7 +122,7 @@ impl Routes {
         OURS.iter().any(|p| path.starts_with(p)) && !self.service.is_virtual_host(request.headers())
     }
 
-    /// Answers a request on the port of its own that administration has, whatever happens.
+    /// Answers a request on the separate administration port.
     pub async fn administer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
         let answer = async {
@@ -137,10 +137,10 @@ impl Routes {
         not_sniffed(whatever_happens(answer, peer.address).await)
     }
 
-    /// Answers a request, whatever happens.
+    /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-        // No body will come, so no "100 Continue" goes out. botocore then takes the next answer on
-        // this connection for this one's status and waits for ever: give it a new connection.
+        // If the body is not read, "100 Continue" is not sent. botocore would then take the next response on
+        // this connection for the interim one and wait without end: closing the connection avoids that.
         let hurried = request.headers().contains_key(header::EXPECT) && request.body().is_end_stream();
         let mut response = whatever_happens(self.route(request, peer), peer.address).await;
         if hurried {
@@ -208,14 +208,14 @@ impl Routes {
         response
     }
 
-    /// Reads can be served somewhere.
+    /// Whether some placement group can serve reads.
     fn ready(&self) -> Response<Body> {
         let ready = self.node.sets.health().iter().all(|g| g.readable);
         plain(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, "")
     }
 
-    /// Every placement group takes writes (or reads). One machine is the whole cluster: taking it
-    /// away for maintenance always stops service, and that is what is said (412, as in MinIO).
+    /// Whether every placement group can serve writes (or reads). One machine is the whole cluster: its
+    /// maintenance always interrupts the service, and the answer says so (412, as in MinIO).
     fn cluster(&self, write: bool, maintenance: bool) -> Response<Body> {
         let health = self.node.sets.health();
         let good = health.iter().all(|g| if write { g.writable } else { g.readable });
@@ -256,7 +256,7 @@ impl Routes {
         response
     }
 
-    /// All metrics of this moment.
+    /// All current metrics.
     async fn page(&self) -> Page {
         let mut page = Page::new(&self.name);
         let asked = self.ask().await;
@@ -279,7 +279,7 @@ impl Routes {
         page
     }
 
-    /// What may take a while; what does is left out.
+    /// Values that may take a while; those that exceed the time limit are left out.
     async fn ask(&self) -> Asked {
         let paths: Vec<_> = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
         let spaces = paths.into_iter().map(|path| async move {
@@ -305,18 +305,18 @@ impl Routes {
     }
 }
 
-/// How long a drive or a key server is waited for when metrics are read.
+/// Time limit for a drive or key server while metrics are collected.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the key server is asked whether it works.
+/// Time between checks whether the key server works.
 const KEYS: Duration = Duration::from_secs(30);
-/// Where version 3 of MinIO's metrics begins.
+/// Prefix of version 3 of MinIO's metrics.
 const V3: &str = "/minio/metrics/v3";
 
 fn is_v3(path: &str) -> bool {
     path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Version 3 below a path; `bucket/api/NAME` is of one bucket.
+/// Metrics of version 3 below a path; `bucket/api/NAME` selects one bucket.
 fn of_v3(page: &Page, path: &str) -> String {
     let path = path.trim_matches('/');
     match path.strip_prefix("bucket/api/").or_else(|| path.strip_prefix("api/bucket/")) {
@@ -332,7 +332,7 @@ fn of_v3(page: &Page, path: &str) -> String {
     }
 }
 
-/// Notes that a client was permitted something.
+/// Notes on the connection that a request was permitted.
 fn known(response: Response<Body>, peer: &Peer) -> Response<Body> {
     if response.status().is_success() {
         peer.watch.know();

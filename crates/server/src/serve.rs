@@ -1,8 +1,8 @@
-//! `ashlar server` from its start to its end: reads the configuration, builds the node, puts the services together,
-//! listens, and closes in order.
+//! `ashlar server` from start to stop: reads the configuration, builds the node, assembles the services,
+//! listens, and closes everything.
 //!
-//! Invariant: nothing is served before the node is whole; nothing is closed before what was in flight has ended or
-//! its time is up.
+//! Invariant: nothing is served before the node is complete; nothing is closed before requests in flight have
+//! ended or their time limit has passed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,18 +33,18 @@ use super::{
     listen, logs, minio_environment, monitor, notify, providers, rollback, routes, settings, tls,
 };
 
-/// How long a stop waits for requests in flight.
+/// Time limit for requests in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
-/// How long it waits for the drives after that.
+/// Time limit for the drives after that.
 const CLOSE: Duration = Duration::from_secs(30);
-/// Where the server listens if nothing says otherwise.
+/// Default address.
 const ADDRESS: &str = "127.0.0.1:9000";
 
-/// Least memory that makes sense.
+/// Minimum memory.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Runs the server until a signal ends it. `json`: what it prints for people is one JSON object; `colour`: the
-/// log may be coloured where it goes to a terminal.
+/// Runs the server until a signal or an administrator ends it. `json`: print the banner as one JSON object;
+/// `colour`: the log may be coloured if it goes to a terminal.
 pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
     let file = args.env_file.clone().or_else(|| std::env::var_os("MINIO_CONFIG_ENV_FILE").map(PathBuf::from));
     if let Err(why) = env_file::enter(file.as_deref()) {
@@ -63,7 +63,7 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
     let result = runtime.block_on(serve(args, json));
-    // Whatever still runs has had its time.
+    // The time limit of remaining tasks has passed.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
         Ok(End::Restart) => fail(&env_file::restart()),
@@ -102,9 +102,9 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     warn_without_tls(config.is_some(), &everywhere);
-    // Before anything is announced: who reads the banner may already send a signal.
+    // Before the banner: whoever reads the banner may already send a signal.
     let mut heard = hear()?;
-    // The port is taken first: a second server must not touch the drives.
+    // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let mut keys = kms::Configured::read(&args.kms, args.state_dir.as_deref())?;
@@ -118,7 +118,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
         deployments: deployments::Deployments::new(args.state_dir.clone(), set),
         new_deployment: args.new_deployment,
     };
-    // Drives may not answer: a signal ends the start too.
+    // Drives may not answer: a signal must end the start too.
     let (node, started, drives) = tokio::select! {
         opened = Node::open(&plan, environment, &mut keys) => opened?,
         _ = heard.0.recv() => return Ok(End::Stop),
@@ -130,7 +130,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
         Opened { node, started, drives, region, listener, administration, keys, certificates, heard };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
-        // The banner was not printed, and this pair is shown at no later start.
+        // The banner was not printed, and these credentials are not shown at a later start.
         print(&format!(
             "the server did not start, but its drives are formatted and root's credentials are made:\naccess key  {}\nsecret key  {}\n            shown this once: keep it",
             root.access_key,
@@ -140,7 +140,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     outcome
 }
 
-/// What a start has opened before it serves.
+/// Everything that the start has opened.
 struct Opened {
     node: Arc<Node>,
     started: Started,
@@ -153,7 +153,8 @@ struct Opened {
     heard: (Signal, Signal),
 }
 
-/// Assembles the services over the opened store and serves until the end. Errors come before the banner.
+/// Assembles the services over the opened store and serves until the end. Errors are returned before the
+/// banner.
 async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String> {
     let Opened { node, started, drives, region, listener, administration, keys, certificates, heard } =
         opened;
@@ -191,7 +192,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(rollback::run(node.clone()));
     background::open_feed(&node).await;
     let settings = notify::environment()?;
-    // Before the first request: it may name a target.
+    // Before the first request, which may name a target.
     notify::apply(&target_manager, &iam, &settings).await;
     tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), settings));
     tokio::spawn(background::sweep(node.clone()));
@@ -233,13 +234,13 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     if tokio::time::timeout(CLOSE, node.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
-    // What is recorded is written to its end before anybody hears that the server has stopped.
+    // The audit log is complete before the process exits.
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
     Ok(*ending.borrow())
 }
 
-/// Fills what the command line left open from the environment, MinIO's settings included.
+/// Completes the options from the environment, including MinIO's settings.
 fn configure(args: &mut Args) -> Result<(), String> {
     if args.drives.is_empty()
         && let Ok(drives) = std::env::var("ASHLAR_DRIVES")
@@ -262,12 +263,12 @@ fn configure(args: &mut Args) -> Result<(), String> {
     Ok(())
 }
 
-/// MinIO's way to say that metrics are public.
+/// Whether MinIO's variable makes metrics public.
 fn public_by_environment() -> bool {
     std::env::var("MINIO_PROMETHEUS_AUTH_TYPE").is_ok_and(|v| v == "public")
 }
 
-/// Known pairs serve this machine only.
+/// Refuses well-known credentials on addresses that other machines can reach.
 fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<(), String> {
     if !credentials::is_weak(root) {
         return Ok(());
@@ -285,7 +286,7 @@ fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<
     }
 }
 
-/// Says what everybody on the way can read and change where others are served without TLS.
+/// Warns if other machines can connect without TLS.
 fn warn_without_tls(tls: bool, addresses: &[SocketAddr]) {
     if let Some(address) = addresses.iter().find(|a| !tls && !a.ip().is_loopback()) {
         tracing::warn!(
@@ -325,21 +326,21 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
     print(&if json { banner.json() } else { banner.text() });
 }
 
-/// Prints for whoever started the server. Nobody may read it (`ashlar server ... | true`): the server goes on.
+/// Prints the banner. A closed standard output (`ashlar server ... | true`) does not stop the server.
 fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// Users and keys, from the control store.
+/// Loads users and keys from the control store.
 async fn identities(node: &Node, root: &ashlar_s3::Credential) -> Result<Arc<Iam>, String> {
     let old = std::env::var("ASHLAR_ROOT_PASSWORD_OLD").ok().map(ashlar_s3::Secret::new);
     let iam = Iam::open(node.control.clone(), root.clone(), old.as_ref(), Arc::new(clock::now_ms)).await;
     iam.map(Arc::new).map_err(|e| e.to_string())
 }
 
-/// Asks the room of a subsystem about its settings.
+/// The function that checks settings with their subsystem.
 fn checks(idp: Arc<Idp>, target_manager: Arc<TargetManager>) -> settings::Check {
     Arc::new(move |subsystem, target, values| {
         let (idp, target_manager) = (idp.clone(), target_manager.clone());
@@ -352,7 +353,7 @@ fn checks(idp: Arc<Idp>, target_manager: Arc<TargetManager>) -> settings::Check 
     })
 }
 
-/// Where events are sent, once it is configured.
+/// The event targets.
 fn targets(
     node: &Node,
     args: &Args,
@@ -410,13 +411,14 @@ fn service(
     })
 }
 
-/// Catches Ctrl-C and SIGTERM from now on.
+/// Begins to catch Ctrl-C and SIGTERM.
 fn hear() -> Result<(Signal, Signal), String> {
     let catch = |kind| signal(kind).map_err(|e| format!("signals cannot be caught: {e}"));
     Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
 }
 
-/// The first signal, or an administrator, stops in order; the second signal at once.
+/// Waits for the first signal or an administrator's order, and starts the stop; a second signal exits at
+/// once.
 async fn signals(
     (mut interrupt, mut terminate): (Signal, Signal),
     stop: watch::Sender<bool>,

@@ -1,20 +1,19 @@
-//! Configuration that is changed while the server runs, over HTTP, below the administration paths.
+//! The administration API for settings that are changed while the server runs.
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET settings` | what is set, and which subsystems and names there are |
+//! | `GET settings` | the stored settings, and all subsystems with their names |
 //! | `GET settings/SUBSYSTEM/TARGET` | |
-//! | `PUT settings/SUBSYSTEM/TARGET` | `{"values": {"name": "value"}}`: others stay; an empty value is removed |
+//! | `PUT settings/SUBSYSTEM/TARGET` | `{"values": {"name": "value"}}`: other values stay; an empty value is removed |
 //! | `DELETE settings/SUBSYSTEM/TARGET` | |
 //!
-//! Subsystems and names are MinIO's. A subsystem that exists once has the target `_`.
+//! Subsystems and names are MinIO's. A subsystem that has only one target calls it `_`.
 //!
-//! Invariants: what changes who is let in, or what is noted down about them, is changed only by root or by
-//! who may everything; a secret value is never shown: [`HIDDEN`] stands for it, and sent back it means
-//! that the value stays; a name that its subsystem does not know is refused, and what the subsystem could
-//! not use is not stored.
+//! Invariants: settings that affect authentication or audit are changed only by callers who can do
+//! everything; a secret value is never returned: [`HIDDEN`] is returned instead, and a change with this value
+//! keeps the secret; an unknown name is refused, and values that the subsystem cannot use are not stored.
 //!
-//! Must never know: what a value does.
+//! Must not depend on: the effect of values.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,53 +29,53 @@ use super::identities::only_full;
 use super::notify;
 use super::table::Route;
 
-/// Asks a subsystem whether it could use these values for a target; the text says why not.
+/// Asks a subsystem whether it accepts these values for a target; the error says why not.
 pub type Check = Arc<dyn Fn(String, String, Values) -> Later + Send + Sync>;
 
-/// The answer, when the provider was asked.
+/// The answer, after the provider was asked.
 pub type Later = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Stands for a secret that is set.
+/// Replaces a secret in answers.
 pub const HIDDEN: &str = ashlar_idp::REDACTED;
 
-/// A name that a subsystem has.
+/// A name of a setting.
 pub struct Name {
     /// As in MinIO.
     pub name: &'static str,
-    /// What it is for.
+    /// Its description.
     pub help: &'static str,
-    /// It is never shown.
+    /// Whether its value is never returned.
     pub secret: bool,
 }
 
-/// Something that can be configured.
+/// A subsystem with settings.
 pub struct Subsystem {
     /// As in MinIO.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub help: &'static str,
-    /// There can be several, each under a target of its own.
+    /// Whether there can be several targets.
     pub several: bool,
-    /// What it has.
+    /// Its settings.
     pub names: &'static [Name],
 }
 
-/// A name whose value is shown.
+/// A setting whose value is returned.
 pub const fn name(name: &'static str, help: &'static str) -> Name {
     Name { name, help, secret: false }
 }
 
-/// A name whose value is never shown.
+/// A setting whose value is secret.
 pub const fn secret(name: &'static str, help: &'static str) -> Name {
     Name { name, help, secret: true }
 }
 
-/// Whether it is used.
+/// Whether the target is in use.
 pub const ENABLE: Name = name("enable", "\"off\" keeps the settings and does not use them");
-/// For people.
+/// A comment for administrators.
 pub const COMMENT: Name = name("comment", "whatever helps to remember");
 
-/// Everything that can be configured.
+/// All subsystems.
 pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "identity_openid",
@@ -152,18 +151,18 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
 ];
 
 impl Subsystem {
-    /// The one of that name.
+    /// The subsystem with this name.
     pub fn find(name: &str) -> Option<&'static Subsystem> {
         SUBSYSTEMS.iter().find(|s| s.name == name)
     }
 
-    /// The name's description.
+    /// The description of a setting.
     pub fn known(&self, name: &str) -> Option<&'static Name> {
         self.names.iter().find(|n| n.name == name)
     }
 }
 
-/// Names and values. Others stay; an empty value is removed.
+/// Names and values. Other values stay; an empty value is removed.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = SettingOrder)]
@@ -244,10 +243,10 @@ fn merged(subsystem: &Subsystem, mut values: Values, change: Values) -> Result<V
     Ok(values)
 }
 
-/// A setting without its secrets.
+/// A setting with its secrets redacted.
 fn shown(subsystem: &str, target: &str, setting: &Setting) -> shape::Setting {
     let known = Subsystem::find(subsystem);
-    // What a subsystem no longer knows may have been a secret.
+    // A name that the subsystem no longer has may have been a secret.
     let hidden = |n: &str| known.and_then(|s| s.known(n)).is_none_or(|n| n.secret);
     let values = setting
         .values

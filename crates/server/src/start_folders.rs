@@ -1,7 +1,7 @@
-//! The folders at a start: looked at and opened all at once, waited for only as long as it makes sense.
+//! The folders at a start: inspected and opened in parallel, with time limits.
 //!
-//! Invariant: a folder that does not answer never holds up a start that most of the drives suffice for. Must not
-//! depend on: the node.
+//! Invariant: a folder that does not answer does not delay a start if enough drives are open. Must not depend
+//! on: the node.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::drive_discovery::Place;
 use super::drive_monitor::workers::{Answer, AtOpen, Workers};
 
-/// How long a start waits for folders to say what they are when others have said it.
+/// Time limit for the inspection of folders once one has answered.
 const LOOK: Duration = Duration::from_secs(2);
-/// The same when none has: disks that stand still need a while.
+/// Time limit if none has answered: disks in standby need time to spin up.
 const LOOK_ALL: Duration = Duration::from_secs(30);
-/// How long it waits for the last drives to open when most have.
+/// Time limit for the last drives to open once most are open.
 const OPEN: Duration = Duration::from_secs(2);
 
 /// Drives that were opened, by folder.
@@ -29,7 +29,7 @@ pub struct Folders {
     pub answers: UnboundedReceiver<Answer>,
 }
 
-/// One of them.
+/// One folder.
 pub struct AtStart {
     pub path: PathBuf,
     pub place: Option<Place>,
@@ -43,7 +43,7 @@ impl Folders {
         Folders { all: paths.iter().map(folder).collect(), workers, answers }
     }
 
-    /// Waits for answers until `enough`, or `until`.
+    /// Waits for results until `enough`, or `until`.
     async fn gather(&mut self, until: Option<Instant>, enough: impl Fn(&[AtStart]) -> bool) {
         while !enough(&self.all) {
             let answer = match until {
@@ -69,7 +69,7 @@ impl Folders {
         }
     }
 
-    /// Looks at all of them.
+    /// Inspects all folders.
     pub async fn look(&mut self) {
         for (i, folder) in self.all.iter().enumerate() {
             self.workers.probe(i, folder.path.clone());
@@ -81,7 +81,7 @@ impl Folders {
         self.gather(Some(began + LOOK_ALL), |f| all(f) || f.iter().any(ours)).await;
     }
 
-    /// What is known of them; a folder that does not answer cannot be read.
+    /// The results of the inspection; a folder that did not answer counts as unreadable.
     pub fn places(&self) -> Vec<Place> {
         let silent = |path: &Path| Place {
             path: path.to_owned(),
@@ -97,8 +97,8 @@ impl Folders {
         }
     }
 
-    /// Opens the drives, at the same time: recovery reads. With `all`, waits for every one of them; else until most
-    /// are open and the others had a while.
+    /// Opens the drives in parallel, which includes recovery. With `all`, waits for every drive; else until
+    /// most are open and the time limit for the others has passed.
     pub async fn open(&mut self, all: bool) -> Result<Opened, String> {
         let peers: Vec<PathBuf> = self.all.iter().map(|f| f.path.clone()).collect();
         for (i, folder) in self.all.iter_mut().enumerate() {

@@ -1,11 +1,11 @@
-//! All identities, taken elsewhere and brought here: `GET iam/export`, `POST iam/import`.
+//! Export and import of all identities: `GET iam/export`, `POST iam/import`.
 //!
-//! Both speak of one [`Document`]. Invariants: an export holds secrets, so it goes only to root or who may
-//! everything, and only where nobody else can read it: over TLS, or to this machine itself; an import does
-//! each record through the same door as a request for just that record, so that nobody brings in what they
-//! could not have made, and one record that is refused stops no other; what an import does not name stays.
+//! Both use a [`Document`]. Invariants: an export contains secrets, so only a caller who can do everything
+//! may request it, over TLS or from this machine; an import executes each record as the request for that
+//! record, with the same permission checks, and a refused record does not stop the others; identities that an
+//! import does not name are unchanged.
 //!
-//! Must never know: MinIO's files.
+//! Must not depend on: MinIO's archive format.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub const LIMIT: usize = 16 << 20;
 #[serde(deny_unknown_fields, default)]
 #[schema(as = IdentityExport)]
 pub struct Document {
-    /// Policies by name; built-in ones are left out.
+    /// Policies by name, without built-in ones.
     #[schema(value_type = BTreeMap<String, PolicyDocument>)]
     pub policies: BTreeMap<String, Value>,
     /// Users by name.
@@ -40,13 +40,13 @@ pub struct Document {
     pub groups: BTreeMap<String, Group>,
     /// Access keys.
     pub keys: BTreeMap<String, Key>,
-    /// Names of policies of users.
+    /// Names of policies attached to users.
     pub user_policies: BTreeMap<String, Vec<String>>,
-    /// Names of policies of groups.
+    /// Names of policies attached to groups.
     pub group_policies: BTreeMap<String, Vec<String>>,
-    /// Names of policies of users of other directories.
+    /// Names of policies attached to users of external directories.
     pub federated_user_policies: BTreeMap<String, Vec<String>>,
-    /// Names of policies of groups of other directories.
+    /// Names of policies attached to groups of external directories.
     pub federated_group_policies: BTreeMap<String, Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Document {
 pub struct User {
     /// Its secret key.
     pub secret: String,
-    /// Whether it is accepted.
+    /// Whether it is enabled.
     pub enabled: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct User {
 #[serde(deny_unknown_fields)]
 #[schema(as = ExportedGroup)]
 pub struct Group {
-    /// Whether its policies count.
+    /// Whether it is enabled.
     pub enabled: bool,
     /// Names of users.
     pub members: Vec<String>,
@@ -77,37 +77,37 @@ pub struct Group {
 #[serde(deny_unknown_fields)]
 #[schema(as = ExportedKey)]
 pub struct Key {
-    /// Whom it acts for.
+    /// The user that it belongs to.
     pub user: String,
     /// Its secret key.
     pub secret: String,
-    /// Whether it is accepted.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// A policy that bounds it.
+    /// A policy that restricts it.
     #[serde(default)]
     #[schema(value_type = Option<PolicyOrText>)]
     pub policy: Option<Value>,
-    /// Its end, in milliseconds since 1970.
+    /// Its expiry, in milliseconds since 1970.
     #[serde(default)]
     pub expires_ms: Option<i64>,
-    /// What its owner calls it.
+    /// Its display name.
     #[serde(default)]
     pub name: String,
-    /// What its owner says about it.
+    /// Its description.
     #[serde(default)]
     pub description: String,
 }
 
-/// What became of one record of an import.
+/// The result of one record of an import.
 enum Outcome {
     Added,
-    /// It is here already, or has nothing to do here.
+    /// It exists already, or does not apply here.
     Skipped(String),
 }
 
 type Done = Result<Outcome, Refusal>;
 
-/// Answers a request.
+/// Answers an export or import.
 pub async fn answer(identities: &Identities, ask: &Ask) -> Reply {
     ask.need(ask.route.actions(), false)?;
     let iam = identities.iam()?;
@@ -166,7 +166,7 @@ fn export(iam: &Iam) -> Document {
     all
 }
 
-/// One record after another, each in the order in which it needs the others.
+/// Imports the records one after another, each after those that it depends on.
 async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) -> Vec<ImportedRecord> {
     let door = Door { identities, iam, ask };
     let mut out = Vec::new();
@@ -207,7 +207,7 @@ async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) ->
     out
 }
 
-/// The door that each record goes through.
+/// Executes the records of an import.
 struct Door<'a> {
     identities: &'a Identities,
     iam: &'a Iam,
@@ -283,7 +283,7 @@ impl Door<'_> {
         }
     }
 
-    /// Attaches what is not attached to a `user`, `group`, `federated_user` or `federated_group`.
+    /// Attaches missing policies to a `user`, `group`, `federated_user` or `federated_group`.
     async fn attach(&self, of: &str, name: &str, policies: &[String]) -> Done {
         let has = match of {
             "user" => self.iam.user(name).map(|u| u.policies),

@@ -1,14 +1,14 @@
-//! Looking after the drives while the server runs: carries out what `ashlar_cluster::drive_monitor` decides.
+//! Manages the drives while the server runs: carries out what `ashlar_cluster::drive_monitor` decides.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `workers` | looking, opening and formatting, each on a thread of its own |
-//! | `order` | the type of what operators ask for |
-//! | `orders` | giving and carrying it out |
-//! | `replace` | the change of the map that puts a blank drive in the place of another |
+//! | `workers` | inspecting, opening and formatting, each on its own thread |
+//! | `order` | the type of operators' orders |
+//! | `orders` | sending and carrying out orders |
+//! | `replace` | the change of the map that replaces a drive by a blank one |
 //!
-//! Invariants: every change of the map is in the control store before it is in force, and one change is made
-//! at a time; nothing here waits for a drive, so that one that hangs holds up no other.
+//! Invariants: a change of the map is in the control store before it takes effect, and changes are made one
+//! at a time; nothing here waits for a drive, so a drive that hangs delays no other.
 
 pub mod order;
 mod orders;
@@ -35,42 +35,42 @@ use workers::{Answer, AtOpen, Workers};
 use super::drive_discovery::Facts;
 use super::node::{self, Node};
 
-/// How often drives are looked at.
+/// Time between inspections of the drives.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a drive may take to write its role.
+/// Time limit for a drive to write its role.
 const ROLE: Duration = Duration::from_secs(30);
 
-/// What the start leaves to be looked after.
+/// What the start hands over to the drive monitor.
 pub struct Start {
-    /// What is known of the folders.
+    /// The state of the folders.
     pub monitor: Monitor,
-    /// What is to be done first.
+    /// The first actions.
     pub first: Vec<Action>,
-    /// Drives that were opened and are not in service, by folder.
+    /// Drives that are open and not in service, by folder.
     pub opened: HashMap<usize, Drive>,
-    /// Work on folders, and where its answers come.
+    /// Threads that work on folders.
     pub workers: Workers,
-    /// See `workers`.
+    /// Results of the workers.
     pub answers: UnboundedReceiver<Answer>,
     /// Orders of operators.
     pub orders: UnboundedReceiver<Order>,
 }
 
-/// The monitor and what it steers.
+/// The drive monitor with the state that its actions need.
 struct Shell {
     node: Arc<Node>,
     monitor: Monitor,
     began: Instant,
     opened: HashMap<usize, Drive>,
     workers: Workers,
-    /// Operators who wait for a replacement.
+    /// Operators who wait for the result of a replacement.
     waiting: Vec<orders::Waiting>,
     map: Arc<Map>,
     settling: Arc<AtomicBool>,
     noting: Arc<AtomicBool>,
 }
 
-/// Looks after the drives for ever.
+/// Runs the drive monitor; never returns.
 pub async fn run(node: Arc<Node>, start: Start) {
     let Start { monitor, first, opened, workers, mut answers, mut orders } = start;
     let map = node.map.load_full();
@@ -220,7 +220,7 @@ impl Shell {
         }
     }
 
-    /// Closes a drive in the background; it may hang.
+    /// Closes a drive in the background, because the call may hang.
     fn close(&self, i: usize, drive: Option<Drive>) {
         let workers = self.workers.clone();
         tokio::spawn(async move {
@@ -243,7 +243,7 @@ impl Shell {
         });
     }
 
-    /// Notes in the map that a drive must join; asked for again at every tick until the map says so.
+    /// Notes in the map that a drive must join; repeated at every tick until the map says so.
     fn distrust(&self, id: DriveId, why: String) {
         if !self.node.control.health().writable || self.noting.swap(true, Ordering::AcqRel) {
             return;
@@ -263,7 +263,7 @@ impl Shell {
     }
 }
 
-/// What the monitor hears of a drive that was opened.
+/// The event of a drive that was opened.
 pub fn opened_event(i: usize, drive: &Drive, distrust: Option<String>) -> Event {
     let voter = drive.role() == Role::Voter;
     Event::Opened(i, Ok(Opened { id: drive.label().drive, voter, distrust }))
@@ -279,7 +279,7 @@ fn condition(drive: &Drive) -> Condition {
     }
 }
 
-/// Puts an opened drive in service at a folder.
+/// Puts an opened drive into service at a folder.
 fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
     let id = drive.label().drive;
     let path = drive.path().to_owned();
@@ -330,7 +330,7 @@ async fn settle_map(node: &Arc<Node>) {
     }
 }
 
-/// Writes a map that follows `before` and lets the sets follow it. The caller holds `changes`.
+/// Writes a map that follows `before` and applies it to the placement groups. The caller holds `changes`.
 async fn put_map(node: &Node, before: &Map, next: Map) -> Result<(), String> {
     let layout = (next.epoch != before.epoch).then(|| node::layout(&next));
     node.write_map(before, next).await?;

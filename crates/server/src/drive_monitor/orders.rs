@@ -1,4 +1,4 @@
-//! What operators ask for: a drive out of service, back, or replaced.
+//! Operators' orders: take a drive out of service, put it back, or replace it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::{Shell, workers};
 use crate::drive_discovery;
 use crate::node::{Node, Slot};
 
-/// How long an operator waits for a look at a folder, and for a replacement.
+/// How long an operator waits for the inspection of a folder, and for a replacement.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An operator who waits for a replacement.
+/// An operator who waits for the result of a replacement.
 pub struct Waiting {
     folder: usize,
     reply: Reply,
@@ -55,7 +55,7 @@ impl Shell {
         }
     }
 
-    /// Tells operators whose order is carried out, or cannot be.
+    /// Replies to operators whose order was carried out or has failed.
     pub(super) fn tell(&mut self) {
         let monitor = &self.monitor;
         let (done, waiting) = std::mem::take(&mut self.waiting)
@@ -82,7 +82,7 @@ async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), Stri
 /// Takes a drive out of service until [`release`].
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
     let spare = node.sets.health().iter().map(|g| g.spare).min().unwrap_or(0);
@@ -96,16 +96,16 @@ pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
 /// Undoes [`hold`].
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn release(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
     ask(node, |reply| Order::Release(i, reply)).await
 }
 
-/// Puts the blank folder at a place in service for the drive that was there, whatever file system it is on.
+/// Replaces the drive of a folder that is blank now, whatever file system the folder is on.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn replace_now(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
     let path = node.slots.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
@@ -127,7 +127,7 @@ pub fn last_seen(map: &Map, path: &Path) -> Option<DriveId> {
     map.drives.iter().find(|d| d.state != DriveState::Dead && d.path == here).map(|d| d.id)
 }
 
-/// The folder that `which` means: its path, or the id of its drive or the beginning of it.
+/// The folder that `which` names: by its path, or by the id of its drive or a prefix of the id.
 fn find(node: &Node, which: &str) -> Result<usize, String> {
     let slots = node.slots.lock();
     let by_path = |s: &Slot| s.path.as_os_str() == which || s.path == drive_discovery::absolute(which);
@@ -135,7 +135,7 @@ fn find(node: &Node, which: &str) -> Result<usize, String> {
         return Ok(i);
     }
     let map = node.map.load();
-    // A drive that is out of service keeps its name.
+    // A drive that is out of service can still be named by its id.
     let by_id = |s: &Slot| {
         let id = s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, &s.path));
         id.is_some_and(|id| which.len() >= 4 && id.to_hex().starts_with(which))

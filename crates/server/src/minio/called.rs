@@ -1,6 +1,7 @@
-//! A call of MinIO's API whose sender is known, and how its translation asks our own API.
+//! A call of MinIO's API whose caller is authenticated, and the function with which its translation calls our
+//! API.
 //!
-//! Must not depend on: the translations, which all depend on this.
+//! Must not depend on: the translations, which depend on this.
 
 use std::sync::Arc;
 
@@ -16,32 +17,32 @@ use crate::admin::Admin;
 use crate::admin_request::{Ask, Refusal};
 use crate::table::Route;
 
-/// The door.
+/// The handler of MinIO's administration API.
 pub struct Minio {
     pub(super) admin: Arc<Admin>,
     pub(super) vault: Vault,
 }
 
-/// A call whose sender is known and may make it.
+/// A call whose caller is authenticated and has permission.
 pub struct Called {
     pub(super) call: Call,
     /// The names in the path.
     pub(super) names: Vec<String>,
-    /// The sender, the query, and the document, opened.
+    /// The caller, the query, and the decrypted request body.
     pub(super) ask: Ask,
-    /// Host and port that the client asked.
+    /// Host and port of the server in the request.
     pub(super) host: String,
-    /// What the document was opened with.
+    /// The key that decrypted the request body.
     pub(super) key: Option<Key>,
 }
 
 impl Called {
-    /// A value of the query; empty if it is not there.
+    /// A value of the query; empty if it is missing.
     pub fn query(&self, name: &str) -> &str {
         self.ask.query.get(name).unwrap_or_default()
     }
 
-    /// All values of a name in the query.
+    /// All values of a parameter of the query.
     pub fn all(&self, name: &str) -> Vec<String> {
         self.ask
             .query
@@ -51,7 +52,7 @@ impl Called {
             .collect()
     }
 
-    /// The document.
+    /// Parses the request body.
     pub fn document<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         serde_json::from_slice(&self.ask.body).map_err(|e| Refusal {
             status: StatusCode::BAD_REQUEST,
@@ -60,19 +61,19 @@ impl Called {
         })
     }
 
-    /// The document, as text.
+    /// The request body as text.
     pub fn text(&self) -> Result<&str, Refusal> {
         std::str::from_utf8(&self.ask.body).map_err(|_| invalid("the document is no text"))
     }
 }
 
 impl Minio {
-    /// Asks our own API, in the name of whoever called.
+    /// Calls our own API on behalf of the caller.
     pub async fn ask(&self, c: &Called, route: Route, name: &str, document: Value) -> Result<Value, Refusal> {
         self.admin.act(&c.ask.other(route, name, &document)).await.map(|(_, value)| value)
     }
 
-    /// As [`Minio::ask`], for what needs a query.
+    /// As [`Minio::ask`], with a query.
     pub async fn ask_for(&self, c: &Called, route: Route, query: &str) -> Result<Value, Refusal> {
         let mut ask = c.ask.other(route, "", &Value::Null);
         ask.query = ashlar_s3::target::Query::parse(query)?;
@@ -80,12 +81,12 @@ impl Minio {
     }
 }
 
-/// A string of a document of ours.
+/// A string member of a document of our API.
 pub fn string<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// The strings of a list in a document of ours.
+/// The strings of a list member of a document of our API.
 pub fn strings(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }

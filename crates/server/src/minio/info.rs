@@ -1,6 +1,6 @@
-//! The server: what it is made of, and ending it.
+//! Calls about the server: its state, stop and restart.
 //!
-//! Must never know: drives, but for what our own API says of them.
+//! Must not depend on: drives, except through our own API.
 
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
     let ok = |d: &&Value| matches!(string(d, "state"), "online" | "joining");
     let online = drives.iter().filter(ok).count();
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
-    // Who may not see targets sees none.
+    // A caller without permission to list targets sees none.
     let events = door.ask(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
     let targets = events["targets"].as_array().unwrap_or(&none);
     let arns: Vec<&Value> = targets.iter().map(|t| &t["arn"]).collect();
     let deployment = uuid(string(&ours, "deployment"));
-    // MinIO's clients take `totalDrivesPerSet` less the parity for the drives that hold data.
+    // MinIO's clients compute the number of data drives as `totalDrivesPerSet` minus the parity.
     say::document(&json!({
         "mode": "online",
         "deploymentID": deployment,
@@ -40,7 +40,7 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
     }))
 }
 
-/// Targets by their kind, as MinIO has them: `[{"webhook": [{"1": {"status": "online"}}]}]`.
+/// Event targets by type, as MinIO lists them: `[{"webhook": [{"1": {"status": "online"}}]}]`.
 fn notifications(targets: &[Value]) -> Vec<Value> {
     let mut kinds: std::collections::BTreeMap<&str, Vec<Value>> = Default::default();
     for t in targets {
@@ -51,7 +51,7 @@ fn notifications(targets: &[Value]) -> Vec<Value> {
     kinds.into_iter().map(|(kind, all)| json!({ (kind): all })).collect()
 }
 
-/// Drives, and how data is spread over them.
+/// The drives, and the erasure code.
 pub async fn storage(door: &Minio, c: &Called) -> Said {
     let ours = door.ask(c, Route::Drives, "", Value::Null).await?;
     let none = Vec::new();
@@ -76,7 +76,7 @@ pub fn drive(index: usize, d: &Value) -> Value {
         "metrics": {}, "local": true, "pool_index": 0, "set_index": 0, "disk_index": index })
 }
 
-/// 32 hexadecimal digits in the form of a UUID.
+/// 32 hexadecimal digits formatted as a UUID.
 pub fn uuid(hex: &str) -> String {
     match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
         (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),

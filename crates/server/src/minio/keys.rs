@@ -1,6 +1,6 @@
-//! Access keys (service accounts).
+//! Calls about access keys (service accounts).
 //!
-//! Must never know: whose keys who may touch.
+//! Must not depend on: the rules about permissions for keys.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -35,7 +35,7 @@ struct Update {
     new_expiration: Option<String>,
 }
 
-/// What is not empty.
+/// The text, unless it is empty.
 fn filled(text: String) -> Option<String> {
     Some(text).filter(|t| !t.is_empty())
 }
@@ -100,7 +100,7 @@ fn described(k: &Value) -> Value {
     out
 }
 
-/// With the policy as text; without one when the user's own policies are all there is.
+/// The key with its policy as text; the text is empty if only the policies of the user apply.
 fn with_policy(k: &Value) -> Value {
     let mut out = described(k);
     out["policy"] = json!(if k["policy"].is_null() { String::new() } else { k["policy"].to_string() });
@@ -121,7 +121,7 @@ pub async fn info_any(door: &Minio, c: &Called) -> Said {
     say::document(&out)
 }
 
-/// Sessions are not stored anywhere, so there is nothing to look up.
+/// Sessions are not stored, so there is nothing to look up.
 pub fn info_temporary(c: &Called) -> Said {
     let key = c.query("accessKey");
     let mut no = not_here("");
@@ -135,13 +135,13 @@ pub fn info_temporary(c: &Called) -> Said {
 
 fn listed(k: &Value) -> Value {
     let mut out = described(k);
-    // `mc` takes for granted that there is a time; 1970 means none to it.
+    // `mc` requires a time; 1970 means none.
     out["expiration"] = json!(say::time(k["expires_ms"].as_i64().unwrap_or(0)));
     out["accessKey"] = k["access_key"].clone();
     out
 }
 
-/// A name in a query.
+/// A name, encoded for a query.
 fn quoted(name: &str) -> String {
     let mut out = Vec::new();
     ashlar_s3::target::canonical_encode(&mut out, name, false);
@@ -155,7 +155,8 @@ pub async fn list(door: &Minio, c: &Called) -> Said {
     say::document(&json!({ "accounts": all }))
 }
 
-/// The keys of several users, by user. `of`: the query's name for them; `userDNs` are those of a directory.
+/// The keys of several users, by user. `of`: the query parameter with the users; `userDNs` are of a
+/// directory.
 pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
     let kind = c.query("listType");
     let keys = match kind {
@@ -168,7 +169,7 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
         return Err(invalid("name users, or ask for all, not both"));
     }
     let mut found: Vec<Value> = Vec::new();
-    // `mc` asks for the requester's own keys when it hears exactly this.
+    // `mc` asks for the caller's own keys when it receives exactly this message.
     let plainly = |no: Refusal| match no.code {
         "AccessDenied" => Refusal { why: "Access Denied.".into(), ..no },
         _ => no,
@@ -182,7 +183,7 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
             ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
         let ours = door.ask_for(c, Route::KeyList, "all=true").await.map_err(plainly)?;
         found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
-        // Root, who is no user, and users of directories, whose names are distinguished names.
+        // Root, who is not a stored user, and users of directories, whose names are distinguished names.
         let others = found.iter().map(|k| string(k, "user").to_owned()).filter(|u| !users.contains(u));
         let others = others.filter(|u| u.contains('=') == (of == "userDNs"));
         let others: std::collections::BTreeSet<String> = others.collect();
@@ -200,7 +201,7 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
     for user in users {
         let of: Vec<Value> = found.iter().filter(|k| string(k, "user") == user).map(listed).collect();
         let only = matches!(kind, "svcacc-only" | "sts-only");
-        // Of those who have none of what alone was asked for, nothing is said.
+        // Users without keys of the requested kind are left out.
         if only && (of.is_empty() || !keys) {
             continue;
         }

@@ -1,6 +1,6 @@
-//! Keys for encryption at rest, below `/minio/kms/v1/`.
+//! Calls about encryption keys at rest, below `/minio/kms/v1/`.
 //!
-//! Must never know: where keys are.
+//! Must not depend on: where keys are stored.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub async fn status(door: &Minio, c: &Called) -> Said {
     let ours = door.ask(c, Route::KmsStatus, "", Value::Null).await?;
     let state = if ours["works"] == true { "online" } else { "offline" };
     let named = ours["endpoint"].as_str().filter(|e| !e.is_empty()).unwrap_or("builtin");
-    // Of several it is not known which one would answer.
+    // Of several key servers it is unknown which one will answer.
     let endpoints: serde_json::Map<String, Value> =
         named.split(',').map(|e| (e.to_owned(), state.into())).collect();
     say::document(&json!({
@@ -31,7 +31,7 @@ pub async fn create(door: &Minio, c: &Called) -> Said {
 pub async fn key_status(door: &Minio, c: &Called) -> Said {
     let mut name = c.query("key-id").to_owned();
     if name.is_empty() {
-        // As in MinIO: the default key.
+        // As in MinIO, the default key.
         let ours = door.ask(c, Route::KmsStatus, "", Value::Null).await?;
         name = ours["default_key"].as_str().unwrap_or_default().to_owned();
     }

@@ -1,22 +1,22 @@
-//! MinIO's administration API, so that `mc admin` and what was built on it administer Ashlar.
+//! MinIO's administration API, so that `mc admin` and programs that use the API can administer Ashlar.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `table` | the calls, and what each becomes |
-//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info`, `observe` | the translations, there and back |
-//! | `kv`, `archive` | MinIO's languages: settings in one line, identities in an archive |
-//! | `called` | a call whose sender is known |
-//! | `vault` | sealed documents |
+//! | `table` | the calls, and the routes of our API that each uses |
+//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info`, `observe` | the translations, in both directions |
+//! | `kv`, `archive` | MinIO's formats: settings in one line, archives of identities |
+//! | `called` | an authenticated call |
+//! | `vault` | encrypted request and answer bodies |
 //! | `say` | answers and errors in MinIO's form |
 //!
-//! A request is verified like any other, found in the table, checked for permission, opened if it is
-//! sealed, and becomes requests of our own API (`admin::Admin::act`), whose answers are translated back.
-//! Invariants: nothing is decided here that protects anything: who may do what is decided behind `act`;
-//! before a signature was verified and an action of the call is permitted nothing is opened, sealed or
-//! read; another version of the API is told so (426), and what is not in the table is refused by name
-//! (501), both only to those who signed.
+//! A request is authenticated as any other request, looked up in the table, checked for permission, decrypted
+//! if necessary, and translated to requests of our own API (`admin::Admin::act`), whose answers are
+//! translated back. Invariants: no authorization is decided here: `act` decides it; nothing is decrypted,
+//! encrypted or read before the signature was verified and the permission for the call was checked; another
+//! version of the API is answered with 426, and a call that is not in the table with 501 and its name, both
+//! only for signed requests.
 //!
-//! Must never know: where identities and settings are kept.
+//! Must not depend on: where identities and settings are stored.
 
 mod archive;
 mod called;
@@ -57,23 +57,23 @@ use say::{Answer, Said, invalid, not_here};
 use table::{BASE, Call, KEYS, VERSION};
 use vault::Vault;
 
-/// Bytes of a document that are read and dropped after a refusal.
+/// Maximum bytes of a request body that are read and discarded after an error.
 const DRAIN: u64 = 1 << 20;
-/// How long that may take.
+/// Time limit for that.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// What is below `/minio/` and not here, as MinIO's clients read it.
+/// The answer to an unknown path below `/minio/`, in the form that MinIO's clients read.
 pub fn not_implemented(path: &str, id: &str) -> Response<Body> {
     say::refused(&not_here(path), path, id)
 }
 
 impl Minio {
-    /// The door in front of our own.
+    /// MinIO's API over our own.
     pub fn new(admin: Arc<Admin>) -> Minio {
         Minio { admin, vault: Vault::new() }
     }
 
-    /// Sealed requests that were refused because too many were under way.
+    /// Number of encrypted requests that were refused because too many were waiting.
     pub fn refused(&self) -> u64 {
         self.vault.refused()
     }
@@ -95,7 +95,7 @@ impl Minio {
         response
     }
 
-    /// Does what is asked for, and answers when that is recorded.
+    /// Carries out a call; the answer is returned after the audit record is durable.
     async fn recorded(
         &self,
         request: Request<Incoming>,
@@ -129,7 +129,7 @@ impl Minio {
         }
     }
 
-    /// Checks the head, then reads and opens the document.
+    /// Authenticates and checks the call, then reads and decrypts the body.
     async fn admit(
         &self,
         request: Request<Incoming>,
@@ -143,7 +143,7 @@ impl Minio {
         let (mut called, mut verified) = match self.check(&parts, peer, trail, who) {
             Ok(checked) => checked,
             Err(no) => {
-                // So that a client that is still sending gets to read why.
+                // Clients that are still sending would otherwise not read the error.
                 if !expects {
                     source.drain(DRAIN, DRAIN_TIME).await;
                 }
@@ -164,7 +164,7 @@ impl Minio {
         Ok(called)
     }
 
-    /// Checks the signature, finds the call, checks that it is permitted and names what it needs.
+    /// Verifies the signature, finds the call, checks the permission and the required query parameters.
     fn check(
         &self,
         parts: &Parts,
@@ -265,7 +265,7 @@ impl Minio {
     }
 }
 
-/// The call that a path names.
+/// The call of a path, and the names in the path.
 fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
     if let Some(what) = path.strip_prefix(KEYS) {
         let what = format!("kms/{what}");
@@ -283,7 +283,7 @@ fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refus
     Call::find(method, what).ok_or_else(|| not_here(&format!("MinIO's administration call {method} {what}")))
 }
 
-/// Refuses whoever may not make a call, before anything that costs is done for it.
+/// Checks the permission for a call before any expensive work.
 fn permitted(call: Call, ask: &Ask) -> Result<(), Refusal> {
     let routes = call.routes();
     let may = |r: &Route| ask.may(r.actions(), false) || (r.may_be_own() && ask.may(r.actions(), true));
@@ -293,7 +293,7 @@ fn permitted(call: Call, ask: &Ask) -> Result<(), Refusal> {
     }
     let all: Vec<_> = routes.iter().flat_map(|r| r.actions()).copied().collect();
     ask.need(&all, false)?;
-    // One of several that are all needed.
+    // Needs all of several permissions; this checks that there is one of them.
     match routes.iter().find(|r| !may(r)) {
         Some(route) => ask.need(route.actions(), false),
         None => Ok(()),

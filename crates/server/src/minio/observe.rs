@@ -1,6 +1,6 @@
-//! What an operator watches: trace, log, healing, usage, real-time metrics.
+//! Calls for monitoring: trace, log, healing, usage, real-time metrics.
 //!
-//! Must never know: where any of it comes from, but for our own API and `monitor`.
+//! Must not depend on: the sources of the data, except our own API and `monitor`.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::table::Route;
 
 /// MinIO's number for the trace of S3 calls.
 const TRACE_S3: u64 = 4;
-/// Lines of the log that are answered when nobody says how many.
+/// Number of log lines by default.
 const LINES: usize = 10;
 
-/// Nanoseconds since 1970 as MinIO writes a time.
+/// Nanoseconds since 1970 in MinIO's time format.
 fn time_ns(ns: i128) -> String {
     let at = time::OffsetDateTime::from_unix_timestamp_nanos(ns).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
@@ -31,7 +31,7 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A duration as Go writes it: `1h2m3.5s`, `100ms`, `0`.
+/// Parses a duration in Go's format: `1h2m3.5s`, `100ms`, `0`.
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut all = 0.0;
@@ -58,7 +58,7 @@ fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(all).ok()
 }
 
-/// The trace of S3 calls; of other kinds there are none.
+/// The trace of S3 calls. Other kinds of traces do not exist here.
 pub fn trace(door: &Minio, c: &Called) -> Said {
     let slower = match c.query("threshold") {
         "" => Duration::ZERO,
@@ -101,20 +101,20 @@ fn traced(e: &Event, host: &str) -> Value {
     })
 }
 
-/// The log, and what comes.
+/// The log, and lines to come.
 pub fn logs(door: &Minio, c: &Called) -> Said {
     let last = match c.query("limit") {
         "" => LINES,
-        // All that there are.
+        // All lines.
         "0" => usize::MAX,
         text => text.parse().map_err(|_| invalid(format!("\"{text}\" is no number of lines")))?,
     };
     let kind = c.query("logType").to_ascii_uppercase();
     let host = c.host.clone();
-    // `mc` shows no line without it.
+    // `mc` shows no line without this field.
     let deployment = info::uuid(&door.admin.node().map.load().deployment.to_hex());
     let form = move |l: &Line| {
-        // Whose fault it is: the server's, or that of a request.
+        // The origin of the error: the server, or a request.
         let of = match l.target {
             "ashlar::request" | "ashlar::admin" | "ashlar::slow" => "APPLICATION",
             _ => "MINIO",
@@ -130,13 +130,13 @@ pub fn logs(door: &Minio, c: &Called) -> Said {
     say::stream(door.admin.monitor().logs(last, true, Box::new(form)))
 }
 
-/// Locks that are held: none, because no request holds a lock while it waits for anybody.
+/// Held locks: always none, because no request holds a lock while it waits for a client.
 pub async fn locks(door: &Minio, c: &Called) -> Said {
     door.ask(c, Route::Top, "", Value::Null).await?;
     say::document(&json!([]))
 }
 
-/// What buckets hold.
+/// The usage of buckets.
 pub async fn usage(door: &Minio, c: &Called) -> Said {
     door.ask(c, Route::UsageList, "", Value::Null).await?;
     let node = door.admin.node();
@@ -149,7 +149,7 @@ pub async fn usage(door: &Minio, c: &Called) -> Said {
     say::document(&all)
 }
 
-/// How a bucket was last counted.
+/// When a bucket was last counted.
 pub async fn scan_status(door: &Minio, c: &Called) -> Said {
     let bucket = c.names.first().map(String::as_str).unwrap_or_default();
     let ours = door.ask(c, Route::UsageGet, bucket, Value::Null).await?;
@@ -158,7 +158,7 @@ pub async fn scan_status(door: &Minio, c: &Called) -> Said {
         "last_update": at, "last_started": at, "completed": [at] }]))
 }
 
-/// Drives and their rebuilds.
+/// The drives and their rebuilds.
 pub async fn heal_status(door: &Minio, c: &Called) -> Said {
     let heal = door.ask(c, Route::HealStatus, "", Value::Null).await?;
     let ours = door.ask(c, Route::Info, "", Value::Null).await?;
@@ -189,7 +189,7 @@ pub async fn heal_status(door: &Minio, c: &Called) -> Said {
     }))
 }
 
-/// How far a drive is filled.
+/// The progress of rebuilding a drive.
 fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
     let r = &d["rebuild"];
     let number = |name: &str| r[name].as_u64().unwrap_or(0);
@@ -202,7 +202,7 @@ fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
         "healed_buckets": [], "finished": false })
 }
 
-/// Starts a pass over everything, or says how it goes. There is one pass at a time, of all buckets.
+/// Starts a scrub, or reports its progress. Only one scrub runs at a time, and it covers all buckets.
 pub async fn heal(door: &Minio, c: &Called) -> Said {
     let bucket = c.names.first().map(|n| n.split('/').next().unwrap_or_default()).unwrap_or_default();
     if !bucket.is_empty() {
@@ -224,7 +224,7 @@ pub async fn heal(door: &Minio, c: &Called) -> Said {
     }
     let order = json!({ "deep": options["scanMode"] == 2 });
     match door.ask(c, Route::HealStart, "", order).await {
-        // One is running: it looks at everything, and can be waited for.
+        // A scrub is running: it covers everything, and the client can wait for it.
         Ok(_) | Err(Refusal { code: "Conflict", .. }) => {}
         Err(no) => return Err(no),
     }
@@ -233,12 +233,12 @@ pub async fn heal(door: &Minio, c: &Called) -> Said {
         "startTime": started_of(&token) }))
 }
 
-/// The token of a pass is when it was asked for.
+/// The token of a scrub encodes the time when it was requested.
 fn started_of(token: &str) -> String {
     say::time(token.parse().unwrap_or(0))
 }
 
-/// Scanner, drives, memory and processor as they are now, as often as is asked for.
+/// Current metrics of scanner, drives, memory and processor, repeated as often as requested.
 pub fn metrics(door: &Minio, c: &Called) -> Said {
     let types: u64 = match c.query("types") {
         "" => 0,

@@ -1,6 +1,6 @@
-//! Policies, and who has them.
+//! Calls about policies and to whom they are attached.
 //!
-//! Must never know: who may hand out what.
+//! Must not depend on: the rules of delegation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,7 @@ pub async fn remove(door: &Minio, c: &Called) -> Said {
     say::done()
 }
 
-/// Exactly these policies from now on. Needs the right to look at the user or group too.
+/// Replaces the policies of a user or group. Also needs permission to read the user or group.
 pub async fn set(door: &Minio, c: &Called) -> Said {
     let (kind, route) = match c.query("isGroup") {
         "true" => ("group", Route::GroupGet),
@@ -87,7 +87,7 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
     say::done()
 }
 
-/// `of`: `federated_` for those of other directories.
+/// `of`: `federated_` for users and groups of external directories.
 pub async fn associate(door: &Minio, c: &Called, of: &str) -> Said {
     let order: Association = c.document()?;
     let (kind, name) = match (order.user.as_str(), order.group.as_str()) {
@@ -104,7 +104,7 @@ pub async fn associate(door: &Minio, c: &Called, of: &str) -> Said {
     say::document(&json!({ (said): ours["changed"], "updatedAt": say::time(now_ms()) }))
 }
 
-/// Who has which policies: of users, of groups, or by policy when none is named.
+/// Attached policies: by user, by group, or by policy if none is named.
 pub async fn entities(door: &Minio, c: &Called) -> Said {
     let users = door.ask(c, Route::UserList, "", Value::Null).await?;
     let groups = door.ask(c, Route::GroupList, "", Value::Null).await?;
@@ -154,7 +154,7 @@ pub async fn entities(door: &Minio, c: &Called) -> Said {
     say::document(&out)
 }
 
-/// Who of other directories has which policies here.
+/// Policies attached to users and groups of external directories.
 pub async fn entities_ldap(door: &Minio, c: &Called) -> Said {
     let ours = door.ask(c, Route::MappingList, "", Value::Null).await?;
     let all = ours["mappings"].as_array().cloned().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Limits of buckets.
+//! Calls about quotas of buckets.
 //!
-//! Must never know: how a bucket is counted.
+//! Must not depend on: how buckets are counted.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
     if !matches!(order.quotatype.as_str(), "" | "hard") {
         return Err(invalid(format!("\"{}\" is no kind of quota; there is \"hard\"", order.quotatype)));
     }
-    // Both names are in use; 0 means no limit.
+    // Clients use both names; 0 means no limit.
     let limit = if order.size > 0 { order.size } else { order.quota };
     let bucket = c.query("bucket");
     if limit == 0 {

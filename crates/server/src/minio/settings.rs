@@ -1,6 +1,6 @@
-//! Configuration, and identity providers, which are a part of it.
+//! Calls about settings, and identity providers, which are settings too.
 //!
-//! Must never know: who may change what; secrets of settings.
+//! Must not depend on: permissions for changes, secrets of settings.
 
 use ashlar_iam::DEFAULT_TARGET;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::admin_request::Refusal;
 use crate::settings::{SUBSYSTEMS, Subsystem};
 use crate::table::Route;
 
-/// All that is set.
+/// All stored settings.
 async fn all(door: &Minio, c: &Called) -> Result<Vec<Value>, Refusal> {
     let mut ours = door.ask(c, Route::SettingList, "", Value::Null).await?;
     Ok(ours["settings"].as_array_mut().map(std::mem::take).unwrap_or_default())
@@ -41,7 +41,7 @@ pub async fn get(door: &Minio, c: &Called) -> Said {
     }
 }
 
-/// Every name without a value, as MinIO shows what is not set.
+/// All names of a subsystem without values; MinIO shows unset settings this way.
 fn empty(subsystem: &Subsystem) -> String {
     subsystem.names.iter().map(|n| format!("{}=", n.name)).collect::<Vec<_>>().join(" ")
 }
@@ -65,7 +65,7 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
     say::applied()
 }
 
-/// Removes a target, or only the names that follow it.
+/// Removes a target, or only the named values.
 pub async fn delete(door: &Minio, c: &Called) -> Said {
     let text = c.text()?.trim();
     let mut words = text.split_whitespace();
@@ -74,7 +74,7 @@ pub async fn delete(door: &Minio, c: &Called) -> Said {
     if names.is_empty() {
         let name = format!("{}/{target}", subsystem.name);
         match door.ask(c, Route::SettingRemove, &name, Value::Null).await {
-            // What is not set is reset already.
+            // An unset setting counts as reset.
             Err(no) if no.code == "NoSuchEntity" => {}
             done => drop(done?),
         }
@@ -85,7 +85,7 @@ pub async fn delete(door: &Minio, c: &Called) -> Said {
 }
 
 pub async fn help(door: &Minio, c: &Called) -> Said {
-    // Who may not look at settings is not told of them either.
+    // Descriptions need the same permission as the settings.
     all(door, c).await?;
     let (wanted, key) = (c.query("subSys"), c.query("key"));
     if wanted.is_empty() {
@@ -111,7 +111,7 @@ pub async fn help(door: &Minio, c: &Called) -> Said {
     )
 }
 
-/// What is set as lines, what is not as comments. Secrets are hidden; imported here, they stay.
+/// Set values as lines, unset ones as comments. Secrets are redacted; importing the lines keeps them.
 pub async fn export(door: &Minio, c: &Called) -> Said {
     let set = all(door, c).await?;
     let mut out = String::new();
@@ -126,7 +126,7 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
     say::text(out)
 }
 
-/// Sets what each line says; nothing if one of them is not understood.
+/// Applies all lines; applies none if one of them is invalid.
 pub async fn import(door: &Minio, c: &Called) -> Said {
     let lines = c.text()?.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     let lines: Vec<Line> = lines.map(kv::line).collect::<Result<_, _>>()?;
@@ -138,7 +138,7 @@ pub async fn import(door: &Minio, c: &Called) -> Said {
     say::applied()
 }
 
-/// The subsystem that `openid` or `ldap` is, and the target.
+/// The subsystem of `openid` or `ldap`, and the target.
 fn provider(c: &Called) -> Result<(&'static str, &str), Refusal> {
     let target = c.names.get(1).map_or(DEFAULT_TARGET, String::as_str);
     match c.names[0].as_str() {

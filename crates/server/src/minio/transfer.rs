@@ -1,6 +1,6 @@
-//! All identities out and in, as MinIO's archive.
+//! Export and import of all identities in MinIO's archive format.
 //!
-//! Must never know: who may take or bring what.
+//! Must not depend on: permissions.
 
 use serde_json::{Map, Value, json};
 
@@ -35,8 +35,8 @@ pub async fn import(door: &Minio, c: &Called) -> Said {
     say::document(&report(ours["records"].as_array().map_or(&[], Vec::as_slice)))
 }
 
-/// What became of each record, by outcome and kind. MinIO's own `error` of a failure cannot be read by
-/// MinIO's own client, so that ours stands beside it, as `reason`.
+/// The results of all records, by outcome and kind. MinIO's client cannot parse MinIO's own `error` field of
+/// a failure, so the reason is also in `reason`.
 fn report(records: &[Value]) -> Value {
     let mut out: Map<String, Value> = Map::new();
     for r in records {

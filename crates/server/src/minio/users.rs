@@ -1,6 +1,6 @@
-//! Users and groups.
+//! Calls about users and groups.
 //!
-//! Must never know: who may do what.
+//! Must not depend on: permissions.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ pub fn word(enabled: &Value) -> &'static str {
     if enabled.as_bool().unwrap_or(false) { "enabled" } else { "disabled" }
 }
 
-/// What `enabled` and `disabled` mean.
+/// Parses `enabled` or `disabled`.
 fn is_enabled(status: &str) -> Result<bool, Refusal> {
     match status {
         "enabled" => Ok(true),

@@ -1,11 +1,12 @@
-//! Opening and sealing documents without letting anybody spend the machine's memory and time on it.
+//! Encryption of request and answer bodies, with limits on the memory and time that callers can use for it.
 //!
-//! A key costs 64 MiB and some 50 ms of a processor. Invariants: one key is made at a time for root and one for
-//! everybody else, off the threads that serve; at most [`QUEUE`] requests wait in each of the two lanes, of one
-//! user at most [`EACH`], and others are told to slow down, so nobody waits behind many of another's; only requests
-//! that were signed by somebody who may make the call come here.
+//! Deriving a key takes 64 MiB and about 50 ms of a processor. Invariants: one key at a time is derived for
+//! root and one for all other users, outside the threads that serve requests; at most [`QUEUE`] requests wait
+//! in each of the two queues, at most [`EACH`] of one user, and others are answered with SlowDown, so that no
+//! user waits for many requests of another; only signed requests of callers with permission for the call
+//! reach this module.
 //!
-//! Must never know: what a document says.
+//! Must not depend on: the content of the bodies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,27 +22,27 @@ use tokio::sync::Semaphore;
 
 use crate::admin_request::Refusal;
 
-/// Requests of a lane that may wait or work.
+/// Maximum number of requests per queue that wait or run.
 pub const QUEUE: usize = 16;
-/// Requests of one user other than root that may wait or work.
+/// Maximum number of requests of one user other than root that wait or run.
 pub const EACH: usize = 2;
 
-/// Makes keys.
+/// Derives keys, and encrypts and decrypts with them.
 pub struct Vault {
     root: Lane,
     others: Lane,
     refused: AtomicU64,
 }
 
-/// Makes keys one at a time.
+/// A queue that derives one key at a time.
 struct Lane {
     turn: Arc<Semaphore>,
-    /// Requests that wait or work, by user.
+    /// Number of requests that wait or run, by user.
     waiting: Arc<Mutex<HashMap<String, usize>>>,
     each: usize,
 }
 
-/// Counts a request while it waits or works.
+/// Counts a request while it waits or runs.
 struct Waiting {
     all: Arc<Mutex<HashMap<String, usize>>>,
     user: String,
@@ -91,23 +92,23 @@ fn random<const N: usize>() -> [u8; N] {
 }
 
 impl Vault {
-    /// An idle one.
+    /// New, without requests.
     pub fn new() -> Vault {
         Vault { root: Lane::new(QUEUE), others: Lane::new(EACH), refused: AtomicU64::new(0) }
     }
 
-    /// Requests that were refused because too many were under way.
+    /// Number of requests that were refused because too many were waiting.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` for `who` when it is its turn.
+    /// Runs `work` for `who` when its turn comes.
     async fn run<T: Send + 'static>(
         &self,
         who: &Identity,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        // Keys of root that are bounded may be in anybody's hands.
+        // Restricted keys of root may be given to others, so they use the other queue.
         let lane = if who.is_unbounded_root() { &self.root } else { &self.others };
         let Some(waiting) = lane.enter(who.principal().name) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +117,7 @@ impl Vault {
         let turn = lane.turn.clone().acquire_owned().await.map_err(|_| busy())?;
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
-            // Held to the end of the work, even when nobody waits for it any more.
+            // Held until the work ends, even if the caller no longer waits for it.
             drop((turn, waiting));
             done
         });
@@ -127,10 +128,10 @@ impl Vault {
         })
     }
 
-    /// Opens a document sealed under the secret of `who`. The key can seal the answer.
+    /// Decrypts a body that is encrypted under the secret of `who`. The returned key can encrypt the answer.
     ///
     /// # Errors
-    /// It is not sealed so; too many wait.
+    /// The body is not encrypted under this secret; too many requests wait.
     pub async fn open(&self, who: &Arc<Identity>, sealed: Bytes) -> Result<(Bytes, Key), Refusal> {
         let broken = |e: ashlar_s3::madmin::Broken| Refusal {
             status: StatusCode::BAD_REQUEST,
@@ -149,10 +150,10 @@ impl Vault {
         opened.await?.map_err(broken)
     }
 
-    /// Seals an answer under the secret of `who`, with the request's key if there is one.
+    /// Encrypts an answer under the secret of `who`, with the key of the request if there is one.
     ///
     /// # Errors
-    /// Too many wait.
+    /// Too many requests wait.
     pub async fn seal(
         &self,
         who: &Arc<Identity>,
@@ -185,7 +186,7 @@ mod tests {
         Identity::of_root(&ashlar_iam::Root { access_key: "root".to_owned(), secret })
     }
 
-    /// Waits in a lane that stands still.
+    /// Waits in a queue that makes no progress.
     fn waiter(vault: &Arc<Vault>, who: Identity) -> tokio::task::JoinHandle<bool> {
         let vault = vault.clone();
         tokio::spawn(async move { vault.run(&who, || ()).await.is_ok() })
@@ -220,7 +221,7 @@ mod tests {
             assert!(w.await.unwrap());
         }
         assert!(vault.others.waiting.lock().is_empty());
-        // A request that is given up makes room.
+        // A cancelled request leaves the queue.
         let held = vault.others.turn.clone().acquire_owned().await.unwrap();
         let gone =
             tokio::time::timeout(std::time::Duration::from_millis(5), vault.run(&user("eve"), || ())).await;
