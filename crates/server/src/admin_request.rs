@@ -1,4 +1,4 @@
-//! An administration request as its handler receives it ([`Ask`]), and the error that it can return
+//! An administration request as its handler receives it ([`AdminRequest`]), and the error that it can return
 //! ([`Refusal`]).
 //!
 //! Every module that answers administration requests uses these types: `identities`, `kms`, `lifecycle`,
@@ -25,9 +25,9 @@ use super::connection::Peer;
 use super::table::Route;
 
 /// A request whose signature has been verified.
-pub struct Ask {
+pub struct AdminRequest {
     /// The caller.
-    pub who: Arc<Identity>,
+    pub caller: Arc<Identity>,
     /// The requested operation.
     pub route: Route,
     /// The prefix of the path, for instance `/ashlar/api/v1`; empty for a call of MinIO's API.
@@ -58,36 +58,36 @@ pub struct Refusal {
 }
 
 /// The result of a route: status and JSON document.
-pub type Reply = Result<(StatusCode, Value), Refusal>;
+pub type AdminResult = Result<(StatusCode, Value), Refusal>;
 
 /// 400: the client has to change the request.
-pub fn wrong(why: impl Into<String>) -> Refusal {
+pub fn bad_request(why: impl Into<String>) -> Refusal {
     Refusal { status: StatusCode::BAD_REQUEST, code: "InvalidRequest", why: why.into() }
 }
 
-impl Ask {
+impl AdminRequest {
     /// Parses the request body; an empty body is an empty object.
     ///
     /// # Errors
     /// The body is not the expected document.
     pub fn document<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
-        serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
+        serde_json::from_slice(body).map_err(|e| bad_request(format!("the document is not understood: {e}")))
     }
 
     /// A request from the client at `peer`, without name and body.
-    pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
+    pub fn new(caller: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> AdminRequest {
         let (ip, tls) = (peer.address.ip(), peer.tls);
         let (name, body, authz_decision) = (String::new(), Bytes::new(), Default::default());
-        Ask { who, route, base: "", name, query, body, ip, tls, authz_decision }
+        AdminRequest { caller, route, base: "", name, query, body, ip, tls, authz_decision }
     }
 
     /// Another request of the same caller.
-    pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
+    pub fn other(&self, route: Route, name: &str, document: &Value) -> AdminRequest {
         let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
-        let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
+        let (caller, name, query) = (self.caller.clone(), name.to_owned(), Query::default());
         let (base, ip, tls, authz_decision) = (self.base, self.ip, self.tls, Default::default());
-        Ask { who, route, base, name, query, body, ip, tls, authz_decision }
+        AdminRequest { caller, route, base, name, query, body, ip, tls, authz_decision }
     }
 
     /// Whether the policies of the caller allow one of `actions`. `own`: the request is about the caller's
@@ -95,10 +95,10 @@ impl Ask {
     pub fn may(&self, actions: &[Action], own: bool) -> bool {
         let facts =
             Facts { now_ms: now_ms(), source_ip: Some(self.ip), secure: self.tls, ..Facts::default() };
-        let principal = self.who.principal();
+        let principal = self.caller.principal();
         actions.iter().any(|action| {
             let question = Question::new(*action, "", "", &principal, &facts);
-            let decision = decide(&question, &self.who.authority(BucketRules::default(), own));
+            let decision = decide(&question, &self.caller.authority(BucketRules::default(), own));
             *self.authz_decision.lock() =
                 Some(AuthzDecision { action: *action, decision: Some(decision), sid: None });
             decision.allowed

@@ -152,15 +152,15 @@ impl Args {
 }
 
 /// The audit record of an administration call while the call runs.
-pub struct Trail {
+pub struct AuditEntry {
     audit: Arc<Audit>,
     ticket: Ticket,
     began: Instant,
     record: Record,
-    who: Option<Arc<Identity>>,
+    caller: Option<Arc<Identity>>,
 }
 
-impl Trail {
+impl AuditEntry {
     /// Begins the record of a call.
     ///
     /// # Errors
@@ -170,24 +170,24 @@ impl Trail {
         id: &str,
         head: (&Method, &Uri, &HeaderMap),
         peer: &Peer,
-    ) -> ashlar_audit::Result<Trail> {
+    ) -> ashlar_audit::Result<AuditEntry> {
         let ticket = audit.ticket().await?;
         let (method, uri, headers) = head;
         let mut record = Record::new(now_ms(), id, ApiLayer::Admin, peer.address.ip());
         record.method = method.as_str().to_owned();
         record.tls = peer.tls;
         describe(headers, uri, &mut record);
-        Ok(Trail { audit: audit.clone(), ticket, began: Instant::now(), record, who: None })
+        Ok(AuditEntry { audit: audit.clone(), ticket, began: Instant::now(), record, caller: None })
     }
 
     /// Sets the caller.
-    pub fn who(&mut self, who: &Arc<Identity>) {
-        identify(who, &mut self.record);
-        self.who = Some(who.clone());
+    pub fn set_caller(&mut self, caller: &Arc<Identity>) {
+        identify(caller, &mut self.record);
+        self.caller = Some(caller.clone());
     }
 
     /// Sets the operation, the name that it is about, and the size of the request body.
-    pub fn what(&mut self, operation: &'static str, name: &str, received: usize) {
+    pub fn set_operation(&mut self, operation: &'static str, name: &str, received: usize) {
         self.record.operation = operation;
         self.record.key = name.to_owned();
         self.record.bytes_in = received as u64;
@@ -195,10 +195,10 @@ impl Trail {
 
     /// Sets the authorization decision; `then`: why the call was refused afterwards although policies allow
     /// it.
-    pub fn decided(&mut self, authz_decision: Option<AuthzDecision>, then: Option<&str>) {
+    pub fn set_decision(&mut self, authz_decision: Option<AuthzDecision>, then: Option<&str>) {
         let Some(authz_decision) = authz_decision else { return };
         let allowed = !authz_decision.denies();
-        authz_decision.fill(self.who.as_deref(), &mut self.record);
+        authz_decision.fill(self.caller.as_deref(), &mut self.record);
         if let Some(why) = then.filter(|_| allowed) {
             // A rule beyond policies, for instance that a caller cannot grant permissions that they lack.
             self.record.decided_by.push_str("; then refused: ");
@@ -207,7 +207,7 @@ impl Trail {
     }
 
     /// Completes the record, waits until it is durable, and returns the response to send.
-    pub async fn end(mut self, response: Response<Body>, error: &'static str) -> Response<Body> {
+    pub async fn finish(mut self, response: Response<Body>, error: &'static str) -> Response<Body> {
         self.record.status = response.status().as_u16();
         self.record.error = error;
         self.record.bytes_out = response.body().len();

@@ -25,7 +25,7 @@ const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
 const USES: Duration = Duration::from_secs(600);
 
 /// Stores periodically when access keys were last used.
-pub async fn remember_uses(iam: Arc<Iam>) {
+pub async fn store_key_uses(iam: Arc<Iam>) {
     loop {
         tokio::time::sleep(USES).await;
         if let Err(error) = iam.store_uses().await {
@@ -96,7 +96,7 @@ pub async fn count(node: Arc<Node>) {
 }
 
 /// Stores periodically the clock that object locks use.
-pub async fn keep_lock_time(node: Arc<Node>) {
+pub async fn store_lock_time(node: Arc<Node>) {
     loop {
         if let Err(error) = node.store.keep_lock_time().await {
             tracing::warn!(%error, "the time of locks is not stored; locks may last longer");

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a request head must arrive within [`HEAD`] seconds; an idle connection is closed after
 //! [`IDLE`] seconds; a client that does not read its answer is disconnected after [`STUCK`] seconds. Requests
-//! have no timers of their own: the connection checks these limits every [`LOOK`]. Reading a head beyond
+//! have no timers of their own: the connection checks these limits every [`CHECK_INTERVAL`]. Reading a head beyond
 //! [`FREE_HEAD`] bytes needs a permit, so that incomplete heads use little memory. While much unsent data
 //! waits in all sockets, a connection asks for the next piece of an answer only after its socket has taken
 //! the previous one.
@@ -34,7 +34,7 @@ pub const IDLE: u64 = 60;
 /// Maximum seconds in which the client takes nothing of an answer.
 pub const STUCK: u64 = 60;
 /// Time between checks of the limits.
-pub const LOOK: Duration = Duration::from_secs(3);
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Bytes of a request head that are read without a permit.
 pub const FREE_HEAD: usize = 8 << 10;
@@ -42,7 +42,7 @@ pub const FREE_HEAD: usize = 8 << 10;
 /// Long request heads that are read at the same time.
 const LONG_HEADS: usize = 64;
 /// How long a connection waits for a permit.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What is known about the client of a connection.
 pub struct Peer {
@@ -58,7 +58,7 @@ pub struct Peer {
 
 /// Permits for reading long request heads.
 pub fn heads() -> Arc<Turns> {
-    Turns::new(LONG_HEADS, PATIENCE)
+    Turns::new(LONG_HEADS, TURN_TIMEOUT)
 }
 
 /// Counters of connections, for metrics.
@@ -78,7 +78,7 @@ pub struct Counts {
 
 /// State of a connection. Times are [`coarse`] seconds; 0 means unset.
 #[derive(Debug)]
-pub struct Life {
+pub struct ConnectionState {
     /// Requests in progress.
     running: AtomicU64,
     /// When the connection became idle.
@@ -117,11 +117,11 @@ pub enum Class {
     Stuck,
 }
 
-impl Life {
+impl ConnectionState {
     /// State of a newly accepted connection; the time limit of its first head begins now. `all_unsent`:
     /// unsent bytes of all connections.
-    pub fn new(all_unsent: Arc<AtomicUsize>) -> Arc<Life> {
-        Arc::new(Life {
+    pub fn new(all_unsent: Arc<AtomicUsize>) -> Arc<ConnectionState> {
+        Arc::new(ConnectionState {
             began: AtomicU64::new(0),
             accepted: coarse(),
             head: AtomicUsize::new(0),
@@ -138,7 +138,7 @@ impl Life {
     }
 
     /// Marks the begin of a request.
-    pub fn begin(self: &Arc<Life>) -> Running {
+    pub fn begin(self: &Arc<ConnectionState>) -> Running {
         self.running.fetch_add(1, Relaxed);
         self.head_since.store(0, Relaxed);
         self.head.store(0, Relaxed);
@@ -185,7 +185,7 @@ impl Life {
     }
 
     /// The reason to close the connection, if a limit is exceeded.
-    pub fn verdict(&self) -> Option<&'static str> {
+    pub fn close_reason(&self) -> Option<&'static str> {
         let now = coarse();
         let over = |since: &AtomicU64, limit: u64| {
             let since = since.load(Relaxed);
@@ -220,14 +220,14 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.all_unsent.fetch_sub(*self.unsent.get_mut(), Relaxed);
     }
 }
 
 /// Counts a request until its answer has been sent or abandoned.
-pub struct Running(Arc<Life>);
+pub struct Running(Arc<ConnectionState>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -239,7 +239,7 @@ impl Drop for Running {
 /// The body of an answer and the request that it belongs to.
 pub struct Outgoing {
     body: Body,
-    life: Arc<Life>,
+    state: Arc<ConnectionState>,
     sets: Sets,
     /// A piece was requested and has not arrived. The pending read may hold memory that others need, so it
     /// must be polled until the piece arrives.
@@ -250,7 +250,7 @@ pub struct Outgoing {
 impl Outgoing {
     /// The body of the answer to the request `running`.
     pub fn new(body: Body, running: Running, sets: Sets) -> Outgoing {
-        Outgoing { body, life: running.0.clone(), sets, asked: false, _running: running }
+        Outgoing { body, state: running.0.clone(), sets, asked: false, _running: running }
     }
 }
 
@@ -263,8 +263,8 @@ impl http_body::Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let me = &mut *self;
-        if !me.asked && me.life.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
-            me.life.taken.register(cx.waker());
+        if !me.asked && me.state.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
+            me.state.taken.register(cx.waker());
             // The task that polls this also flushes the socket, so no wake-up is missed.
             return Poll::Pending;
         }
@@ -274,7 +274,7 @@ impl http_body::Body for Outgoing {
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            me.life.handed(data.len());
+            me.state.handed(data.len());
         }
         Poll::Ready(frame)
     }
@@ -288,17 +288,17 @@ impl http_body::Body for Outgoing {
     }
 }
 
-/// A socket that reports its traffic to [`Life`].
+/// A socket that reports its traffic to [`ConnectionState`].
 pub struct Watched<S> {
     socket: S,
     scanner: HeadScanner,
-    life: Arc<Life>,
+    state: Arc<ConnectionState>,
     turns: Arc<Turns>,
-    turn: Asked,
+    turn: TurnState,
 }
 
 /// State of the permit to read a long head.
-enum Asked {
+enum TurnState {
     No,
     Waiting(BoxFuture<'static, Option<Turn>>),
     Has(#[allow(dead_code)] Turn), // held, not looked at
@@ -306,22 +306,22 @@ enum Asked {
 
 impl<S> Watched<S> {
     /// Observes `socket`; reading long heads needs a permit of `turns`.
-    pub fn new(socket: S, life: Arc<Life>, turns: Arc<Turns>) -> Watched<S> {
-        let scanner = HeadScanner::new(life.watch.clone());
-        Watched { socket, scanner, life, turns, turn: Asked::No }
+    pub fn new(socket: S, state: Arc<ConnectionState>, turns: Arc<Turns>) -> Watched<S> {
+        let scanner = HeadScanner::new(state.watch.clone());
+        Watched { socket, scanner, state, turns, turn: TurnState::No }
     }
 
     /// Waits for the permit to read more of a head.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.turn {
-                Asked::Has(_) => return Poll::Ready(Ok(())),
-                Asked::No => {
-                    let (turns, cut) = (self.turns.clone(), self.life.cut.clone());
-                    self.turn = Asked::Waiting(Box::pin(async move { turns.take(cut).await }));
+                TurnState::Has(_) => return Poll::Ready(Ok(())),
+                TurnState::No => {
+                    let (turns, cut) = (self.turns.clone(), self.state.cut.clone());
+                    self.turn = TurnState::Waiting(Box::pin(async move { turns.take(cut).await }));
                 }
-                Asked::Waiting(turn) => match std::task::ready!(turn.as_mut().poll(cx)) {
-                    Some(turn) => self.turn = Asked::Has(turn),
+                TurnState::Waiting(turn) => match std::task::ready!(turn.as_mut().poll(cx)) {
+                    Some(turn) => self.turn = TurnState::Has(turn),
                     None => return Poll::Ready(Err(io::Error::other("too many long request heads at once"))),
                 },
             }
@@ -336,21 +336,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let me = &mut *self;
-        let heading = me.life.running.load(Relaxed) == 0;
-        if heading && me.life.head.load(Relaxed) >= FREE_HEAD {
+        let heading = me.state.running.load(Relaxed) == 0;
+        if heading && me.state.head.load(Relaxed) >= FREE_HEAD {
             std::task::ready!(me.poll_turn(cx))?;
-        } else if !heading && !matches!(me.turn, Asked::No) {
-            me.turn = Asked::No;
+        } else if !heading && !matches!(me.turn, TurnState::No) {
+            me.turn = TurnState::No;
         }
         let before = buf.filled().len();
         let result = Pin::new(&mut self.socket).poll_read(cx, buf);
         let new = &buf.filled()[before..];
         if !new.is_empty() {
             if heading {
-                self.life.head.fetch_add(new.len(), Relaxed);
+                self.state.head.fetch_add(new.len(), Relaxed);
             }
             self.scanner.feed(new);
-            self.life.read();
+            self.state.read();
         }
         result
     }
@@ -359,7 +359,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.life.wrote(result.is_pending());
+        self.state.wrote(result.is_pending());
         result
     }
 
@@ -369,7 +369,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.life.wrote(result.is_pending());
+        self.state.wrote(result.is_pending());
         result
     }
 
@@ -380,10 +380,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.socket).poll_flush(cx);
         if result.is_ready() {
-            self.life.flushed();
+            self.state.flushed();
         }
         // TLS buffers more than its socket takes; a stuck socket shows here.
-        self.life.wrote(result.is_pending());
+        self.state.wrote(result.is_pending());
         result
     }
 

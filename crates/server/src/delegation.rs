@@ -22,19 +22,19 @@ pub struct Delegation {
 
 impl Delegation {
     /// The delegation of an identity.
-    pub fn of(who: &Identity) -> Delegation {
-        let owner = who.is_unbounded_root();
+    pub fn of(caller: &Identity) -> Delegation {
+        let owner = caller.is_unbounded_root();
         let all = || Action::ALL.iter().copied().collect::<ActionSet>();
-        if who.policies.iter().chain(&who.bounds).any(|p| denies(p)) {
+        if caller.policies.iter().chain(&caller.bounds).any(|p| denies(p)) {
             return Delegation { owner, free: ActionSet::default(), names: Vec::new() };
         }
-        let mut free = if who.root { all() } else { ActionSet::default() };
-        who.policies.iter().for_each(|p| free.extend_from(&freely(p)));
-        for bound in &who.bounds {
+        let mut free = if caller.root { all() } else { ActionSet::default() };
+        caller.policies.iter().for_each(|p| free.extend_from(&freely(p)));
+        for bound in &caller.bounds {
             let within = freely(bound);
             free = free.iter().filter(|a| within.contains(*a)).collect();
         }
-        let names = if who.bounds.is_empty() { who.policy_names.clone() } else { Vec::new() };
+        let names = if caller.bounds.is_empty() { caller.policy_names.clone() } else { Vec::new() };
         Delegation { owner, free, names }
     }
 
@@ -105,17 +105,17 @@ mod tests {
         Arc::new(Policy::parse(Attached::Identity, text.as_bytes()).unwrap())
     }
 
-    fn who(policies: &[Arc<Policy>], bounds: &[Arc<Policy>]) -> Identity {
-        let mut who = Identity::anonymous();
-        who.kind = ashlar_iam::Kind::User;
-        who.policies = policies.to_vec();
-        who.policy_names = (0..policies.len()).map(|i| format!("p{i}")).collect();
-        who.bounds = bounds.to_vec();
-        who
+    fn caller(policies: &[Arc<Policy>], bounds: &[Arc<Policy>]) -> Identity {
+        let mut caller = Identity::anonymous();
+        caller.kind = ashlar_iam::Kind::User;
+        caller.policies = policies.to_vec();
+        caller.policy_names = (0..policies.len()).map(|i| format!("p{i}")).collect();
+        caller.bounds = bounds.to_vec();
+        caller
     }
 
     #[test]
-    fn nobody_reaches_further_than_they_are_allowed() {
+    fn delegation_never_exceeds_permissions_of_grantor() {
         let [console, write, read] = ["consoleAdmin", "readwrite", "readonly"].map(|n| builtin(n).unwrap());
         let home = policy(
             r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/${aws:username}/*"}]}"#,
@@ -131,7 +131,7 @@ mod tests {
             r#"{"Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{"Bool":{"aws:SecureTransport":"true"}}}]}"#,
         );
         let star = policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:s3:::*"}]}"#);
-        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Delegation::of(&who(p, b)).is_full();
+        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Delegation::of(&caller(p, b)).is_full();
         assert!(full(std::slice::from_ref(&console), &[]));
         assert!(full(
             &[admin.clone(), policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}"#)],
@@ -141,17 +141,23 @@ mod tests {
         assert!(!full(std::slice::from_ref(&console), std::slice::from_ref(&write)), "a bounded access key");
         assert!(!full(&[admin.clone(), maybe.clone()], &[]), "a condition");
         assert!(!full(std::slice::from_ref(&star), &[]), "admin is not named");
-        let delegation = Delegation::of(&who(&[write.clone(), one.clone()], &[]));
+        let delegation = Delegation::of(&caller(&[write.clone(), one.clone()], &[]));
         assert!(
             delegation.covers("x", &read) && delegation.covers("x", &one) && delegation.covers("x", &deny)
         );
         assert!(!delegation.covers("x", &admin) && !delegation.covers("x", &console));
-        let delegation = Delegation::of(&who(&[admin.clone(), one.clone()], &[]));
+        let delegation = Delegation::of(&caller(&[admin.clone(), one.clone()], &[]));
         assert!(!delegation.covers("x", &write), "others' buckets");
         assert!(delegation.covers("p1", &one), "the very same policy");
-        let own = Delegation::of(&who(&[admin.clone(), home.clone(), maybe.clone()], &[]));
+        let own = Delegation::of(&caller(&[admin.clone(), home.clone(), maybe.clone()], &[]));
         assert!(!own.covers("p1", &home) && !own.covers("p2", &maybe), "it is another one for others");
-        assert!(!Delegation::of(&who(&[admin, one.clone()], &[read])).covers("p1", &one), "not when bounded");
-        assert!(!Delegation::of(&who(&[write, deny], &[])).covers("p0", &one), "not when anything is denied");
+        assert!(
+            !Delegation::of(&caller(&[admin, one.clone()], &[read])).covers("p1", &one),
+            "not when bounded"
+        );
+        assert!(
+            !Delegation::of(&caller(&[write, deny], &[])).covers("p0", &one),
+            "not when anything is denied"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ashlar_format::DeploymentId;
 use serde::{Deserialize, Serialize};
 
-use super::drive_discovery::{self, Place};
+use super::drive_discovery::{self, InspectedFolder};
 
 /// Format number of the notes.
 const FORMAT: u32 = 1;
@@ -57,14 +57,14 @@ impl Deployments {
         files.filter_map(|p| read(&p).map(|n| (p, n))).collect()
     }
 
-    /// Called before a new deployment is made in `places`; fails if a deployment existed there. `confirmed`:
+    /// Called before a new deployment is made in `folders`; fails if a deployment existed there. `confirmed`:
     /// the operator says that it is gone, and its notes are removed.
     ///
     /// # Errors
     /// A message for the operator.
-    pub fn check_new(&self, places: &[Place], confirmed: bool) -> Result<(), String> {
+    pub fn check_new(&self, folders: &[InspectedFolder], confirmed: bool) -> Result<(), String> {
         for (file, note) in self.notes() {
-            let held: Vec<&Noted> = note.folders.iter().filter(|f| still_named(f, places)).collect();
+            let held: Vec<&Noted> = note.folders.iter().filter(|f| still_named(f, folders)).collect();
             if held.is_empty() {
                 continue;
             }
@@ -93,12 +93,12 @@ impl Deployments {
     pub fn note(
         &self,
         deployment: DeploymentId,
-        places: &[(PathBuf, drive_discovery::Facts)],
+        folders: &[(PathBuf, drive_discovery::Facts)],
     ) -> Result<(), String> {
         let Some(folder) = &self.folder else {
             return Err("neither --state-dir nor HOME names a folder".into());
         };
-        let lasting = places.iter().filter(|(_, facts)| !facts.memory);
+        let lasting = folders.iter().filter(|(_, facts)| !facts.memory);
         let folders = lasting
             .map(|(path, facts)| Noted { path: path.display().to_string(), mount: facts.mount.clone() })
             .collect::<Vec<_>>();
@@ -131,11 +131,11 @@ impl Deployments {
     }
 }
 
-/// Whether a start over `places` would replace the deployment of this folder: the folder is among them, and
+/// Whether a start over `folders` would replace the deployment of this folder: the folder is among them, and
 /// was not removed on purpose.
-fn still_named(folder: &Noted, places: &[Place]) -> bool {
+fn still_named(folder: &Noted, folders: &[InspectedFolder]) -> bool {
     let path = Path::new(&folder.path);
-    places.iter().any(|p| p.path == path) && !was_removed(folder)
+    folders.iter().any(|p| p.path == path) && !was_removed(folder)
 }
 
 /// Whether the folder was removed on purpose: it does not exist although its file system is mounted.
@@ -154,8 +154,8 @@ mod tests {
     use super::*;
     use ashlar_drive::Probe;
 
-    fn at(path: &Path, probe: Probe) -> Vec<Place> {
-        vec![Place { path: path.to_owned(), probe, facts: None }]
+    fn at(path: &Path, probe: Probe) -> Vec<InspectedFolder> {
+        vec![InspectedFolder { path: path.to_owned(), probe, facts: None }]
     }
 
     #[test]

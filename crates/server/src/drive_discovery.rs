@@ -12,7 +12,7 @@ use ashlar_machine::{FileSystem, Folder};
 
 /// A folder and what was found in it.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct InspectedFolder {
     /// The path of the folder, absolute if that can be determined.
     pub path: PathBuf,
     /// What was found.
@@ -23,7 +23,7 @@ pub struct Place {
 
 /// What the start does with the folders.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum StartPlan {
     /// A first start: create missing folders and format all.
     New,
     /// Folders of an existing deployment, complete or in part.
@@ -47,13 +47,13 @@ pub struct Facts {
 
 /// Minimum size in bytes of a file system that is formatted: on a smaller one, the reserve of a drive and its
 /// first segments use all space.
-pub const LEAST: u64 = 512 << 20;
+pub const MIN_SIZE: u64 = 512 << 20;
 /// Size in bytes below which a drive causes a warning.
-const SMALL: u64 = 4 << 30;
+const SMALL_SIZE: u64 = 4 << 30;
 
 /// Inspects one folder. Blocks until the file system answers.
-pub fn look(path: &Path) -> Place {
-    Place { path: path.to_owned(), probe: probe(path), facts: facts(path) }
+pub fn inspect(path: &Path) -> InspectedFolder {
+    InspectedFolder { path: path.to_owned(), probe: probe(path), facts: facts(path) }
 }
 
 /// The file system of a folder; `None` if it cannot be determined.
@@ -80,11 +80,11 @@ pub fn facts(path: &Path) -> Option<Facts> {
 /// A message for the operator.
 pub fn check_size(path: &Path) -> Result<(), String> {
     match facts(path) {
-        Some(f) if f.total < LEAST => Err(format!(
+        Some(f) if f.total < MIN_SIZE => Err(format!(
             "{}: its file system has {}, a drive needs {} at least",
             path.display(),
             ashlar_arguments::size::show(f.total),
-            ashlar_arguments::size::show(LEAST)
+            ashlar_arguments::size::show(MIN_SIZE)
         )),
         _ => Ok(()),
     }
@@ -122,7 +122,7 @@ pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     if !memory.is_empty() {
         out.push(format!("{}: in memory; everything is gone after a reboot", names(&memory)));
     }
-    for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL) {
+    for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL_SIZE) {
         out.push(format!(
             "{}: only {}; it is full soon",
             path.display(),
@@ -141,24 +141,24 @@ pub fn absolute(path: &str) -> PathBuf {
 ///
 /// # Errors
 /// A message for the operator; it names every folder that prevents the start.
-pub fn judge(places: &[Place]) -> Result<Finding, String> {
+pub fn decide(folders: &[InspectedFolder]) -> Result<StartPlan, String> {
     let mut problems = Vec::new();
     let mut foreign = Vec::new();
     let mut deployment: Option<(DeploymentId, &Path)> = None;
-    for place in places {
-        match &place.probe {
+    for folder in folders {
+        match &folder.probe {
             Probe::Foreign(why) => foreign.push(format!(
                 "{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder",
-                place.path.display()
+                folder.path.display()
             )),
             Probe::Ours(label) => match deployment {
                 Some((other, at)) if other != label.deployment => problems.push(format!(
                     "{} and {} belong to different deployments",
                     at.display(),
-                    place.path.display()
+                    folder.path.display()
                 )),
                 Some(_) => {}
-                None => deployment = Some((label.deployment, &place.path)),
+                None => deployment = Some((label.deployment, &folder.path)),
             },
             Probe::Blank | Probe::Missing | Probe::Unreadable(_) => {}
         }
@@ -168,15 +168,15 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
     if deployment.is_none() {
         problems.append(&mut foreign);
     }
-    if let (None, Some((path, why))) = (&deployment, unreadable(places)) {
+    if let (None, Some((path, why))) = (&deployment, unreadable(folders)) {
         problems.push(format!("{}: {why}", path.display()));
     }
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
-    for (i, a) in places.iter().enumerate() {
+    for (i, a) in folders.iter().enumerate() {
         let Probe::Ours(label) = &a.probe else { continue };
-        let twin = places[..i].iter().find(|b| matches!(&b.probe, Probe::Ours(l) if l.drive == label.drive));
+        let twin = folders[..i].iter().find(|b| matches!(&b.probe, Probe::Ours(l) if l.drive == label.drive));
         if let Some(twin) = twin {
             return Err(format!(
                 "{} and {} are the same drive; name it once",
@@ -185,11 +185,11 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
             ));
         }
     }
-    Ok(deployment.map_or(Finding::New, |(id, _)| Finding::Existing(id)))
+    Ok(deployment.map_or(StartPlan::New, |(id, _)| StartPlan::Existing(id)))
 }
 
-fn unreadable(places: &[Place]) -> Option<(&Path, &str)> {
-    places.iter().find_map(|p| match &p.probe {
+fn unreadable(folders: &[InspectedFolder]) -> Option<(&Path, &str)> {
+    folders.iter().find_map(|p| match &p.probe {
         Probe::Unreadable(why) => Some((p.path.as_path(), why.as_str())),
         _ => None,
     })
@@ -212,8 +212,8 @@ mod tests {
     use ashlar_drive::Label;
     use ashlar_format::DriveId;
 
-    fn place(path: &str, probe: Probe) -> Place {
-        Place { path: path.into(), probe, facts: None }
+    fn folder(path: &str, probe: Probe) -> InspectedFolder {
+        InspectedFolder { path: path.into(), probe, facts: None }
     }
 
     fn ours(deployment: u8, drive: u8) -> Probe {
@@ -228,23 +228,28 @@ mod tests {
     fn foreign_folders_stop_a_first_start_and_count_as_missing_later() {
         let photos = || Probe::Foreign("it holds photos".into());
         let text =
-            judge(&[place("a", photos()), place("b", Probe::Blank), place("c", photos())]).unwrap_err();
+            decide(&[folder("a", photos()), folder("b", Probe::Blank), folder("c", photos())]).unwrap_err();
         assert!(text.contains("a: it holds photos") && text.contains("c: it holds photos"), "{text}");
         let text =
-            judge(&[place("a", photos()), place("b", ours(1, 1)), place("c", ours(2, 2))]).unwrap_err();
+            decide(&[folder("a", photos()), folder("b", ours(1, 1)), folder("c", ours(2, 2))]).unwrap_err();
         assert!(text.contains("b and c belong"), "{text}");
-        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
-        assert_eq!(judge(&[place("a", photos()), place("b", ours(1, 1))]), existing);
+        let existing = Ok(StartPlan::Existing(DeploymentId([1; 16])));
+        assert_eq!(decide(&[folder("a", photos()), folder("b", ours(1, 1))]), existing);
     }
 
     #[test]
     fn missing_folders_are_new_only_when_all_is_new() {
-        assert_eq!(judge(&[place("a", Probe::Missing), place("b", Probe::Blank)]), Ok(Finding::New));
-        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
-        assert_eq!(judge(&[place("a", Probe::Missing), place("b", ours(1, 1))]), existing);
-        assert_eq!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", ours(1, 1))]), existing);
-        assert!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", Probe::Blank)]).is_err());
-        assert!(judge(&[place("a", ours(1, 1)), place("b", ours(1, 1))]).unwrap_err().contains("same drive"));
+        assert_eq!(decide(&[folder("a", Probe::Missing), folder("b", Probe::Blank)]), Ok(StartPlan::New));
+        let existing = Ok(StartPlan::Existing(DeploymentId([1; 16])));
+        assert_eq!(decide(&[folder("a", Probe::Missing), folder("b", ours(1, 1))]), existing);
+        assert_eq!(
+            decide(&[folder("a", Probe::Unreadable("EIO".into())), folder("b", ours(1, 1))]),
+            existing
+        );
+        assert!(decide(&[folder("a", Probe::Unreadable("EIO".into())), folder("b", Probe::Blank)]).is_err());
+        assert!(
+            decide(&[folder("a", ours(1, 1)), folder("b", ours(1, 1))]).unwrap_err().contains("same drive")
+        );
     }
 
     #[test]

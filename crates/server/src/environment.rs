@@ -17,7 +17,7 @@ use ashlar_outbound::{Class, Outbound, Rules, is_allowed};
 use super::clock;
 
 /// Time limit of one request to a provider.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size in bytes of a provider's answer.
 const ANSWER: usize = 512 * 1024;
 /// Files in which systems keep all trusted certificate authorities.
@@ -28,7 +28,7 @@ const SYSTEM: [&str; 3] =
 ///
 /// # Errors
 /// A message for the operator: a file or a variable is invalid.
-pub fn around(iam: Arc<Iam>, certs: Option<&Path>) -> Result<Around, String> {
+pub fn identity_provider_environment(iam: Arc<Iam>, certs: Option<&Path>) -> Result<Around, String> {
     let authorities = own_authorities(certs)?;
     let web = Outbound::new(rules(&authorities)?).map_err(|e| e.to_string())?;
     Ok(Around {
@@ -58,7 +58,7 @@ pub fn authorities(certs: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
 ///
 /// # Errors
 /// A message for the operator: an unknown kind of address.
-pub fn allow(text: &str) -> Result<(), String> {
+pub fn apply_outbound_allow(text: &str) -> Result<(), String> {
     let (mut loopback, mut link_local) = (false, false);
     for kind in text.split(',').map(str::trim).filter(|k| !k.is_empty()) {
         match kind {
@@ -77,7 +77,7 @@ fn rules(own: &[Vec<u8>]) -> Result<Rules, String> {
     let mut rules = Rules {
         allow_loopback: is_allowed(Class::Loopback),
         allow_link_local: is_allowed(Class::LinkLocal),
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         max_body: ANSWER,
         ..Rules::default()
     };

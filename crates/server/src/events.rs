@@ -15,7 +15,7 @@ use ashlar_events::{Error, TargetId, TargetManager};
 use ashlar_metrics::{Group, Kind, Page};
 use http::StatusCode;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::table::Route;
 
@@ -30,14 +30,15 @@ fn refusal(e: Error) -> Refusal {
 }
 
 /// Answers a request about events. The caller has checked the permission.
-pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> Reply {
+pub async fn answer(target_manager: Option<&Arc<TargetManager>>, req: &AdminRequest) -> AdminResult {
     let target_manager =
         target_manager.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
-    let named =
-        || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
-    match ask.route {
+    let named = || {
+        TargetId::parse(&req.name).ok_or_else(|| bad_request("name the target as ID:TYPE, such as 1:webhook"))
+    };
+    match req.route {
         Route::DeadLetterList => {
-            let letters = target_manager.letters(ask.query.filled("target")).await.map_err(refusal)?;
+            let letters = target_manager.letters(req.query.filled("target")).await.map_err(refusal)?;
             let letters = letters.into_iter().map(|l| shape::DeadLetter {
                 event: l.event.map(|e| shape::DeadEvent {
                     name: e.name.text(),
@@ -60,7 +61,7 @@ pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> R
             Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
         }
         Route::DeadLetterRemove => {
-            let id = ask.query.filled("id");
+            let id = req.query.filled("id");
             let count = target_manager.discard(&named()?.to_string(), id).await.map_err(refusal)?;
             Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
         }

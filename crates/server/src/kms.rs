@@ -31,13 +31,13 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, keys as shape};
 use super::clock::now_ms;
 use super::credentials::{self, CredentialSealer};
 use super::kms_remote::{kes, kes_endpoints, vault};
 use super::node::Node;
-use super::own_key::Places;
+use super::own_key::KeyFolders;
 use super::table::Route;
 
 /// Name of the default key, unless configured otherwise.
@@ -73,7 +73,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-fn unmade(why: &str) {
+fn warn_without_key(why: &str) {
     tracing::warn!(
         why,
         "encryption: no root key is configured and none can be made: requests for encryption are refused. Name a \
@@ -81,7 +81,7 @@ fn unmade(why: &str) {
     );
 }
 
-pub fn said(e: Error) -> String {
+pub fn describe(e: Error) -> String {
     format!("encryption: {e}")
 }
 
@@ -91,7 +91,7 @@ pub struct Configured {
     old: Option<Secret>,
     remote: Option<Arc<Kms>>,
     /// Where the generated root key is, if nothing else is configured.
-    places: Places,
+    key_folders: KeyFolders,
     /// Whether `now` is the generated root key.
     own: bool,
 }
@@ -109,11 +109,11 @@ impl Configured {
                     .to_owned(),
             );
         }
-        let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
+        let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(describe)?;
         let old = root_from(None, |name| {
             (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
         });
-        let old = old.map_err(|e| said(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
+        let old = old.map_err(|e| describe(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
         let servers = kes_endpoints(&args.kms_kes, &variable)?;
         let named = args.kms_key.as_deref();
         let remote = match (&now, &args.kms_vault, servers.is_empty()) {
@@ -126,8 +126,8 @@ impl Configured {
             }
         };
         let superuser = ashlar_machine::is_superuser();
-        let places = Places::find(state_dir, superuser, variable);
-        Ok(Configured { now, old, remote: remote.map(Arc::new), places, own: false })
+        let key_folders = KeyFolders::find(state_dir, superuser, variable);
+        Ok(Configured { now, old, remote: remote.map(Arc::new), key_folders, own: false })
     }
 
     /// Nothing is configured; the generated root key is kept in `state`.
@@ -137,7 +137,7 @@ impl Configured {
             now: None,
             old: None,
             remote: None,
-            places: Places::find(Some(state), false, |_| None),
+            key_folders: KeyFolders::find(Some(state), false, |_| None),
             own: false,
         }
     }
@@ -146,7 +146,7 @@ impl Configured {
         self.now.is_none() && self.remote.is_none()
     }
 
-    fn take_own(&mut self, key: Secret) {
+    fn use_own_key(&mut self, key: Secret) {
         self.now = Some(Root { key, default: None, origin: "a file that this server made" });
         self.own = true;
     }
@@ -158,15 +158,15 @@ impl Configured {
     /// # Errors
     /// A message for the operator: the file cannot be used; or no key can be generated and `secret`, a
     /// generated credential, would be stored in clear.
-    pub fn find_own(
+    pub fn load_own_key(
         &mut self,
         deployment: DeploymentId,
         drives: &[PathBuf],
         fresh: bool,
         secret: bool,
     ) -> Result<(), String> {
-        self.places = std::mem::take(&mut self.places).away_from(drives);
-        let found = self.places.load(deployment);
+        self.key_folders = std::mem::take(&mut self.key_folders).excluding_drives(drives);
+        let found = self.key_folders.load(deployment);
         if !self.is_none() {
             // It opens what was sealed before a key was configured.
             match found {
@@ -181,16 +181,16 @@ impl Configured {
         match found.map_err(|e| format!("encryption: {e}"))? {
             Some((key, file)) => {
                 tracing::info!(file = %file.display(), "encryption: the root key of this server");
-                self.take_own(key);
+                self.use_own_key(key);
                 Ok(())
             }
-            None if fresh => match self.make_own(deployment) {
+            None if fresh => match self.create_own_key(deployment) {
                 Err(why) if secret => Err(format!(
                     "root's credentials would have to be stored in clear: no root key can be made ({why}). Name a folder \
                      for it (--state-dir), or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD"
                 )),
                 Err(why) => {
-                    unmade(&why);
+                    warn_without_key(&why);
                     Ok(())
                 }
                 Ok(()) => Ok(()),
@@ -199,15 +199,15 @@ impl Configured {
         }
     }
 
-    fn make_own(&mut self, deployment: DeploymentId) -> Result<(), String> {
-        let (key, file) = self.places.make(deployment)?;
+    fn create_own_key(&mut self, deployment: DeploymentId) -> Result<(), String> {
+        let (key, file) = self.key_folders.make(deployment)?;
         tracing::warn!(
             file = %file.display(),
             "encryption: a root key was made. Keep a copy of it: without it nobody reads what is encrypted, and a \
              generated root password is lost. It protects drives that leave this machine, not from who can \
              read the file"
         );
-        self.take_own(key);
+        self.use_own_key(key);
         Ok(())
     }
 
@@ -217,7 +217,7 @@ impl Configured {
     /// # Errors
     /// A message for the operator: something is sealed under a root key that is missing. Nothing has been
     /// changed.
-    pub fn make_up_for_own(&mut self, control: &Control, stored: bool) -> Result<(), String> {
+    pub fn create_missing_own_key(&mut self, control: &Control, stored: bool) -> Result<(), String> {
         if !self.is_none() {
             return Ok(());
         }
@@ -229,11 +229,11 @@ impl Configured {
                 "encryption: the root key of this deployment is missing, and nothing was changed. If the server made \
                  it, it was in {}: bring that file from the machine or the backup that has it. If it was configured, \
                  start with it as before (--kms-root-key-file, ASHLAR_KMS_ROOT_KEY, or MinIO's variables)",
-                self.places.wanted(deployment)
+                self.key_folders.expected_path(deployment)
             ));
         }
-        if let Err(why) = self.make_own(deployment) {
-            unmade(&why);
+        if let Err(why) = self.create_own_key(deployment) {
+            warn_without_key(&why);
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
     }
     let kms = match (now, remote) {
         (_, Some(kms)) => {
-            first_key(&kms).await;
+            create_default_key(&kms).await;
             kms
         }
         (None, None) => {
@@ -285,11 +285,11 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
             let driver = Builtin::open_keys(node.control.clone(), root.key, old.as_ref(), now_ms);
             let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
             tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
-            let driver = driver.await.map_err(said)?;
+            let driver = driver.await.map_err(describe)?;
             Arc::new(match own {
                 // If nothing was ever encrypted, losing the file loses nothing.
-                true => Kms::builtin_when_needed(driver, &default).map_err(said)?,
-                false => Kms::builtin(driver, &default).await.map_err(said)?,
+                true => Kms::builtin_when_needed(driver, &default).map_err(describe)?,
+                false => Kms::builtin(driver, &default).await.map_err(describe)?,
             })
         }
     };
@@ -298,7 +298,7 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
 
 /// Creates the default key in KES if it does not exist, as MinIO does. Without permission to create keys the
 /// server still uses existing ones, and requests without encryption are served while KES is unreachable.
-async fn first_key(kms: &Kms) {
+async fn create_default_key(kms: &Kms) {
     if kms.describe().0 != "kes" {
         return;
     }
@@ -325,16 +325,16 @@ pub struct Order {
 }
 
 /// The handler of requests about encryption keys.
-pub struct Door {
+pub struct KeyAdmin {
     encryption: Encryption,
     store: Store,
     pass: Arc<Mutex<Option<shape::Rewrap>>>,
 }
 
-impl Door {
+impl KeyAdmin {
     /// A handler over the key service and the store.
-    pub fn new(encryption: Encryption, store: Store) -> Door {
-        Door { encryption, store, pass: Arc::default() }
+    pub fn new(encryption: Encryption, store: Store) -> KeyAdmin {
+        KeyAdmin { encryption, store, pass: Arc::default() }
     }
 
     /// Whether the default key works; `None` if no keys are configured. Asks the key server.
@@ -349,46 +349,46 @@ impl Door {
     }
 
     /// Answers a request about keys.
-    pub async fn answer(&self, ask: &Ask) -> Reply {
-        ask.need(ask.route.actions(), false)?;
-        if ask.route == Route::RewrapStatus {
+    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
+        req.need(req.route.actions(), false)?;
+        if req.route == Route::RewrapStatus {
             // No pass was started since the server start.
             let pass = self.pass.lock().clone().unwrap_or_default();
             return Ok((StatusCode::OK, api::value(pass)));
         }
         let kms = self.encryption.kms.as_ref();
-        if ask.route == Route::KmsStatus {
+        if req.route == Route::KmsStatus {
             return Ok((StatusCode::OK, api::value(status(kms.map(|k| &**k)).await)));
         }
-        if kms.is_none() && ask.route == Route::KmsKeyList {
+        if kms.is_none() && req.route == Route::KmsKeyList {
             return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys: Vec::new() })));
         }
         let kms = kms.ok_or_else(|| {
-            wrong(
+            bad_request(
                 "no keys are configured; start the server with --kms-root-key-file, --kms-vault or --kms-kes",
             )
         })?;
-        match ask.route {
+        match req.route {
             Route::KmsKeyList => {
-                let prefix = ask.query.get("prefix").unwrap_or_default();
+                let prefix = req.query.get("prefix").unwrap_or_default();
                 let keys = kms.list_keys(prefix).await.map_err(refusal)?;
                 let keys = keys.into_iter().map(|k| shown(k, kms)).collect();
                 return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys })));
             }
-            Route::KmsKeyCreate => kms.create_key(&ask.name).await.map_err(refusal)?,
+            Route::KmsKeyCreate => kms.create_key(&req.name).await.map_err(refusal)?,
             Route::KmsKeyRotate => {
-                kms.rotate(&ask.name).await.map_err(refusal)?;
+                kms.rotate(&req.name).await.map_err(refusal)?;
             }
-            Route::RewrapStart => return self.start(kms, ask).await,
+            Route::RewrapStart => return self.start(kms, req).await,
             _ => {}
         }
-        let key = kms.key_status(&ask.name).await.map_err(refusal)?;
+        let key = kms.key_status(&req.name).await.map_err(refusal)?;
         Ok((StatusCode::OK, api::value(shown(key, kms))))
     }
 
     /// Starts a pass in the background.
-    async fn start(&self, kms: &Arc<Kms>, ask: &Ask) -> Reply {
-        let order: Order = ask.document()?;
+    async fn start(&self, kms: &Arc<Kms>, req: &AdminRequest) -> AdminResult {
+        let order: Order = req.document()?;
         self.store.bucket(&order.bucket).map_err(|e| ashlar_s3::ops::fault(e, &order.bucket, ""))?;
         if let Some(key) = &order.key {
             kms.key_status(key).await.map_err(refusal)?;
@@ -511,7 +511,7 @@ async fn status(kms: Option<&Kms>) -> shape::EncryptionStatus {
 fn refusal(e: Error) -> Refusal {
     let why = e.to_string();
     let (status, code) = match e {
-        Error::Invalid(_) => return wrong(why),
+        Error::Invalid(_) => return bad_request(why),
         Error::Missing(_) => (StatusCode::NOT_FOUND, "KeyNotFound"),
         Error::Exists(_) => (StatusCode::CONFLICT, "KeyAlreadyExists"),
         Error::Refused(_) => (StatusCode::FORBIDDEN, "AccessDenied"),

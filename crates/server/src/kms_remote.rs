@@ -10,7 +10,7 @@ use ashlar_kms::{Kes, KesSettings, Kms, Vault, VaultSettings, kes_identity};
 use ashlar_outbound::tls::Identity;
 use ashlar_outbound::{Outbound, Rules};
 
-use super::kms::said;
+use super::kms::describe;
 use ashlar_arguments::expand::expand;
 
 /// Maximum number of certificate files that are read from a folder.
@@ -45,10 +45,10 @@ pub fn vault(
         None => Vec::new(),
         Some(path) => vec![std::fs::read(&path).map_err(|e| format!("ASHLAR_KMS_VAULT_CA: {e}"))?],
     };
-    let driver = Vault::new(settings, outbound(authorities, None)?).map_err(said)?;
+    let driver = Vault::new(settings, outbound(authorities, None)?).map_err(describe)?;
     let key = key.unwrap_or(super::kms::DEFAULT_KEY);
     tracing::info!(endpoint, key, "encryption: keys are in Vault");
-    Kms::vault(driver, key).map_err(said)
+    Kms::vault(driver, key).map_err(describe)
 }
 
 /// The settings of outgoing connections. The operator named the address, which may be on this machine.
@@ -136,23 +136,24 @@ pub fn kes(
     let minio = variable("MINIO_KMS_KES_KEY_NAME");
     let key = key.or(minio.as_deref()).unwrap_or(super::kms::DEFAULT_KEY);
     tracing::info!(endpoints = endpoints.join(","), key, identity = name, "encryption: keys are in KES");
-    Kms::kes(Kes::new(KesSettings { endpoints, identity: name }, web).map_err(said)?, key).map_err(said)
+    Kms::kes(Kes::new(KesSettings { endpoints, identity: name }, web).map_err(describe)?, key)
+        .map_err(describe)
 }
 
 /// The certificates in a file, or in all files of a folder.
 fn authorities(path: &Path) -> Result<Vec<Vec<u8>>, String> {
-    let wrong = |e: std::io::Error| e.to_string();
-    if !std::fs::metadata(path).map_err(wrong)?.is_dir() {
-        return Ok(vec![std::fs::read(path).map_err(wrong)?]);
+    let io_error = |e: std::io::Error| e.to_string();
+    if !std::fs::metadata(path).map_err(io_error)?.is_dir() {
+        return Ok(vec![std::fs::read(path).map_err(io_error)?]);
     }
     let mut found = Vec::new();
-    for (n, entry) in std::fs::read_dir(path).map_err(wrong)?.enumerate() {
+    for (n, entry) in std::fs::read_dir(path).map_err(io_error)?.enumerate() {
         if n == AUTHORITIES {
             return Err(format!("more than {AUTHORITIES} files"));
         }
-        let path = entry.map_err(wrong)?.path();
+        let path = entry.map_err(io_error)?.path();
         if std::fs::metadata(&path).is_ok_and(|m| m.is_file()) {
-            let bytes = std::fs::read(&path).map_err(wrong)?;
+            let bytes = std::fs::read(&path).map_err(io_error)?;
             if bytes.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----") {
                 found.push(bytes);
             }

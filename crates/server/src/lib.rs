@@ -44,6 +44,8 @@ mod clock;
 mod connection;
 mod credentials;
 mod delegation;
+#[cfg(test)]
+mod delegation_tests;
 mod deployments;
 mod drive_discovery;
 mod drive_monitor;
@@ -53,8 +55,6 @@ mod events;
 mod identities;
 mod kms;
 mod kms_remote;
-#[cfg(test)]
-mod lattice;
 mod lifecycle;
 mod limits;
 mod listen;

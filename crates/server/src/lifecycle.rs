@@ -34,13 +34,13 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::clock::now_ms;
 use super::table::Route;
 
 /// Time between checks whether a pass is due.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Milliseconds until a pass is repeated that left something over.
 const AGAIN_MS: i64 = 3_600_000;
 /// Milliseconds until a failed pass is tried again.
@@ -64,7 +64,7 @@ fn limits() -> Limits {
 /// What one pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Did {
+struct PassCounts {
     keys: u64,
     current: u64,
     versions: u64,
@@ -74,7 +74,7 @@ struct Did {
     failed: u64,
 }
 
-impl Did {
+impl PassCounts {
     fn add(&mut self, e: Expired) {
         self.current += e.current;
         self.versions += e.versions;
@@ -90,7 +90,7 @@ impl Did {
 /// The position of a pass: the prefix of versions or uploads, and the last key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Place {
+struct Position {
     uploads: bool,
     prefix: String,
     after: String,
@@ -98,25 +98,27 @@ struct Place {
 
 /// The stored state of the last pass through a bucket. JSON, format 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Kept {
+struct PassRecord {
     format: u32,
     /// The version of the rules: the time when they were set.
     set_ms: i64,
     began_ms: i64,
     /// `None` while the pass runs.
     ended_ms: Option<i64>,
-    place: Place,
-    did: Did,
+    #[serde(rename = "place")]
+    position: Position,
+    #[serde(rename = "did")]
+    counts: PassCounts,
 }
 
-impl Kept {
-    fn decode(bytes: &[u8]) -> Option<Kept> {
-        serde_json::from_slice::<Kept>(bytes).ok().filter(|k| k.format == 1)
+impl PassRecord {
+    fn decode(bytes: &[u8]) -> Option<PassRecord> {
+        serde_json::from_slice::<PassRecord>(bytes).ok().filter(|k| k.format == 1)
     }
 
     /// Whether `other` is ahead with the same rules: in a later pass, or at the end of this one.
-    fn is_behind(&self, other: &Kept) -> bool {
-        let order = |k: &Kept| (k.began_ms, k.ended_ms.is_some());
+    fn is_behind(&self, other: &PassRecord) -> bool {
+        let order = |k: &PassRecord| (k.began_ms, k.ended_ms.is_some());
         self.set_ms == other.set_ms && order(self) < order(other)
     }
 }
@@ -124,7 +126,7 @@ impl Kept {
 /// The last pass, and when to try again after a failure.
 #[derive(Clone, Default)]
 struct Pass {
-    kept: Kept,
+    record: PassRecord,
     not_before_ms: i64,
 }
 
@@ -170,9 +172,9 @@ impl Lifecycle {
         for (key, value) in control.list(PREFIX) {
             // A stored pass that cannot be decoded starts from the beginning.
             let id = BucketId::from_hex(&key[PREFIX.len()..]);
-            let kept = Kept::decode(&value.bytes);
-            if let (Some(id), Some(kept)) = (id, kept) {
-                passes.insert(id, Pass { kept, not_before_ms: 0 });
+            let record = PassRecord::decode(&value.bytes);
+            if let (Some(id), Some(record)) = (id, record) {
+                passes.insert(id, Pass { record, not_before_ms: 0 });
             }
         }
         if !calendar.is_real() {
@@ -186,10 +188,10 @@ impl Lifecycle {
     /// Carries out rules; never returns.
     pub async fn run(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             for bucket in self.store.buckets() {
                 if bucket.documents.contains_key(DOCUMENT) {
-                    self.visit(&bucket).await;
+                    self.run_if_due(&bucket).await;
                 }
             }
             self.forget_gone().await;
@@ -197,29 +199,30 @@ impl Lifecycle {
     }
 
     /// Runs a pass through a bucket if one is due.
-    async fn visit(&self, bucket: &Bucket) {
+    async fn run_if_due(&self, bucket: &Bucket) {
         let Some(config) = bucket.documents.get(DOCUMENT).and_then(|d| Config::decode(d)) else { return };
         let now = now_ms();
         let mut pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default();
-        if now < pass.not_before_ms || !self.is_due(&pass.kept, &config, now) {
+        if now < pass.not_before_ms || !self.is_due(&pass.record, &config, now) {
             return;
         }
         let goes_on =
-            pass.kept.format == 1 && pass.kept.ended_ms.is_none() && pass.kept.set_ms == config.set_ms;
+            pass.record.format == 1 && pass.record.ended_ms.is_none() && pass.record.set_ms == config.set_ms;
         if !goes_on {
-            let kept = Kept { format: 1, set_ms: config.set_ms, began_ms: now, ..Kept::default() };
-            pass = Pass { kept, not_before_ms: 0 };
+            let record =
+                PassRecord { format: 1, set_ms: config.set_ms, began_ms: now, ..PassRecord::default() };
+            pass = Pass { record, not_before_ms: 0 };
         }
         let began = Instant::now();
-        match self.pass(bucket, &config, &mut pass.kept).await {
+        match self.pass(bucket, &config, &mut pass.record).await {
             Ok(()) => {
-                let (did, seconds) = (pass.kept.did, began.elapsed().as_secs());
-                pass.kept.ended_ms = Some(now_ms());
-                pass.kept.place = Place::default();
+                let (counts, seconds) = (pass.record.counts, began.elapsed().as_secs());
+                pass.record.ended_ms = Some(now_ms());
+                pass.record.position = Position::default();
                 self.totals.passes.fetch_add(1, Relaxed);
                 self.totals.last_ended_ms.store(now_ms().max(0).unsigned_abs(), Relaxed);
-                if did.changed() + did.failed > 0 {
-                    tracing::info!(bucket = bucket.name, ?did, seconds, "lifecycle rules carried out");
+                if counts.changed() + counts.failed > 0 {
+                    tracing::info!(bucket = bucket.name, ?counts, seconds, "lifecycle rules carried out");
                 }
             }
             Err(Halt::Changed) => return,
@@ -228,12 +231,12 @@ impl Lifecycle {
                 pass.not_before_ms = now_ms() + RETRY_MS;
             }
         }
-        self.keep(bucket.id, &pass.kept).await;
+        self.store_record(bucket.id, &pass.record).await;
         self.passes.lock().insert(bucket.id, pass);
     }
 
     /// Whether a pass through a bucket is due now; `last` is its last pass.
-    fn is_due(&self, last: &Kept, config: &Config, now: i64) -> bool {
+    fn is_due(&self, last: &PassRecord, config: &Config, now: i64) -> bool {
         let Some(ended) = last.ended_ms.filter(|_| last.format == 1 && last.set_ms == config.set_ms) else {
             return true;
         };
@@ -243,16 +246,16 @@ impl Lifecycle {
         }
         // A removal may have left a delete marker alone, and a failed removal may succeed now.
         let again = if self.calendar.is_real() { AGAIN_MS } else { 1000 };
-        last.did.changed() + last.did.failed > 0 && now - ended >= again
+        last.counts.changed() + last.counts.failed > 0 && now - ended >= again
     }
 
-    async fn keep(&self, id: BucketId, kept: &Kept) {
-        let Ok(json) = serde_json::to_vec(kept) else { return };
+    async fn store_record(&self, id: BucketId, record: &PassRecord) {
+        let Ok(json) = serde_json::to_vec(record) else { return };
         let json = Bytes::from(json);
         let advance = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{id}"));
-            let stored = entry.bytes().and_then(|b| Kept::decode(b));
-            if !stored.is_some_and(|s| kept.is_behind(&s)) {
+            let stored = entry.bytes().and_then(|b| PassRecord::decode(b));
+            if !stored.is_some_and(|s| record.is_behind(&s)) {
                 update.set(&entry, json.clone());
             }
             Ok::<_, ashlar_cluster::Error>(())
@@ -293,36 +296,36 @@ impl Lifecycle {
     }
 
     /// Runs a pass from its stored position.
-    async fn pass(&self, bucket: &Bucket, config: &Config, kept: &mut Kept) -> Result<(), Halt> {
+    async fn pass(&self, bucket: &Bucket, config: &Config, record: &mut PassRecord) -> Result<(), Halt> {
         let mut stored = Instant::now();
         for uploads in [false, true] {
-            if kept.place.uploads && !uploads {
+            if record.position.uploads && !uploads {
                 continue;
             }
             for prefix in config.prefixes(uploads) {
-                let place = Place { uploads, prefix: prefix.to_owned(), after: String::new() };
-                if kept.place.uploads != uploads || kept.place.prefix.as_str() < prefix {
-                    kept.place = place;
-                } else if kept.place.prefix != prefix {
+                let position = Position { uploads, prefix: prefix.to_owned(), after: String::new() };
+                if record.position.uploads != uploads || record.position.prefix.as_str() < prefix {
+                    record.position = position;
+                } else if record.position.prefix != prefix {
                     continue;
                 }
                 loop {
                     self.same_rules(bucket)?;
                     let began = Instant::now();
-                    let looked = kept.did.keys;
+                    let looked = record.counts.keys;
                     let next = match uploads {
-                        false => self.page(bucket, config, &kept.place, &mut kept.did).await,
-                        true => self.upload_page(bucket, config, &kept.place, &mut kept.did).await,
+                        false => self.page(bucket, config, &record.position, &mut record.counts).await,
+                        true => self.upload_page(bucket, config, &record.position, &mut record.counts).await,
                     };
                     let next = next.map_err(Halt::Failed)?;
-                    self.totals.keys.fetch_add(kept.did.keys - looked, Relaxed);
-                    self.pacer.pace(kept.did.keys - looked, began.elapsed()).await;
+                    self.totals.keys.fetch_add(record.counts.keys - looked, Relaxed);
+                    self.pacer.pace(record.counts.keys - looked, began.elapsed()).await;
                     match next {
-                        Some(after) => kept.place.after = after,
+                        Some(after) => record.position.after = after,
                         None => break,
                     }
                     if stored.elapsed() >= STORE {
-                        self.keep(bucket.id, kept).await;
+                        self.store_record(bucket.id, record).await;
                         stored = Instant::now();
                     }
                 }
@@ -345,12 +348,13 @@ impl Lifecycle {
         &self,
         bucket: &Bucket,
         config: &Config,
-        place: &Place,
-        did: &mut Did,
+        position: &Position,
+        counts: &mut PassCounts,
     ) -> Result<Option<String>, Error> {
         let now = now_ms();
-        let (keys, next) = self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
-        did.keys += keys.len() as u64;
+        let (keys, next) =
+            self.store.glance(&bucket.name, &position.prefix, &position.after, MAX_LOOK).await?;
+        counts.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), now, calendar));
         let work = due.map(|k| async move {
@@ -363,13 +367,13 @@ impl Lifecycle {
             tried += 1;
             match done {
                 Ok(expired) => {
-                    did.add(expired);
+                    counts.add(expired);
                     self.count(expired);
                 }
                 Err(Error::NoSuchBucket) => return Err(Error::NoSuchBucket),
                 Err(error) => {
                     tracing::debug!(bucket = bucket.name, %error, "lifecycle: a key is left for later");
-                    (failed, did.failed) = (failed + 1, did.failed + 1);
+                    (failed, counts.failed) = (failed + 1, counts.failed + 1);
                     self.totals.failed.fetch_add(1, Relaxed);
                 }
             }
@@ -398,26 +402,26 @@ impl Lifecycle {
         &self,
         bucket: &Bucket,
         config: &Config,
-        place: &Place,
-        did: &mut Did,
+        position: &Position,
+        counts: &mut PassCounts,
     ) -> Result<Option<String>, Error> {
-        let (uploads, next) = upload_list(&self.store, &bucket.name, place).await?;
+        let (uploads, next) = upload_list(&self.store, &bucket.name, position).await?;
         let now = now_ms();
         for upload in uploads {
-            did.keys += 1;
+            counts.keys += 1;
             let at = config.abort_at(&upload.key, upload.created_ms, self.calendar);
             if at.is_none_or(|(at, _)| at > now) {
                 continue;
             }
             match self.store.abort_upload(&bucket.name, &upload.key, upload.id).await {
                 Ok(()) => {
-                    did.uploads += 1;
+                    counts.uploads += 1;
                     self.totals.uploads.fetch_add(1, Relaxed);
                 }
                 // The upload was completed or aborted meanwhile.
                 Err(Error::NoSuchUpload) => {}
                 Err(Error::NoSuchBucket) => return Err(Error::NoSuchBucket),
-                Err(_) => did.failed += 1,
+                Err(_) => counts.failed += 1,
             }
         }
         Ok(next)
@@ -511,7 +515,7 @@ impl Lifecycle {
     /// Number of buckets whose pass runs.
     fn active(&self) -> usize {
         let passes = self.passes.lock();
-        passes.values().filter(|p| p.kept.began_ms > 0 && p.kept.ended_ms.is_none()).count()
+        passes.values().filter(|p| p.record.began_ms > 0 && p.record.ended_ms.is_none()).count()
     }
 
     /// For each bucket with rules: how long its pass has been waiting or running, in milliseconds.
@@ -523,7 +527,7 @@ impl Lifecycle {
             let text = bucket.documents.get(DOCUMENT)?;
             let done = passes
                 .get(&bucket.id)
-                .is_some_and(|p| p.kept.ended_ms.is_some() && p.kept.began_ms >= midnight);
+                .is_some_and(|p| p.record.ended_ms.is_some() && p.record.began_ms >= midnight);
             let since = || midnight.max(Config::decode(text).map_or(0, |c| c.set_ms));
             Some(if done { 0 } else { (now - since()).max(0) })
         };
@@ -531,21 +535,21 @@ impl Lifecycle {
     }
 
     /// Answers a request about a bucket. The caller has checked the permission.
-    pub async fn answer(&self, ask: &Ask) -> Reply {
-        let refusal = |e: Error| Refusal::from(ashlar_s3::ops::fault(e, &ask.name, ""));
-        let bucket = self.store.bucket(&ask.name).map_err(refusal)?;
+    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
+        let refusal = |e: Error| Refusal::from(ashlar_s3::ops::fault(e, &req.name, ""));
+        let bucket = self.store.bucket(&req.name).map_err(refusal)?;
         let Some(text) = bucket.documents.get(DOCUMENT) else {
             let why = format!("the bucket \"{}\" has no lifecycle rules", bucket.name);
             return Err(Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchLifecycleConfiguration", why });
         };
-        let config = Config::decode(text).ok_or_else(|| wrong("the bucket's rules cannot be read"))?;
-        if ask.route == Route::LifecycleTest {
-            let order: Order = ask.document()?;
+        let config = Config::decode(text).ok_or_else(|| bad_request("the bucket's rules cannot be read"))?;
+        if req.route == Route::LifecycleTest {
+            let order: Order = req.document()?;
             let answer = self.test(&bucket, &config, order).await.map_err(refusal)?;
             return Ok((StatusCode::OK, api::value(answer)));
         }
-        let pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default().kept;
-        let did = pass.did;
+        let pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default().record;
+        let counts = pass.counts;
         let time = |ms: i64| (ms > 0).then(|| ashlar_s3::date::format_iso(ms));
         let answer = shape::LifecycleStatus {
             bucket: bucket.name.clone(),
@@ -553,13 +557,13 @@ impl Lifecycle {
             began: time(pass.began_ms),
             ended: pass.ended_ms.and_then(time),
             running: pass.format == 1 && pass.ended_ms.is_none(),
-            looked_at: did.keys,
-            expired: did.current,
-            removed_versions: did.versions,
-            removed_markers: did.markers,
-            aborted_uploads: did.uploads,
-            locked: did.locked,
-            failed: did.failed,
+            looked_at: counts.keys,
+            expired: counts.current,
+            removed_versions: counts.versions,
+            removed_markers: counts.markers,
+            aborted_uploads: counts.uploads,
+            locked: counts.locked,
+            failed: counts.failed,
         };
         Ok((StatusCode::OK, api::value(answer)))
     }
@@ -577,8 +581,8 @@ impl Lifecycle {
                 .map(|s| s.saturating_mul(1000))
                 .ok_or(Error::InvalidArgument("`at` is a time such as 2030-01-31T00:00:00Z"))?,
         };
-        let mut place: Place = match &order.after {
-            None => Place::default(),
+        let mut position: Position = match &order.after {
+            None => Position::default(),
             Some(text) => serde_json::from_str(text)
                 .map_err(|_| Error::InvalidArgument("`after` is as it was answered"))?,
         };
@@ -586,24 +590,24 @@ impl Lifecycle {
         let began = Instant::now();
         for uploads in [false, true] {
             for prefix in config.prefixes(uploads) {
-                let before = (place.uploads, place.prefix.as_str()) > (uploads, prefix);
+                let before = (position.uploads, position.prefix.as_str()) > (uploads, prefix);
                 if before {
                     continue;
                 }
-                if (place.uploads, place.prefix.as_str()) != (uploads, prefix) {
-                    place = Place { uploads, prefix: prefix.to_owned(), after: String::new() };
+                if (position.uploads, position.prefix.as_str()) != (uploads, prefix) {
+                    position = Position { uploads, prefix: prefix.to_owned(), after: String::new() };
                 }
                 loop {
                     if began.elapsed() >= TEST {
-                        let after = serde_json::to_string(&place).ok();
+                        let after = serde_json::to_string(&position).ok();
                         return Ok(counted.shape(bucket, config, at, after));
                     }
                     let next = match uploads {
-                        false => self.test_page(bucket, config, &place, at, &mut counted).await?,
-                        true => self.test_uploads(bucket, config, &place, at, &mut counted).await?,
+                        false => self.test_page(bucket, config, &position, at, &mut counted).await?,
+                        true => self.test_uploads(bucket, config, &position, at, &mut counted).await?,
                     };
                     match next {
-                        Some(after) => place.after = after,
+                        Some(after) => position.after = after,
                         None => break,
                     }
                 }
@@ -616,11 +620,12 @@ impl Lifecycle {
         &self,
         bucket: &Bucket,
         config: &Config,
-        place: &Place,
+        position: &Position,
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (keys, next) = self.store.glance(&bucket.name, &place.prefix, &place.after, MAX_LOOK).await?;
+        let (keys, next) =
+            self.store.glance(&bucket.name, &position.prefix, &position.after, MAX_LOOK).await?;
         counted.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), at, calendar));
@@ -649,11 +654,11 @@ impl Lifecycle {
         &self,
         bucket: &Bucket,
         config: &Config,
-        place: &Place,
+        position: &Position,
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (uploads, next) = upload_list(&self.store, &bucket.name, place).await?;
+        let (uploads, next) = upload_list(&self.store, &bucket.name, position).await?;
         for upload in uploads {
             counted.keys += 1;
             let due = config.abort_at(&upload.key, upload.created_ms, self.calendar);
@@ -702,14 +707,14 @@ fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Cal
 async fn upload_list(
     store: &Store,
     bucket: &str,
-    place: &Place,
+    position: &Position,
 ) -> Result<(Vec<ashlar_object::UploadEntry>, Option<String>), Error> {
-    let (key, id) = match place.after.rsplit_once('\0') {
+    let (key, id) = match position.after.rsplit_once('\0') {
         Some((key, id)) => (key, ashlar_object::UploadId::parse(id)),
         None => ("", None),
     };
     let spec = UploadListSpec {
-        prefix: &place.prefix,
+        prefix: &position.prefix,
         key_marker: key,
         upload_marker: id,
         max_uploads: UPLOADS,

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::clock::coarse;
-use super::connection::{Class, Counts, LOOK, Life, Outgoing, Peer, Watched};
+use super::connection::{CHECK_INTERVAL, Class, ConnectionState, Counts, Outgoing, Peer, Watched};
 use super::limits::Bounds;
 use super::responses::busy;
 use super::routes::Routes;
@@ -38,7 +38,7 @@ const SILENT: usize = 4;
 /// Seconds for which any connection may be silent.
 const SILENCE: u64 = 1;
 /// Time between searches for such connections.
-const RELIEF: Duration = Duration::from_millis(200);
+const STUCK_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum bytes that hyper buffers per connection: a body frame, or a request head.
 const MAX_BUFFER: usize = 256 * 1024;
 /// Slightly more than the limit of the S3 service, so that the service refuses a long head.
@@ -109,29 +109,29 @@ impl Listener {
         self.tls.is_some()
     }
 
-    /// Serves until `stop` is true, then waits at most `patience` for connections to end.
+    /// Serves until `stop` is true, then waits at most `drain_timeout` for connections to end.
     pub async fn serve(
         self,
         routes: Arc<Routes>,
         bounds: Bounds,
         stop: watch::Receiver<bool>,
-        patience: Duration,
+        drain_timeout: Duration,
     ) {
         let mut accepting = JoinSet::new();
-        let doors = Arc::new(Doors {
+        let shared = Arc::new(ListenerState {
             tls: self.tls,
             admin: self.admin,
             bounds,
             open: Mutex::default(),
             counts: routes.connections().clone(),
             unsent: Arc::default(),
-            relieved: Mutex::new(Instant::now()),
+            stuck_closed_at: Mutex::new(Instant::now()),
             heads: routes.heads().clone(),
             stop: stop.clone(),
             routes,
         });
         for socket in self.sockets {
-            accepting.spawn(accept(socket, doors.clone()));
+            accepting.spawn(accept(socket, shared.clone()));
         }
         let mut connections = JoinSet::new();
         while let Some(done) = accepting.join_next().await {
@@ -143,7 +143,7 @@ impl Listener {
             }
         }
         let all = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(patience, all).await.is_err() {
+        if tokio::time::timeout(drain_timeout, all).await.is_err() {
             tracing::warn!("connections that did not end in time were cut");
         }
     }
@@ -173,7 +173,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// State that all connections share.
-struct Doors {
+struct ListenerState {
     routes: Arc<Routes>,
     tls: Option<TlsAcceptor>,
     admin: bool,
@@ -182,7 +182,7 @@ struct Doors {
     counts: Arc<Counts>,
     /// Bytes of answers that sockets have not taken.
     unsent: Arc<AtomicUsize>,
-    relieved: Mutex<Instant>,
+    stuck_closed_at: Mutex<Instant>,
     heads: Arc<Turns>,
     stop: watch::Receiver<bool>,
 }
@@ -190,47 +190,47 @@ struct Doors {
 /// The connections that are open.
 #[derive(Default)]
 struct Open {
-    lives: HashMap<u64, (IpAddr, Arc<Life>)>,
+    connections: HashMap<u64, (IpAddr, Arc<ConnectionState>)>,
     from: HashMap<IpAddr, usize>,
     next: u64,
 }
 
 /// A connection that is counted while it is open.
-struct Counted {
-    doors: Arc<Doors>,
+struct CountedConnection {
+    shared: Arc<ListenerState>,
     id: u64,
-    life: Arc<Life>,
+    state: Arc<ConnectionState>,
     /// Whether it uses the reserve: only administration and health checks are answered.
     reserved: bool,
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let mut open = self.doors.open.lock();
+        let mut open = self.shared.open.lock();
         open.remove(self.id);
-        self.doors.counts.open.fetch_sub(1, Relaxed);
+        self.shared.counts.open.fetch_sub(1, Relaxed);
     }
 }
 
 impl Open {
-    fn remove(&mut self, id: u64) -> Option<Arc<Life>> {
-        let (ip, life) = self.lives.remove(&id)?;
+    fn remove(&mut self, id: u64) -> Option<Arc<ConnectionState>> {
+        let (ip, state) = self.connections.remove(&id)?;
         if let Some(n) = self.from.get_mut(&ip) {
             *n -= 1;
             if *n == 0 {
                 self.from.remove(&ip);
             }
         }
-        Some(life)
+        Some(state)
     }
 
     /// Closes up to `most` connections of the lowest class; only those from the address `of`, if it is given.
-    fn displace(&mut self, of: Option<IpAddr>, most: usize) -> Option<(Class, usize)> {
+    fn close_lowest(&mut self, of: Option<IpAddr>, most: usize) -> Option<(Class, usize)> {
         let mut all: Vec<(Class, u64, u64)> = self
-            .lives
+            .connections
             .iter()
             .filter(|(_, (ip, _))| of.is_none_or(|of| of == *ip))
-            .filter_map(|(id, (_, life))| life.class().map(|(class, since)| (class, since, *id)))
+            .filter_map(|(id, (_, state))| state.class().map(|(class, since)| (class, since, *id)))
             .collect();
         let class = all.iter().map(|v| v.0).min()?;
         all.retain(|v| v.0 == class);
@@ -238,28 +238,30 @@ impl Open {
         all.sort_unstable_by_key(|v| (v.1, v.2));
         all.truncate(most);
         for (_, _, id) in &all {
-            if let Some(life) = self.remove(*id) {
-                life.cut.notify_one();
+            if let Some(state) = self.remove(*id) {
+                state.cut.notify_one();
             }
         }
         Some((class, all.len()))
     }
 }
 
-impl Doors {
+impl ListenerState {
     /// Counts a new connection, which may close others. `None`: it must be refused.
-    fn admit(self: &Arc<Doors>, ip: IpAddr) -> Option<Counted> {
+    fn admit(self: &Arc<ListenerState>, ip: IpAddr) -> Option<CountedConnection> {
         let mut open = self.open.lock();
         let mut reserved = false;
-        let crowd = !ip.is_loopback() && open.from.get(&ip).copied().unwrap_or(0) >= self.bounds.each;
-        if crowd || open.lives.len() >= self.bounds.all {
+        let address_full = !ip.is_loopback() && open.from.get(&ip).copied().unwrap_or(0) >= self.bounds.each;
+        if address_full || open.connections.len() >= self.bounds.all {
             // Closes several at once, so that the search through all connections serves many new ones.
-            let bound = if crowd { self.bounds.each } else { self.bounds.all };
-            match open.displace(crowd.then_some(ip), (bound / 64).max(1)) {
+            let bound = if address_full { self.bounds.each } else { self.bounds.all };
+            match open.close_lowest(address_full.then_some(ip), (bound / 64).max(1)) {
                 Some((class, n)) => {
                     self.counts.displaced[class as usize].fetch_add(n as u64, Relaxed);
                 }
-                None if !crowd && open.lives.len() < self.bounds.all + RESERVE => reserved = true,
+                None if !address_full && open.connections.len() < self.bounds.all + RESERVE => {
+                    reserved = true
+                }
                 None => {
                     self.counts.refused.fetch_add(1, Relaxed);
                     return None;
@@ -268,32 +270,32 @@ impl Doors {
         }
         let id = open.next;
         open.next += 1;
-        let life = Life::new(self.unsent.clone());
-        open.lives.insert(id, (ip, life.clone()));
+        let state = ConnectionState::new(self.unsent.clone());
+        open.connections.insert(id, (ip, state.clone()));
         *open.from.entry(ip).or_default() += 1;
         self.counts.open.fetch_add(1, Relaxed);
-        Some(Counted { doors: self.clone(), id, life, reserved })
+        Some(CountedConnection { shared: self.clone(), id, state, reserved })
     }
 
     /// Closes the oldest silent connections when there are too many.
-    fn end_silent(&self) {
+    fn close_silent(&self) {
         let most = self.bounds.all / SILENT;
         let mut open = self.open.lock();
-        if open.lives.len() <= most {
+        if open.connections.len() <= most {
             return;
         }
         let mut silent: Vec<(u64, u64)> = open
-            .lives
+            .connections
             .iter()
-            .filter(|(_, (_, life))| life.class().is_some_and(|(class, _)| class == Class::Silent))
-            .map(|(id, (_, life))| (life.accepted, *id))
+            .filter(|(_, (_, state))| state.class().is_some_and(|(class, _)| class == Class::Silent))
+            .map(|(id, (_, state))| (state.accepted, *id))
             .collect();
         let Some(over) = silent.len().checked_sub(most).filter(|over| *over > 0) else { return };
         silent.sort_unstable();
         let old = coarse().saturating_sub(SILENCE);
         for (_, id) in silent.into_iter().take(over).take_while(|(accepted, _)| *accepted < old) {
-            if let Some(life) = open.remove(id) {
-                life.cut.notify_one();
+            if let Some(state) = open.remove(id) {
+                state.cut.notify_one();
                 self.counts.displaced[Class::Silent as usize].fetch_add(1, Relaxed);
             }
         }
@@ -301,24 +303,24 @@ impl Doors {
 
     /// Closes connections whose clients take nothing while sockets hold too much unsent data, the worst
     /// first.
-    fn relieve(&self) {
+    fn close_stuck(&self) {
         let waits = self.unsent.load(Relaxed);
         if waits <= self.bounds.unsent {
             return;
         }
         {
-            let mut last = self.relieved.lock();
-            if last.elapsed() < RELIEF {
+            let mut last = self.stuck_closed_at.lock();
+            if last.elapsed() < STUCK_INTERVAL {
                 return;
             }
             *last = Instant::now();
         }
         let mut open = self.open.lock();
         let mut stuck: Vec<(usize, u64)> = open
-            .lives
+            .connections
             .iter()
-            .filter_map(|(id, (_, life))| {
-                let (bytes, seconds) = life.unsent();
+            .filter_map(|(id, (_, state))| {
+                let (bytes, seconds) = state.unsent();
                 (seconds >= STUCK).then_some((bytes, *id))
             })
             .collect();
@@ -329,8 +331,8 @@ impl Doors {
                 break;
             }
             over = over.saturating_sub(bytes);
-            if let Some(life) = open.remove(id) {
-                life.cut.notify_one();
+            if let Some(state) = open.remove(id) {
+                state.cut.notify_one();
                 self.counts.cut.fetch_add(1, Relaxed);
             }
         }
@@ -338,16 +340,16 @@ impl Doors {
 }
 
 /// Accepts connections until the server stops; returns those that are still open.
-async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
+async fn accept(socket: TcpListener, shared: Arc<ListenerState>) -> JoinSet<()> {
     let mut open = JoinSet::new();
-    let mut stop = doors.stop.clone();
-    let mut relief = tokio::time::interval(RELIEF);
+    let mut stop = shared.stop.clone();
+    let mut relief = tokio::time::interval(STUCK_INTERVAL);
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             _ = relief.tick() => {
-                doors.relieve();
-                doors.end_silent();
+                shared.close_stuck();
+                shared.close_silent();
                 while open.try_join_next().is_some() {}
                 continue;
             }
@@ -363,12 +365,12 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
                 continue;
             }
         };
-        let Some(counted) = doors.admit(peer.ip()) else {
+        let Some(counted) = shared.admit(peer.ip()) else {
             tracing::debug!(%peer, "too many connections");
             continue;
         };
         open.spawn(async move {
-            let cut = counted.life.cut.clone();
+            let cut = counted.state.cut.clone();
             tokio::select! {
                 () = connection(stream, peer, &counted) => {}
                 () = cut.notified() => tracing::debug!(%peer, "connection ended to make room for others"),
@@ -377,9 +379,9 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
+async fn connection(stream: TcpStream, peer: SocketAddr, counted: &CountedConnection) {
     let _ = stream.set_nodelay(true);
-    match &counted.doors.tls {
+    match &counted.shared.tls {
         None => serve(stream, peer, None, counted).await,
         Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
@@ -394,18 +396,18 @@ async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
 }
 
 /// Serves one connection; `tls`: the client's certificates.
-async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &Counted)
+async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &CountedConnection)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Counted { doors, life, reserved, .. } = counted;
-    let io = TokioIo::new(Watched::new(stream, life.clone(), doors.heads.clone()));
-    let watch = life.watch.clone();
+    let CountedConnection { shared, state, reserved, .. } = counted;
+    let io = TokioIo::new(Watched::new(stream, state.clone(), shared.heads.clone()));
+    let watch = state.watch.clone();
     let peer =
         Arc::new(Peer { address: peer, tls: tls.is_some(), certificates: tls.unwrap_or_default(), watch });
     let service = service_fn(|request| {
-        let (routes, peer, running) = (doors.routes.clone(), peer.clone(), life.begin());
-        let (admin, reserved) = (doors.admin, *reserved);
+        let (routes, peer, running) = (shared.routes.clone(), peer.clone(), state.begin());
+        let (admin, reserved) = (shared.admin, *reserved);
         async move {
             let response = match admin {
                 true => Box::pin(routes.administer(request, &peer)).await,
@@ -424,8 +426,8 @@ where
     let mut http = http1::Builder::new();
     http.max_buf_size(MAX_BUFFER).max_header_size(MAX_HEAD).max_headers(256).header_read_timeout(None);
     let mut running = std::pin::pin!(http.serve_connection(io, service));
-    let mut look = tokio::time::interval(LOOK);
-    let mut stop = doors.stop.clone();
+    let mut look = tokio::time::interval(CHECK_INTERVAL);
+    let mut stop = shared.stop.clone();
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -436,7 +438,7 @@ where
                 return;
             }
             _ = look.tick() => {
-                if let Some(why) = life.verdict() {
+                if let Some(why) = state.close_reason() {
                     tracing::debug!(peer = %peer.address, why, "connection closed");
                     return;
                 }

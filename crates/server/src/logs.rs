@@ -19,9 +19,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::clock::now_ms;
 
 /// Maximum number of lines kept in memory.
-const KEPT: usize = 2000;
+const MAX_LINES: usize = 2000;
 /// Maximum length in bytes of a line in memory; longer lines are cut.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,20 +46,20 @@ pub struct Line {
 }
 
 /// The last lines of the log.
-pub struct Kept {
+pub struct LogBuffer {
     lines: Mutex<VecDeque<Arc<Line>>>,
     live: broadcast::Sender<Arc<Line>>,
 }
 
-static LINES: LazyLock<Kept> =
-    LazyLock::new(|| Kept { lines: Mutex::default(), live: broadcast::Sender::new(KEPT) });
+static BUFFER: LazyLock<LogBuffer> =
+    LazyLock::new(|| LogBuffer { lines: Mutex::default(), live: broadcast::Sender::new(MAX_LINES) });
 
 /// The last lines of this process.
-pub fn kept() -> &'static Kept {
-    &LINES
+pub fn buffer() -> &'static LogBuffer {
+    &BUFFER
 }
 
-impl Kept {
+impl LogBuffer {
     /// The last `most` lines, oldest first, and a receiver of later lines.
     pub fn read(&self, most: usize) -> (Vec<Arc<Line>>, broadcast::Receiver<Arc<Line>>) {
         let lines = self.lines.lock();
@@ -70,7 +70,7 @@ impl Kept {
     fn push(&self, line: Line) {
         let line = Arc::new(line);
         let mut lines = self.lines.lock();
-        if lines.len() == KEPT {
+        if lines.len() == MAX_LINES {
             lines.pop_front();
         }
         lines.push_back(line.clone());
@@ -80,7 +80,7 @@ impl Kept {
 }
 
 /// A tracing layer that keeps lines in memory.
-struct Keep;
+struct BufferLayer;
 
 #[derive(Default)]
 struct Text {
@@ -97,7 +97,7 @@ impl Visit for Text {
     }
 }
 
-impl<S: Subscriber> Layer<S> for Keep {
+impl<S: Subscriber> Layer<S> for BufferLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let level = match *event.metadata().level() {
             Level::ERROR => "ERROR",
@@ -108,11 +108,11 @@ impl<S: Subscriber> Layer<S> for Keep {
         let mut text = Text::default();
         event.record(&mut text);
         let mut all = text.message + &text.fields;
-        if all.len() > LONGEST {
-            let cut = (0..=LONGEST).rev().find(|i| all.is_char_boundary(*i)).unwrap_or(0);
+        if all.len() > MAX_LENGTH {
+            let cut = (0..=MAX_LENGTH).rev().find(|i| all.is_char_boundary(*i)).unwrap_or(0);
             all.truncate(cut);
         }
-        kept().push(Line { at_ms: now_ms(), level, target: event.metadata().target(), text: all });
+        buffer().push(Line { at_ms: now_ms(), level, target: event.metadata().target(), text: all });
     }
 }
 
@@ -134,7 +134,7 @@ pub fn start(form: Form, colour: bool) {
     };
     // A second start in one process (in tests) keeps the first subscriber.
     let registry = tracing_subscriber::registry().with(layer.with_filter(filter));
-    let _ = registry.with(Keep.with_filter(LevelFilter::INFO)).try_init();
+    let _ = registry.with(BufferLayer.with_filter(LevelFilter::INFO)).try_init();
     if let Some(error) = problem {
         tracing::warn!(%error, "ASHLAR_LOG cannot be read; the log shows what `info` shows");
     }
@@ -146,17 +146,17 @@ mod tests {
 
     #[test]
     fn lines_are_kept_and_told_live() {
-        let subscriber = tracing_subscriber::registry().with(Keep);
+        let subscriber = tracing_subscriber::registry().with(BufferLayer);
         tracing::subscriber::with_default(subscriber, || {
-            let (_, mut live) = kept().read(0);
+            let (_, mut live) = buffer().read(0);
             tracing::warn!(drive = "/d0", "drive not in service");
             tracing::debug!("not kept");
-            tracing::info!("{}", "\u{e9}".repeat(LONGEST));
+            tracing::info!("{}", "\u{e9}".repeat(MAX_LENGTH));
             let line = live.try_recv().unwrap();
             assert_eq!((line.level, line.text.as_str()), ("WARN", "drive not in service drive=\"/d0\""));
             let line = live.try_recv().unwrap();
-            assert_eq!((line.level, line.text.len()), ("INFO", LONGEST));
-            assert_eq!(kept().read(1).0[0].text, line.text);
+            assert_eq!((line.level, line.text.len()), ("INFO", MAX_LENGTH));
+            assert_eq!(buffer().read(1).0[0].text, line.text);
         });
     }
 }

@@ -18,7 +18,7 @@ use super::{machine, monitor};
 
 /// Values that are requested from drives and key servers in advance, because the answer may take time.
 #[derive(Default)]
-pub struct Asked {
+pub struct SlowValues {
     /// The file systems of the drives, in the order of slots; `None`: the drive did not answer.
     pub spaces: Vec<Option<Space>>,
     /// Whether the default encryption key works, and its uses; `None` if no keys are configured.
@@ -28,15 +28,15 @@ pub struct Asked {
 }
 
 /// Adds the metrics of the node to a page.
-pub fn render(node: &Node, asked: &Asked, page: &mut Page) {
+pub fn render(node: &Node, slow_values: &SlowValues, page: &mut Page) {
     cluster(node, page);
     usage(node, page);
-    drives(node, asked, page);
+    drives(node, slow_values, page);
     healing(node, page);
     node.lifecycle.render(page);
     feed(node, page);
-    keys(asked, page);
-    if let Some(at) = asked.certificate {
+    keys(slow_values, page);
+    if let Some(at) = slow_values.certificate {
         let help = "When the TLS certificate expires, in seconds since 1970.";
         page.value(Group::Node, "ashlar_certificate_expiry_timestamp_seconds", help, at);
     }
@@ -62,9 +62,9 @@ pub fn capacity(node: &Node) -> Capacity {
     // A file system with several folders counts once.
     let mut counted = std::collections::HashSet::new();
     let (mut raw, mut raw_free) = (0u64, 0u64);
-    for slot in node.slots.lock().iter() {
-        let Some(drive) = &slot.drive else { continue };
-        if slot.facts.as_ref().is_none_or(|f| counted.insert(f.device)) {
+    for folder in node.folders.lock().iter() {
+        let Some(drive) = &folder.drive else { continue };
+        if folder.facts.as_ref().is_none_or(|f| counted.insert(f.device)) {
             let stats = drive.stats();
             raw += stats.capacity;
             raw_free += stats.free;
@@ -74,10 +74,10 @@ pub fn capacity(node: &Node) -> Capacity {
 }
 
 fn cluster(node: &Node, page: &mut Page) {
-    let slots = node.slots.lock().clone();
+    let drive_folders = node.folders.lock().clone();
     let online =
-        slots.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
-    let offline = slots.len() - online;
+        drive_folders.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
+    let offline = drive_folders.len() - online;
     let health = node.sets.health();
     let capacity = capacity(node);
     let control = node.control.health();
@@ -86,11 +86,16 @@ fn cluster(node: &Node, page: &mut Page) {
     let c = Group::Cluster;
     page.value(c, "minio_cluster_nodes_online_total", "Total number of nodes online.", 1);
     page.value(c, "minio_cluster_nodes_offline_total", "Total number of nodes offline.", 0);
-    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", slots.len());
+    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", drive_folders.len());
     page.value(c, "minio_cluster_drive_online_total", "Total drives online in this cluster.", online);
     page.value(c, "minio_cluster_drive_offline_total", "Total drives offline in this cluster.", offline);
     let v3 = Group::V3("cluster/health");
-    page.value(v3, "minio_cluster_health_drives_count", "Count of all drives in the cluster.", slots.len());
+    page.value(
+        v3,
+        "minio_cluster_health_drives_count",
+        "Count of all drives in the cluster.",
+        drive_folders.len(),
+    );
     page.value(v3, "minio_cluster_health_drives_online_count", "Count of online drives.", online);
     page.value(v3, "minio_cluster_health_drives_offline_count", "Count of offline drives.", offline);
     page.value(v3, "minio_cluster_health_nodes_online_count", "Count of online nodes.", 1);
@@ -314,18 +319,23 @@ const FIELDS: [Field; 18] = [
     ),
 ];
 
-fn drives(node: &Node, asked: &Asked, page: &mut Page) {
-    let slots = node.slots.lock().clone();
+fn drives(node: &Node, slow_values: &SlowValues, page: &mut Page) {
+    let drive_folders = node.folders.lock().clone();
     let n = Group::Node;
-    let online = |s: &&super::node::Slot| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
-    let up = slots.iter().filter(online).count();
-    page.value(n, "minio_node_drive_total", "Total drives in a node.", slots.len());
+    let online = |s: &&super::node::DriveFolder| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
+    let up = drive_folders.iter().filter(online).count();
+    page.value(n, "minio_node_drive_total", "Total drives in a node.", drive_folders.len());
     page.value(n, "minio_node_drive_online_total", "Total drives online in a node.", up);
-    page.value(n, "minio_node_drive_offline_total", "Total drives offline in a node.", slots.len() - up);
-    for (i, slot) in slots.iter().enumerate() {
-        let path = slot.path.display().to_string();
+    page.value(
+        n,
+        "minio_node_drive_offline_total",
+        "Total drives offline in a node.",
+        drive_folders.len() - up,
+    );
+    for (i, folder) in drive_folders.iter().enumerate() {
+        let path = folder.path.display().to_string();
         let drive = [("drive", path.as_str())];
-        let (state, stats) = match &slot.drive {
+        let (state, stats) = match &folder.drive {
             None => ("offline", None),
             Some(d) => {
                 let state = match (d.state(), d.role()) {
@@ -346,7 +356,7 @@ fn drives(node: &Node, asked: &Asked, page: &mut Page) {
         let v3 = Group::V3("system/drive");
         page.gauge(v3, "minio_system_drive_health", "Drive health (0 = offline, 1 = healthy).")
             .add(&drive, 1 - away);
-        if let Some(Some(space)) = asked.spaces.get(i) {
+        if let Some(Some(space)) = slow_values.spaces.get(i) {
             let help = "Total free inodes.";
             page.gauge(n, "minio_node_drive_free_inodes", help).add(&drive, space.inodes_free);
             let used = space.inodes.saturating_sub(space.inodes_free);
@@ -383,9 +393,9 @@ fn drives(node: &Node, asked: &Asked, page: &mut Page) {
             .add(&drive, percent);
     }
     let v3 = Group::V3("system/drive");
-    page.value(v3, "minio_system_drive_count", "Count of all drives.", slots.len());
+    page.value(v3, "minio_system_drive_count", "Count of all drives.", drive_folders.len());
     page.value(v3, "minio_system_drive_online_count", "Count of online drives.", up);
-    page.value(v3, "minio_system_drive_offline_count", "Count of offline drives.", slots.len() - up);
+    page.value(v3, "minio_system_drive_offline_count", "Count of offline drives.", drive_folders.len() - up);
 }
 
 fn healing(node: &Node, page: &mut Page) {
@@ -443,8 +453,8 @@ fn feed(node: &Node, page: &mut Page) {
 }
 
 /// Adds the metrics of encryption keys.
-fn keys(asked: &Asked, page: &mut Page) {
-    let Some((online, [succeeded, refused, failed])) = asked.keys else { return };
+fn keys(slow_values: &SlowValues, page: &mut Page) {
+    let Some((online, [succeeded, refused, failed])) = slow_values.keys else { return };
     let c = Group::Cluster;
     let help = "Reports whether the KMS is online (1) or offline (0).";
     page.value(c, "minio_cluster_kms_online", help, u8::from(online));

@@ -25,20 +25,20 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::clock::coarse;
 use super::logs::{self, Line};
 use super::table::Route;
 
 /// Time between empty lines.
-const BEAT: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(5);
 /// Number of log lines by default.
-const LAST: usize = 100;
+const DEFAULT_LINES: usize = 100;
 
 /// A filter of the trace.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct TraceFilter {
     /// Only answers with a status of 400 and above.
     pub errors: bool,
     /// Only requests that took at least this long.
@@ -49,12 +49,12 @@ pub struct Wanted {
     pub path: Option<String>,
 }
 
-impl Wanted {
-    fn of(query: &Query) -> Result<Wanted, Refusal> {
+impl TraceFilter {
+    fn of(query: &Query) -> Result<TraceFilter, Refusal> {
         let slower = query.filled("slower_ms").map(str::parse).transpose();
-        let slower = slower.map_err(|_| wrong("slower_ms is a number of milliseconds"))?;
-        Ok(Wanted {
-            errors: truth(query, "errors"),
+        let slower = slower.map_err(|_| bad_request("slower_ms is a number of milliseconds"))?;
+        Ok(TraceFilter {
+            errors: is_true(query, "errors"),
             slower: Duration::from_millis(slower.unwrap_or(0)),
             operation: query.filled("operation").map(str::to_owned),
             path: query.filled("bucket").map(|b| format!("/{b}")),
@@ -62,7 +62,7 @@ impl Wanted {
     }
 
     /// Whether the filter matches a request.
-    pub fn has(&self, e: &Event) -> bool {
+    pub fn matches(&self, e: &Event) -> bool {
         let within = |path: &String| {
             e.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -74,12 +74,12 @@ impl Wanted {
 }
 
 /// Whether the query contains a parameter without value or with the value true.
-fn truth(query: &Query, name: &str) -> bool {
+fn is_true(query: &Query, name: &str) -> bool {
     matches!(query.get(name), Some("" | "true" | "1"))
 }
 
 /// Formats an event; `None`: it is left out.
-pub type Form<T> = Box<dyn Fn(&T) -> Option<Value> + Send>;
+pub type Formatter<T> = Box<dyn Fn(&T) -> Option<Value> + Send>;
 
 /// A line of JSON.
 fn line(value: &Value) -> Bytes {
@@ -91,7 +91,7 @@ fn line(value: &Value) -> Bytes {
 /// The trace as lines of JSON.
 struct Traced {
     listener: Listener,
-    form: Form<Event>,
+    form: Formatter<Event>,
     stop: watch::Receiver<bool>,
 }
 
@@ -109,7 +109,7 @@ impl Pieces for Traced {
                     }
                     Err(lost) => tracing::debug!(lost, "a listener of the trace was too slow"),
                 },
-                () = tokio::time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
+                () = tokio::time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
     }
@@ -118,7 +118,7 @@ impl Pieces for Traced {
 /// The log as lines of JSON.
 struct Logged {
     live: broadcast::Receiver<Arc<Line>>,
-    form: Form<Line>,
+    form: Formatter<Line>,
     stop: watch::Receiver<bool>,
 }
 
@@ -137,7 +137,7 @@ impl Pieces for Logged {
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return None,
                 },
-                () = tokio::time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
+                () = tokio::time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
     }
@@ -179,14 +179,14 @@ impl Monitor {
     }
 
     /// The trace from now on.
-    pub fn trace(&self, form: Form<Event>) -> Body {
+    pub fn trace(&self, form: Formatter<Event>) -> Body {
         let (listener, stop) = (self.tracer.listen(), self.stop.clone());
         Body::endless(Bytes::from_static(b"\n"), Traced { listener, form, stop })
     }
 
     /// The last lines of the log, and with `follow` later ones.
-    pub fn logs(&self, last: usize, follow: bool, form: Form<Line>) -> Body {
-        let (lines, live) = logs::kept().read(last);
+    pub fn logs(&self, last: usize, follow: bool, form: Formatter<Line>) -> Body {
+        let (lines, live) = logs::buffer().read(last);
         let mut first = Vec::new();
         for value in lines.iter().filter_map(|l| form(l)) {
             first.extend_from_slice(&line(&value));
@@ -215,17 +215,17 @@ impl Monitor {
     ///
     /// # Errors
     /// The query is invalid.
-    pub fn stream(&self, ask: &Ask) -> Result<Body, Refusal> {
-        if ask.route == Route::Trace {
-            let wanted = Wanted::of(&ask.query)?;
-            return Ok(self.trace(Box::new(move |e| wanted.has(e).then(|| api::value(event(e))))));
+    pub fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
+        if req.route == Route::Trace {
+            let wanted = TraceFilter::of(&req.query)?;
+            return Ok(self.trace(Box::new(move |e| wanted.matches(e).then(|| api::value(event(e))))));
         }
-        let last = ask.query.filled("last").map(str::parse).transpose();
-        let last = last.map_err(|_| wrong("last is a number of lines"))?.unwrap_or(LAST);
+        let last = req.query.filled("last").map(str::parse).transpose();
+        let last = last.map_err(|_| bad_request("last is a number of lines"))?.unwrap_or(DEFAULT_LINES);
         let rank = |level: &str| ["ERROR", "WARN", "INFO"].iter().position(|l| l.eq_ignore_ascii_case(level));
-        let least = match ask.query.filled("level") {
+        let least = match req.query.filled("level") {
             None => 2,
-            Some(level) => rank(level).ok_or_else(|| wrong("level is error, warn or info"))?,
+            Some(level) => rank(level).ok_or_else(|| bad_request("level is error, warn or info"))?,
         };
         let form = move |l: &Line| {
             (rank(l.level)? <= least).then(|| {
@@ -237,7 +237,7 @@ impl Monitor {
                 })
             })
         };
-        Ok(self.logs(last, truth(&ask.query, "follow"), Box::new(form)))
+        Ok(self.logs(last, is_true(&req.query, "follow"), Box::new(form)))
     }
 }
 
@@ -272,7 +272,7 @@ fn event(e: &Event) -> shape::TraceEvent {
 }
 
 /// Totals of each operation, and the requests in progress.
-pub fn top(metrics: &Metrics) -> Reply {
+pub fn top(metrics: &Metrics) -> AdminResult {
     let operations = metrics.totals().into_iter().map(|t| shape::OperationTotals {
         operation: t.operation.to_owned(),
         calls: t.calls,
@@ -368,10 +368,10 @@ pub fn usage_total(store: &Store) -> shape::UsageTotal {
 }
 
 /// Answers a request about the usage of buckets. The caller has checked the permission.
-pub fn usage(store: &Store, ask: &Ask) -> Reply {
-    if ask.route == Route::UsageGet {
-        let counted = store.usage(&ask.name).map_err(|e| ashlar_s3::ops::fault(e, &ask.name, ""))?;
-        return Ok((StatusCode::OK, api::value(bucket_usage(&ask.name, &counted))));
+pub fn usage(store: &Store, req: &AdminRequest) -> AdminResult {
+    if req.route == Route::UsageGet {
+        let counted = store.usage(&req.name).map_err(|e| ashlar_s3::ops::fault(e, &req.name, ""))?;
+        return Ok((StatusCode::OK, api::value(bucket_usage(&req.name, &counted))));
     }
     let buckets = store.usages().iter().map(|(name, c)| bucket_usage(name, c)).collect();
     Ok((StatusCode::OK, api::value(shape::UsageList { total: usage_total(store), buckets })))

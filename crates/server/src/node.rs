@@ -43,7 +43,7 @@ pub struct Node {
     /// The map in use.
     pub map: ArcSwap<Map>,
     /// The folders of the command line, and the drive in service at each.
-    pub slots: Mutex<Vec<Slot>>,
+    pub folders: Mutex<Vec<DriveFolder>>,
     /// Held during a change of the map.
     pub changes: tokio::sync::Mutex<()>,
     /// Sends operators' orders to the drive monitor.
@@ -54,7 +54,7 @@ pub struct Node {
 
 /// One folder named on the command line.
 #[derive(Clone)]
-pub struct Slot {
+pub struct DriveFolder {
     /// The folder.
     pub path: PathBuf,
     /// The drive in service there.
@@ -88,13 +88,13 @@ struct OwnFolder {
 }
 
 impl Medium for OwnFolder {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        self.files.read(slot)
+    fn read(&self, folder: usize) -> std::io::Result<Option<Vec<u8>>> {
+        self.files.read(folder)
     }
 
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
+    fn write(&self, folder: usize, bytes: &[u8]) -> std::io::Result<()> {
         match ashlar_drive::probe(&self.path) {
-            Probe::Ours(label) if label.drive == self.id => self.files.write(slot, bytes),
+            Probe::Ours(label) if label.drive == self.id => self.files.write(folder, bytes),
             other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
         }
     }
@@ -118,8 +118,8 @@ pub fn layout(map: &Map) -> Layout {
 impl Node {
     /// Warnings about the placement of the drives.
     pub fn warnings(&self) -> Vec<String> {
-        let slots = self.slots.lock().clone();
-        let serving = slots.iter().filter(|s| s.drive.is_some());
+        let drive_folders = self.folders.lock().clone();
+        let serving = drive_folders.iter().filter(|s| s.drive.is_some());
         let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
         drive_discovery::warnings(&facts, self.map.load().code.m)
     }
@@ -130,7 +130,7 @@ impl Node {
         let _ = tokio::time::timeout(CLOSE, self.store.close_feed()).await;
         self.sets.stop().await;
         let _ = tokio::time::timeout(CLOSE, self.control.close()).await;
-        let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
+        let drives: Vec<Drive> = self.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
         let closing = drives.iter().map(|drive| async move {
             if tokio::time::timeout(CLOSE, drive.close()).await.is_err() {
                 tracing::warn!(drive = %drive.path().display(), "it does not close; its next start recovers it");

@@ -23,13 +23,13 @@ use tokio::sync::mpsc;
 
 use super::credentials::{self, CredentialSealer, Origin};
 use super::deployments::Deployments;
-use super::drive_discovery::{self, Finding, Place};
+use super::drive_discovery::{self, InspectedFolder, StartPlan};
 use super::drive_monitor;
 use super::drive_monitor::workers::{self, Workers, format};
 use super::kms::Configured;
 use super::lifecycle::Lifecycle;
-use super::node::{Node, Slot, blocking, layout, medium, random_id};
-use super::start_folders::{Folders, Opened};
+use super::node::{DriveFolder, Node, blocking, layout, medium, random_id};
+use super::start_folders::{Opened, StartFolders};
 
 /// How often the start reads root's credentials again when other servers change them.
 const TRIES: usize = 16;
@@ -76,22 +76,22 @@ impl Node {
         let (pool, drive_options) = budget(plan);
         let (sender, answers) = mpsc::unbounded_channel();
         let workers = Workers::new(sender, drive_options);
-        let mut folders = Folders::new(&plan.paths, workers, answers);
-        folders.look().await;
-        let mut found = folders.places();
-        let finding = drive_discovery::judge(&found)?;
+        let mut folders = StartFolders::new(&plan.paths, workers, answers);
+        folders.inspect().await;
+        let mut found = folders.inspected();
+        let finding = drive_discovery::decide(&found)?;
         let deployment = match finding {
-            Finding::New => DeploymentId(random_id()),
-            Finding::Existing(id) => id,
+            StartPlan::New => DeploymentId(random_id()),
+            StartPlan::Existing(id) => id,
         };
-        let fresh = finding == Finding::New || never_finished(deployment, &found).await?;
+        let fresh = finding == StartPlan::New || never_finished(deployment, &found).await?;
         if fresh {
             plan.deployments.check_new(&found, plan.new_deployment)?;
         } else if plan.new_deployment {
             return Err(format!("the folders hold the deployment {deployment}: leave --new-deployment out"));
         }
         warn_of_wide(&found);
-        keys.find_own(deployment, &plan.paths, fresh, environment.is_none())?;
+        keys.load_own_key(deployment, &plan.paths, fresh, environment.is_none())?;
         let mut formatted = 0;
         // Before anything is written: if the key server is unreachable, the folders stay unchanged.
         let made = match fresh && environment.is_none() {
@@ -111,7 +111,7 @@ impl Node {
         let control = embedded.control();
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
-        if let Err(why) = keys.make_up_for_own(&control, environment.is_none()) {
+        if let Err(why) = keys.create_missing_own_key(&control, environment.is_none()) {
             close_all(&control, &opened).await;
             return Err(why);
         }
@@ -131,13 +131,13 @@ impl Node {
 }
 
 /// Warns of folders that other users may read. Files that this program creates in them are private.
-fn warn_of_wide(found: &[Place]) {
-    for place in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
-        if let Ok(mode) = Folder::real(&place.path, None).mode()
+fn warn_of_wide(found: &[InspectedFolder]) {
+    for inspected in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
+        if let Ok(mode) = Folder::real(&inspected.path, None).mode()
             && mode & 0o077 != 0
         {
             tracing::warn!(
-                drive = %place.path.display(),
+                drive = %inspected.path.display(),
                 mode = format_args!("{mode:04o}"),
                 "others may look into the drive's folder: chmod 700"
             );
@@ -162,7 +162,7 @@ fn budget(plan: &Plan) -> (BufferPool, DriveOptions) {
 }
 
 /// Whether a first start was interrupted: labels exist, but no drive holds a map yet.
-async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<bool, String> {
+async fn never_finished(deployment: DeploymentId, found: &[InspectedFolder]) -> Result<bool, String> {
     let whole = found.iter().all(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank));
     if !whole {
         return Ok(false);
@@ -178,7 +178,7 @@ async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<boo
     }
 }
 
-fn labels(found: &[Place]) -> impl Iterator<Item = (&Path, &Label)> {
+fn labels(found: &[InspectedFolder]) -> impl Iterator<Item = (&Path, &Label)> {
     found.iter().filter_map(|p| match &p.probe {
         Probe::Ours(label) => Some((p.path.as_path(), label)),
         _ => None,
@@ -186,31 +186,35 @@ fn labels(found: &[Place]) -> impl Iterator<Item = (&Path, &Label)> {
 }
 
 /// Creates missing folders and formats all blank ones.
-async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<usize, String> {
-    let mut places = std::mem::take(found);
-    let (places, done) = blocking(move || {
+async fn format_all(deployment: DeploymentId, found: &mut Vec<InspectedFolder>) -> Result<usize, String> {
+    let mut inspected = std::mem::take(found);
+    let (inspected, done) = blocking(move || {
         let mut formatted = 0;
-        for place in &mut places {
-            if place.probe == Probe::Missing {
-                let above = place.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        for inspected in &mut inspected {
+            if inspected.probe == Probe::Missing {
+                let above = inspected.path.parent().map_or(Ok(()), std::fs::create_dir_all);
                 above
-                    .and_then(|()| Folder::real(&place.path, None).make())
-                    .map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
-                *place = drive_discovery::look(&place.path);
+                    .and_then(|()| Folder::real(&inspected.path, None).make())
+                    .map_err(|e| format!("{}: cannot be made: {e}", inspected.path.display()))?;
+                *inspected = drive_discovery::inspect(&inspected.path);
             }
-            if place.probe == Probe::Blank {
-                format(&place.path, deployment, Role::Voter)?;
-                *place = drive_discovery::look(&place.path);
+            if inspected.probe == Probe::Blank {
+                format(&inspected.path, deployment, Role::Voter)?;
+                *inspected = drive_discovery::inspect(&inspected.path);
                 formatted += 1;
             }
-            if !matches!(place.probe, Probe::Ours(_)) {
-                return Err(format!("{}: could not be formatted ({:?})", place.path.display(), place.probe));
+            if !matches!(inspected.probe, Probe::Ours(_)) {
+                return Err(format!(
+                    "{}: could not be formatted ({:?})",
+                    inspected.path.display(),
+                    inspected.probe
+                ));
             }
         }
-        Ok((places, formatted))
+        Ok((inspected, formatted))
     })
     .await??;
-    *found = places;
+    *found = inspected;
     Ok(done)
 }
 
@@ -318,28 +322,28 @@ async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), Str
 fn assemble(
     embedded: Embedded,
     map: Map,
-    folders: Folders,
+    folders: StartFolders,
     pool: BufferPool,
     plan: &Plan,
 ) -> Result<(Arc<Node>, drive_monitor::Start), String> {
     let control = embedded.control();
-    let Folders { all, workers, answers } = folders;
+    let StartFolders { all, workers, answers } = folders;
     let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
     let deployment = map.deployment;
     let mut monitor = Monitor::new(&paths, Arc::new(map.clone()), Settings::default());
-    let mut slots = Vec::new();
+    let mut drive_folders = Vec::new();
     let (mut first, mut serving, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
     for (i, folder) in all.into_iter().enumerate() {
-        let facts = folder.place.as_ref().and_then(|p| p.facts.clone());
-        slots.push(Slot { path: folder.path, drive: None, problem: None, held: false, facts });
-        let event = match (folder.opening, folder.opened, folder.place) {
+        let facts = folder.inspected.as_ref().and_then(|p| p.facts.clone());
+        drive_folders.push(DriveFolder { path: folder.path, drive: None, problem: None, held: false, facts });
+        let event = match (folder.opening, folder.opened, folder.inspected) {
             (_, Some(Ok((drive, distrust))), _) => {
                 let event = drive_monitor::opened_event(i, &drive, distrust);
                 waiting.insert(i, drive);
                 Some(event)
             }
             (_, Some(Err(why)), _) => Some(Event::Opened(i, Err(why))),
-            (false, None, Some(place)) => Some(Event::Probed(i, workers::found(&place, deployment))),
+            (false, None, Some(inspected)) => Some(Event::Probed(i, workers::found(&inspected, deployment))),
             // Its inspection has not ended.
             _ => None,
         };
@@ -347,20 +351,20 @@ fn assemble(
         if let Some(event) = event {
             first.extend(monitor.step(event));
         } else {
-            slots[i].problem = Some("it does not answer yet".into());
+            drive_folders[i].problem = Some("it does not answer yet".into());
         }
     }
     // Drives that can serve are in service from the start.
     first.retain(|action| match action {
         Action::Attach(i) => {
             if let Some(drive) = waiting.remove(i) {
-                slots[*i].drive = Some(drive.clone());
+                drive_folders[*i].drive = Some(drive.clone());
                 serving.push(drive);
             }
             false
         }
         Action::Note(i, why) => {
-            slots[*i].problem.clone_from(why);
+            drive_folders[*i].problem.clone_from(why);
             false
         }
         _ => true,
@@ -375,7 +379,7 @@ fn assemble(
     sets.start();
     let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
-    let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
+    let joins = drive_folders.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
     let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
     let node = Arc::new(Node {
         lifecycle,
@@ -385,7 +389,7 @@ fn assemble(
         store,
         pool,
         map: ArcSwap::from_pointee(map),
-        slots: Mutex::new(slots),
+        folders: Mutex::new(drive_folders),
         changes: tokio::sync::Mutex::new(()),
         orders,
         joins,
@@ -396,8 +400,8 @@ fn assemble(
 
 /// Notes outside the drives which folders hold the deployment. Inspecting folders may hang.
 fn note_deployment(node: &Node, deployments: Deployments) {
-    let slots = node.slots.lock().clone();
-    let serving = slots.iter().filter(|s| s.drive.is_some());
+    let drive_folders = node.folders.lock().clone();
+    let serving = drive_folders.iter().filter(|s| s.drive.is_some());
     let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();
     let deployment = node.map.load().deployment;
     std::thread::spawn(move || {

@@ -2,7 +2,7 @@
 //! configuration.
 //!
 //! Each deployment has one file, `root-DEPLOYMENT.key`, in a folder of this machine that is not on a drive
-//! ([`Places`]). The key protects data on drives that are removed from the machine; it does not protect
+//! ([`KeyFolders`]). The key protects data on drives that are removed from the machine; it does not protect
 //! against users who can read the file.
 //!
 //! Invariants: the file is never on a drive; it is not generated again while anything is sealed under a
@@ -22,21 +22,21 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Folders for the file, in order of preference.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct KeyFolders {
     folders: Vec<PathBuf>,
     /// A read-only folder: the credentials of the service manager.
-    given: Option<PathBuf>,
+    read_only: Option<PathBuf>,
 }
 
-impl Places {
+impl KeyFolders {
     /// Only the folder `named`, if there is one; else those of this machine and user: systemd's credentials
     /// (read only), systemd's state directory, `/var/lib/ashlar` for root, `$XDG_STATE_HOME/ashlar`,
     /// `~/.local/state/ashlar`. `get` returns a variable of the environment.
-    pub fn find(named: Option<&Path>, superuser: bool, get: impl Fn(&str) -> Option<String>) -> Places {
+    pub fn find(named: Option<&Path>, superuser: bool, get: impl Fn(&str) -> Option<String>) -> KeyFolders {
         let absolute = |name: &str| get(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        let given = absolute("CREDENTIALS_DIRECTORY");
+        let read_only = absolute("CREDENTIALS_DIRECTORY");
         if let Some(folder) = named {
-            return Places { folders: vec![folder.to_owned()], given };
+            return KeyFolders { folders: vec![folder.to_owned()], read_only };
         }
         let mut folders = Vec::new();
         // Several folders are separated by colons.
@@ -49,11 +49,11 @@ impl Places {
             folders.extend(absolute("XDG_STATE_HOME").map(|p| p.join("ashlar")));
             folders.extend(absolute("HOME").map(|p| p.join(".local/state/ashlar")));
         }
-        Places { folders, given }
+        KeyFolders { folders, read_only }
     }
 
     /// Removes folders that are on a drive.
-    pub fn away_from(mut self, drives: &[PathBuf]) -> Places {
+    pub fn excluding_drives(mut self, drives: &[PathBuf]) -> KeyFolders {
         let real =
             |p: &Path| p.ancestors().find_map(|a| Some(a.canonicalize().ok()?.join(p.strip_prefix(a).ok()?)));
         let drives: Vec<PathBuf> = drives.iter().map(|d| real(d).unwrap_or_else(|| d.clone())).collect();
@@ -68,12 +68,12 @@ impl Places {
     fn files(&self, deployment: DeploymentId) -> Vec<PathBuf> {
         let name = format!("root-{}.key", deployment.to_hex());
         // A service manager has its own names for credentials.
-        let given = self.given.iter().flat_map(|g| [g.join(&name), g.join("ashlar-root-key")]);
-        given.chain(self.folders.iter().map(|f| f.join(&name))).collect()
+        let read_only = self.read_only.iter().flat_map(|g| [g.join(&name), g.join("ashlar-root-key")]);
+        read_only.chain(self.folders.iter().map(|f| f.join(&name))).collect()
     }
 
     /// Where a missing file belongs, for messages.
-    pub fn wanted(&self, deployment: DeploymentId) -> String {
+    pub fn expected_path(&self, deployment: DeploymentId) -> String {
         let files: Vec<String> = self.files(deployment).iter().map(|f| f.display().to_string()).collect();
         match files.len() {
             0 => format!("root-{}.key in a folder named by --state-dir", deployment.to_hex()),
@@ -164,17 +164,18 @@ mod tests {
     #[test]
     fn folders_are_those_of_the_machine_and_the_user_and_on_no_drive() {
         let found =
-            |superuser, pairs: &[(&'static str, &str)]| Places::find(None, superuser, env(pairs)).folders;
+            |superuser, pairs: &[(&'static str, &str)]| KeyFolders::find(None, superuser, env(pairs)).folders;
         let home = [("HOME", "/h/u"), ("XDG_STATE_HOME", "/s")];
         assert_eq!(found(false, &home), [Path::new("/s/ashlar"), Path::new("/h/u/.local/state/ashlar")]);
         assert_eq!(found(true, &home), [Path::new("/var/lib/ashlar")]);
         let unit = [("STATE_DIRECTORY", "/var/lib/x:/y"), ("HOME", "relative")];
         assert_eq!(found(false, &unit), [Path::new("/var/lib/x")]);
-        let named = Places::find(Some(Path::new("/k")), true, env(&unit));
+        let named = KeyFolders::find(Some(Path::new("/k")), true, env(&unit));
         assert_eq!(named.folders, [Path::new("/k")]);
-        let away = Places::find(None, false, env(&home)).away_from(&["/h/u".into(), "/data/d1".into()]);
+        let away =
+            KeyFolders::find(None, false, env(&home)).excluding_drives(&["/h/u".into(), "/data/d1".into()]);
         assert_eq!(away.folders, [Path::new("/s/ashlar")]);
-        assert!(away.wanted(ID).starts_with("/s/ashlar/root-0303"), "{}", away.wanted(ID));
+        assert!(away.expected_path(ID).starts_with("/s/ashlar/root-0303"), "{}", away.expected_path(ID));
     }
 
     #[test]
@@ -182,24 +183,24 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("a/b");
-        let places = Places::find(Some(&folder), false, env(&[]));
-        assert!(places.load(ID).unwrap().is_none());
-        let (key, file) = places.make(ID).unwrap();
+        let key_folders = KeyFolders::find(Some(&folder), false, env(&[]));
+        assert!(key_folders.load(ID).unwrap().is_none());
+        let (key, file) = key_folders.make(ID).unwrap();
         let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
-        let (again, from) = places.load(ID).unwrap().unwrap();
+        let (again, from) = key_folders.load(ID).unwrap().unwrap();
         assert_eq!((again.expose(), &from), (key.expose(), &file));
-        assert!(places.make(ID).err().unwrap().contains("exists"), "never replaced");
+        assert!(key_folders.make(ID).err().unwrap().contains("exists"), "never replaced");
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
-        assert!(places.load(DeploymentId([4; 16])).unwrap().is_none());
+        assert!(key_folders.load(DeploymentId([4; 16])).unwrap().is_none());
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(places.load(ID).err().unwrap().contains("others may read"));
+        assert!(key_folders.load(ID).err().unwrap().contains("others may read"));
         // If a folder cannot be created, the next one is tried; the error names all of them.
         std::fs::write(home.path().join("file"), b"").unwrap();
         let bad = home.path().join("file/x");
-        let two = Places { folders: vec![bad.clone(), home.path().join("good")], given: None };
+        let two = KeyFolders { folders: vec![bad.clone(), home.path().join("good")], read_only: None };
         assert!(two.make(ID).unwrap().1.starts_with(home.path().join("good")));
-        let none = Places { folders: vec![bad.clone()], given: None };
+        let none = KeyFolders { folders: vec![bad.clone()], read_only: None };
         assert!(none.make(ID).err().unwrap().contains(&bad.display().to_string()));
     }
 }

@@ -14,7 +14,7 @@ use ashlar_object::{Error, Store};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state::BucketQuota};
 use super::table::Route;
 
@@ -33,13 +33,15 @@ fn refusal(e: Error, bucket: &str) -> Refusal {
 }
 
 /// Answers a request about quotas. The caller has checked the permission.
-pub async fn answer(store: &Store, ask: &Ask) -> Reply {
-    let bucket = &ask.name;
-    match ask.route {
+pub async fn answer(store: &Store, req: &AdminRequest) -> AdminResult {
+    let bucket = &req.name;
+    match req.route {
         Route::QuotaPut => {
-            let order: Order = ask.document()?;
+            let order: Order = req.document()?;
             if order.quota == 0 {
-                return Err(wrong("a quota of 0 bytes lets nothing in; remove the quota, or give more"));
+                return Err(bad_request(
+                    "a quota of 0 bytes lets nothing in; remove the quota, or give more",
+                ));
             }
             store.set_quota(bucket, Some(order.quota)).await.map_err(|e| refusal(e, bucket))?;
         }

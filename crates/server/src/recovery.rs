@@ -75,10 +75,10 @@ fn report(node: &Node, dry_run: bool, done: &Salvaged) -> shape::Recovery {
         let known = buckets.iter().find(|b| b.id == id);
         known.map_or_else(|| format!("a deleted bucket ({id})"), |b| b.name.clone())
     };
-    let slots = node.slots.lock().clone();
+    let drive_folders = node.folders.lock().clone();
     let path = |id| {
-        let slot = slots.iter().find(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
-        slot.map_or_else(String::new, |s| s.path.display().to_string())
+        let folder = drive_folders.iter().find(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
+        folder.map_or_else(String::new, |s| s.path.display().to_string())
     };
     let name = |u: &Uncertain| shape::UncertainKey {
         bucket: bucket(u.key.bucket()),

@@ -20,11 +20,11 @@ use super::node::{Node, blocking};
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Time limit for reading the folders of other drives when a drive is opened.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sequences stored in the folders of a deployment, merged; folders that exceed the time limit are left
 /// out. Blocks.
-pub fn noted_in_time(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
+pub fn read_sequences(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
     let (send, receive) = std::sync::mpsc::channel();
     for path in paths {
         let send = send.clone();
@@ -33,7 +33,7 @@ pub fn noted_in_time(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences
         let _ = std::thread::Builder::new().name("sequences".to_owned()).spawn(read);
     }
     drop(send);
-    let (until, mut all) = (Instant::now() + PATIENCE, Sequences::default());
+    let (until, mut all) = (Instant::now() + TIMEOUT, Sequences::default());
     while let Ok(some) = receive.recv_timeout(until.saturating_duration_since(Instant::now())) {
         all.merge(&some);
     }
@@ -56,9 +56,9 @@ pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
 
 /// Stores the sequences of all drives on every drive, periodically; never returns.
 pub async fn run(node: Arc<Node>) {
-    let paths = node.slots.lock().iter().map(|s| s.path.clone()).collect();
+    let paths = node.folders.lock().iter().map(|s| s.path.clone()).collect();
     let deployment = node.map.load().deployment;
-    let mut all = blocking(move || noted_in_time(paths, deployment)).await.unwrap_or_default();
+    let mut all = blocking(move || read_sequences(paths, deployment)).await.unwrap_or_default();
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -69,7 +69,7 @@ pub async fn run(node: Arc<Node>) {
 
 /// Stores the sequences once.
 async fn note(node: &Node, deployment: DeploymentId, all: &mut Sequences) {
-    let drives: Vec<Drive> = node.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
+    let drives: Vec<Drive> = node.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
     let online = drives.iter().filter(|d| d.state() == State::Online);
     let mut news = false;
     for drive in online {
@@ -158,7 +158,7 @@ mod tests {
         assert!(write(&paths[1], a.label().drive, &all, deployment).is_err(), "another drive's folder");
         a.close().await;
         drop(a);
-        let known = noted_in_time(paths[..2].to_vec(), deployment);
+        let known = read_sequences(paths[..2].to_vec(), deployment);
         let a = open(&paths[0]);
         assert_eq!(behind(&a, &known), None, "it lost nothing");
         a.close().await;
@@ -183,7 +183,7 @@ mod tests {
         write(&paths[1], b.label().drive, &all, deployment).unwrap();
         a.close().await;
         drop(a);
-        let known = noted_in_time(paths[..2].to_vec(), deployment);
+        let known = read_sequences(paths[..2].to_vec(), deployment);
         let a = open(&paths[0]);
         assert_eq!((a.role(), behind(&a, &known)), (Role::Voter, None));
         a.close().await;

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::connection::{self, Counts, Peer};
-use super::metrics::{Asked, Refusals};
+use super::metrics::{Refusals, SlowValues};
 use super::minio::Minio;
 use super::node::Node;
 use super::responses::plain;
@@ -28,7 +28,7 @@ use super::tls::Certificates;
 
 /// The response of `work`, or an internal error that closes the connection if `work` panics. The cause is
 /// logged and not sent to the client.
-async fn whatever_happens(
+async fn catch_panic(
     work: impl Future<Output = Response<Body>>,
     peer: std::net::SocketAddr,
 ) -> Response<Body> {
@@ -134,7 +134,7 @@ impl Routes {
                 _ => plain(StatusCode::NOT_FOUND, "administration is at /api/v1/; S3 has another port\n"),
             }
         };
-        not_sniffed(whatever_happens(answer, peer.address).await)
+        not_sniffed(catch_panic(answer, peer.address).await)
     }
 
     /// Answers a request.
@@ -142,7 +142,7 @@ impl Routes {
         // If the body is not read, "100 Continue" is not sent. botocore would then take the next response on
         // this connection for the interim one and wait without end: closing the connection avoids that.
         let hurried = request.headers().contains_key(header::EXPECT) && request.body().is_end_stream();
-        let mut response = whatever_happens(self.route(request, peer), peer.address).await;
+        let mut response = catch_panic(self.route(request, peer), peer.address).await;
         if hurried {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -186,10 +186,10 @@ impl Routes {
                 self.metrics(request.uri().path(), request.headers()).await
             }
             path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
-                return known(self.admin.answer(request, peer).await, peer);
+                return mark_permitted(self.admin.answer(request, peer).await, peer);
             }
             path if path.starts_with("/minio/admin/") || path.starts_with("/minio/kms/") => {
-                return known(self.minio.answer(request, peer).await, peer);
+                return mark_permitted(self.minio.answer(request, peer).await, peer);
             }
             path if path.starts_with("/minio/") => {
                 let id = self.service.request_id();
@@ -259,8 +259,8 @@ impl Routes {
     /// All current metrics.
     async fn page(&self) -> Page {
         let mut page = Page::new(&self.name);
-        let asked = self.ask().await;
-        super::metrics::render(&self.node, &asked, &mut page);
+        let slow_values = self.read_slow_values().await;
+        super::metrics::render(&self.node, &slow_values, &mut page);
         let other = Refusals {
             heads: self.heads.counts(),
             unsigned: self.service.unsigned_counts(),
@@ -280,11 +280,11 @@ impl Routes {
     }
 
     /// Values that may take a while; those that exceed the time limit are left out.
-    async fn ask(&self) -> Asked {
-        let paths: Vec<_> = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
+    async fn read_slow_values(&self) -> SlowValues {
+        let paths: Vec<_> = self.node.folders.lock().iter().map(|s| s.path.clone()).collect();
         let spaces = paths.into_iter().map(|path| async move {
             let space = tokio::task::spawn_blocking(move || Folder::real(&path, None).space().ok());
-            tokio::time::timeout(PATIENCE, space).await.ok()?.ok()?
+            tokio::time::timeout(TIMEOUT, space).await.ok()?.ok()?
         });
         let spaces = futures::future::join_all(spaces).await;
         let known = *self.keys.lock();
@@ -292,12 +292,12 @@ impl Routes {
             Some((at, works)) if at.elapsed() < KEYS => works,
             _ => {
                 let works =
-                    tokio::time::timeout(PATIENCE, self.admin.keys_work()).await.unwrap_or(Some(false));
+                    tokio::time::timeout(TIMEOUT, self.admin.keys_work()).await.unwrap_or(Some(false));
                 *self.keys.lock() = Some((Instant::now(), works));
                 works
             }
         };
-        Asked {
+        SlowValues {
             spaces,
             keys: works.zip(self.admin.key_uses()),
             certificate: self.certificates.as_ref().and_then(|c| c.expires()),
@@ -306,7 +306,7 @@ impl Routes {
 }
 
 /// Time limit for a drive or key server while metrics are collected.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between checks whether the key server works.
 const KEYS: Duration = Duration::from_secs(30);
 /// Prefix of version 3 of MinIO's metrics.
@@ -333,7 +333,7 @@ fn of_v3(page: &Page, path: &str) -> String {
 }
 
 /// Notes on the connection that a request was permitted.
-fn known(response: Response<Body>, peer: &Peer) -> Response<Body> {
+fn mark_permitted(response: Response<Body>, peer: &Peer) -> Response<Body> {
     if response.status().is_success() {
         peer.watch.know();
     }
@@ -348,12 +348,12 @@ mod tests {
     async fn a_panic_costs_its_request_only_and_says_nothing() {
         let peer = "127.0.0.1:9".parse().unwrap();
         let broken = async { panic!("planted words") };
-        let response = whatever_happens(broken, peer).await;
+        let response = catch_panic(broken, peer).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(response.headers()[header::CONNECTION], "close");
         let text = String::from_utf8(response.into_body().collect().await.unwrap().to_vec()).unwrap();
         assert!(text.contains("<Code>InternalError</Code>") && !text.contains("planted"), "{text}");
-        let fine = whatever_happens(async { plain(StatusCode::OK, "fine") }, peer).await;
+        let fine = catch_panic(async { plain(StatusCode::OK, "fine") }, peer).await;
         assert_eq!(fine.status(), StatusCode::OK);
     }
 }

@@ -21,7 +21,7 @@ use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::admin::{self, End};
+use super::admin::{self, Shutdown};
 use super::args::Args;
 use super::background;
 use super::banner::Banner;
@@ -66,8 +66,8 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
     // The time limit of remaining tasks has passed.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
-        Ok(End::Restart) => fail(&env_file::restart()),
-        Ok(End::Not | End::Stop) => ExitCode::SUCCESS,
+        Ok(Shutdown::Restart) => fail(&env_file::restart()),
+        Ok(Shutdown::No | Shutdown::Stop) => ExitCode::SUCCESS,
         Err(why) => fail(&why),
     }
 }
@@ -77,7 +77,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(mut args: Args, json: bool) -> Result<End, String> {
+async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     configure(&mut args)?;
     let region = Region::choose(args.region.as_deref(), |name| std::env::var(name).ok())?;
     let paths = expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
@@ -94,7 +94,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
             listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?
         }
     };
-    environment::allow(&std::env::var("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
+    environment::apply_outbound_allow(&std::env::var("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
     let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
     if let Some(root) = &environment {
         guard_weak(root, &everywhere)?;
@@ -103,7 +103,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     warn_without_tls(config.is_some(), &everywhere);
     // Before the banner: whoever reads the banner may already send a signal.
-    let mut heard = hear()?;
+    let mut signals_caught = catch_signals()?;
     // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
@@ -121,13 +121,22 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     // Drives may not answer: a signal must end the start too.
     let (node, started, drives) = tokio::select! {
         opened = Node::open(&plan, environment, &mut keys) => opened?,
-        _ = heard.0.recv() => return Ok(End::Stop),
-        _ = heard.1.recv() => return Ok(End::Stop),
+        _ = signals_caught.0.recv() => return Ok(Shutdown::Stop),
+        _ = signals_caught.1.recv() => return Ok(Shutdown::Stop),
     };
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
-    let opened =
-        Opened { node, started, drives, region, listener, administration, keys, certificates, heard };
+    let opened = Opened {
+        node,
+        started,
+        drives,
+        region,
+        listener,
+        administration,
+        keys,
+        certificates,
+        signals_caught,
+    };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
         // The banner was not printed, and these credentials are not shown at a later start.
@@ -150,19 +159,28 @@ struct Opened {
     administration: listen::Listener,
     keys: kms::Configured,
     certificates: Option<Arc<tls::Certificates>>,
-    heard: (Signal, Signal),
+    signals_caught: (Signal, Signal),
 }
 
 /// Assembles the services over the opened store and serves until the end. Errors are returned before the
 /// banner.
-async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String> {
-    let Opened { node, started, drives, region, listener, administration, keys, certificates, heard } =
-        opened;
+async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, String> {
+    let Opened {
+        node,
+        started,
+        drives,
+        region,
+        listener,
+        administration,
+        keys,
+        certificates,
+        signals_caught,
+    } = opened;
     let deployment = node.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
     let encryption = kms::open(&args.kms, keys, &node).await?;
-    let idp = Idp::new(environment::around(iam.clone(), args.certs.as_deref())?);
+    let idp = Idp::new(environment::identity_provider_environment(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&region.name));
     let target_manager = targets(&node, &args, &region.name, parsed.clone())?;
@@ -178,7 +196,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
         encryption.clone(),
         notifications,
     ));
-    let door = providers::Door::new(iam.clone(), idp.clone());
+    let door = providers::ProviderAdmin::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
@@ -186,7 +204,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let check = checks(idp.clone(), target_manager.clone());
     tokio::spawn(idp.follow());
     tokio::spawn(iam.clone().follow());
-    tokio::spawn(background::remember_uses(iam.clone()));
+    tokio::spawn(background::store_key_uses(iam.clone()));
     tokio::spawn(clock::tick());
     tokio::spawn(drive_monitor::run(node.clone(), drives));
     tokio::spawn(rollback::run(node.clone()));
@@ -197,24 +215,25 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), settings));
     tokio::spawn(background::sweep(node.clone()));
     tokio::spawn(background::count(node.clone()));
-    tokio::spawn(background::keep_lock_time(node.clone()));
+    tokio::spawn(background::store_lock_time(node.clone()));
     tokio::spawn(node.lifecycle.clone().run());
     tokio::spawn(background::deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)));
     tokio::spawn(background::trim(node.clone()));
     if let Some(certificates) = &certificates {
-        certificates.judge();
+        certificates.log_problems();
         tokio::spawn(certificates.clone().follow());
     }
     service.log_slower_than(Duration::from_secs(args.slow_request));
-    let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
+    let shutdown: admin::ShutdownSender = Arc::new(watch::Sender::new(Shutdown::No));
     let public = args.public_metrics || public_by_environment();
-    let keys = kms::Door::new(encryption, node.store.clone());
+    let keys = kms::KeyAdmin::new(encryption, node.store.clone());
     let monitor = monitor::Monitor::new(service.tracer().clone(), stopping.clone());
-    let admin = admin::Admin::new(service.clone(), node.clone(), door, ending.clone(), check, keys, monitor);
+    let admin =
+        admin::Admin::new(service.clone(), node.clone(), door, shutdown.clone(), check, keys, monitor);
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
-    let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
+    let signals = tokio::spawn(signals(signals_caught, stop, shutdown.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
@@ -237,7 +256,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     // The audit log is complete before the process exits.
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
-    Ok(*ending.borrow())
+    Ok(*shutdown.borrow())
 }
 
 /// Completes the options from the environment, including MinIO's settings.
@@ -299,10 +318,10 @@ fn warn_without_tls(tls: bool, addresses: &[SocketAddr]) {
 
 fn announce(node: &Node, started: &Started, listener: &listen::Listener, region: &str, json: bool) {
     let map = node.map.load();
-    let serving = node.slots.lock().iter().filter(|s| s.drive.is_some()).count();
-    for slot in node.slots.lock().iter() {
-        if let Some(why) = &slot.problem {
-            tracing::warn!(drive = %slot.path.display(), why, "drive not in service");
+    let serving = node.folders.lock().iter().filter(|s| s.drive.is_some()).count();
+    for folder in node.folders.lock().iter() {
+        if let Some(why) = &folder.problem {
+            tracing::warn!(drive = %folder.path.display(), why, "drive not in service");
         }
     }
     let warnings = node.warnings();
@@ -412,7 +431,7 @@ fn service(
 }
 
 /// Begins to catch Ctrl-C and SIGTERM.
-fn hear() -> Result<(Signal, Signal), String> {
+fn catch_signals() -> Result<(Signal, Signal), String> {
     let catch = |kind| signal(kind).map_err(|e| format!("signals cannot be caught: {e}"));
     Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
 }
@@ -422,14 +441,14 @@ fn hear() -> Result<(Signal, Signal), String> {
 async fn signals(
     (mut interrupt, mut terminate): (Signal, Signal),
     stop: watch::Sender<bool>,
-    mut ending: watch::Receiver<End>,
+    mut shutdown: watch::Receiver<Shutdown>,
 ) {
     let mut first = true;
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            Ok(_) = ending.wait_for(|e| *e != End::Not), if first => {}
+            Ok(_) = shutdown.wait_for(|e| *e != Shutdown::No), if first => {}
         }
         if !first {
             std::process::exit(130);

@@ -23,9 +23,9 @@ use http::StatusCode;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, settings as shape};
-use super::identities::only_full;
+use super::identities::require_full;
 use super::notify;
 use super::table::Route;
 
@@ -172,12 +172,12 @@ pub struct Order {
 }
 
 /// Answers a request about settings.
-pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
+pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, req: &AdminRequest) -> AdminResult {
     let Some(iam) = iam else {
         return Err(Error::Unavailable("this server has no settings".into()).into());
     };
-    ask.need(ask.route.actions(), false)?;
-    if ask.route == Route::SettingList {
+    req.need(req.route.actions(), false)?;
+    if req.route == Route::SettingList {
         let settings = iam
             .settings("")
             .iter()
@@ -186,23 +186,23 @@ pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
         let subsystems = SUBSYSTEMS.iter().map(described).collect();
         return Ok((StatusCode::OK, api::value(shape::SettingList { settings, subsystems })));
     }
-    let (subsystem, target) = ask.name.split_once('/').unwrap_or((&ask.name, DEFAULT_TARGET));
+    let (subsystem, target) = req.name.split_once('/').unwrap_or((&req.name, DEFAULT_TARGET));
     let known = Subsystem::find(subsystem).ok_or_else(|| unknown(subsystem))?;
     if !known.several && target != DEFAULT_TARGET {
-        return Err(wrong(format!("{subsystem} exists once: its target is {DEFAULT_TARGET}")));
+        return Err(bad_request(format!("{subsystem} exists once: its target is {DEFAULT_TARGET}")));
     }
     let before = iam.setting(subsystem, target);
     let missing = || Refusal::from(Error::Missing { what: "setting", name: format!("{subsystem}:{target}") });
-    match ask.route {
+    match req.route {
         Route::SettingPut => {
-            only_full(ask, "Changing settings")?;
-            let order: Order = ask.document()?;
+            require_full(req, "Changing settings")?;
+            let order: Order = req.document()?;
             let values = merged(known, before.map(|b| b.values.clone()).unwrap_or_default(), order.values)?;
-            check(subsystem.to_owned(), target.to_owned(), values.clone()).await.map_err(wrong)?;
+            check(subsystem.to_owned(), target.to_owned(), values.clone()).await.map_err(bad_request)?;
             iam.put_setting(subsystem, target, &values).await?;
         }
         Route::SettingRemove => {
-            only_full(ask, "Changing settings")?;
+            require_full(req, "Changing settings")?;
             iam.remove_setting(subsystem, target).await?;
             let (subsystem, target) = (subsystem.to_owned(), target.to_owned());
             let gone = shape::SettingRemoved { subsystem, target, removed: true };
@@ -216,7 +216,7 @@ pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
 
 fn unknown(subsystem: &str) -> Refusal {
     let all: Vec<_> = SUBSYSTEMS.iter().map(|s| s.name).collect();
-    wrong(format!("\"{subsystem}\" cannot be configured here; there are {}", all.join(", ")))
+    bad_request(format!("\"{subsystem}\" cannot be configured here; there are {}", all.join(", ")))
 }
 
 /// The values after a change.
@@ -224,13 +224,13 @@ fn merged(subsystem: &Subsystem, mut values: Values, change: Values) -> Result<V
     for (name, value) in change {
         let known = subsystem.known(&name).ok_or_else(|| {
             let all: Vec<_> = subsystem.names.iter().map(|n| n.name).collect();
-            wrong(format!("{} has no setting \"{name}\"; it has {}", subsystem.name, all.join(", ")))
+            bad_request(format!("{} has no setting \"{name}\"; it has {}", subsystem.name, all.join(", ")))
         })?;
         if value.chars().any(|c| c.is_control() && c != '\n') {
-            return Err(wrong(format!("{name} holds control characters")));
+            return Err(bad_request(format!("{name} holds control characters")));
         }
         if name == "enable" && !matches!(value.as_str(), "" | "on" | "off") {
-            return Err(wrong("enable is \"on\" or \"off\""));
+            return Err(bad_request("enable is \"on\" or \"off\""));
         }
         if known.secret && value == HIDDEN {
             continue;

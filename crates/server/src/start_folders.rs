@@ -9,42 +9,43 @@ use std::time::{Duration, Instant};
 use ashlar_drive::{Drive, Probe};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::drive_discovery::Place;
+use super::drive_discovery::InspectedFolder;
 use super::drive_monitor::workers::{Answer, AtOpen, Workers};
 
 /// Time limit for the inspection of folders once one has answered.
-const LOOK: Duration = Duration::from_secs(2);
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit if none has answered: disks in standby need time to spin up.
-const LOOK_ALL: Duration = Duration::from_secs(30);
+const INSPECT_TIMEOUT_ALL: Duration = Duration::from_secs(30);
 /// Time limit for the last drives to open once most are open.
-const OPEN: Duration = Duration::from_secs(2);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Drives that were opened, by folder.
 pub type Opened = Vec<(PathBuf, Result<Drive, String>)>;
 
 /// The folders at a start.
-pub struct Folders {
-    pub all: Vec<AtStart>,
+pub struct StartFolders {
+    pub all: Vec<StartFolder>,
     pub workers: Workers,
     pub answers: UnboundedReceiver<Answer>,
 }
 
 /// One folder.
-pub struct AtStart {
+pub struct StartFolder {
     pub path: PathBuf,
-    pub place: Option<Place>,
+    pub inspected: Option<InspectedFolder>,
     pub opening: bool,
     pub opened: Option<Result<(Drive, Option<String>), String>>,
 }
 
-impl Folders {
-    pub fn new(paths: &[PathBuf], workers: Workers, answers: UnboundedReceiver<Answer>) -> Folders {
-        let folder = |p: &PathBuf| AtStart { path: p.clone(), place: None, opening: false, opened: None };
-        Folders { all: paths.iter().map(folder).collect(), workers, answers }
+impl StartFolders {
+    pub fn new(paths: &[PathBuf], workers: Workers, answers: UnboundedReceiver<Answer>) -> StartFolders {
+        let folder =
+            |p: &PathBuf| StartFolder { path: p.clone(), inspected: None, opening: false, opened: None };
+        StartFolders { all: paths.iter().map(folder).collect(), workers, answers }
     }
 
     /// Waits for results until `enough`, or `until`.
-    async fn gather(&mut self, until: Option<Instant>, enough: impl Fn(&[AtStart]) -> bool) {
+    async fn gather(&mut self, until: Option<Instant>, enough: impl Fn(&[StartFolder]) -> bool) {
         while !enough(&self.all) {
             let answer = match until {
                 None => self.answers.recv().await,
@@ -54,11 +55,11 @@ impl Folders {
                 },
             };
             match answer {
-                Some(Answer::Probed(i, place)) => self.all[i].place = Some(place),
+                Some(Answer::Probed(i, inspected)) => self.all[i].inspected = Some(inspected),
                 Some(Answer::Opened(i, outcome)) => {
                     self.all[i].opened = Some(outcome.map(|AtOpen { drive, facts, distrust }| {
-                        if let Some(place) = &mut self.all[i].place {
-                            place.facts = facts;
+                        if let Some(inspected) = &mut self.all[i].inspected {
+                            inspected.facts = facts;
                         }
                         (drive, distrust)
                     }));
@@ -70,30 +71,30 @@ impl Folders {
     }
 
     /// Inspects all folders.
-    pub async fn look(&mut self) {
+    pub async fn inspect(&mut self) {
         for (i, folder) in self.all.iter().enumerate() {
             self.workers.probe(i, folder.path.clone());
         }
         let began = Instant::now();
-        let all = |f: &[AtStart]| f.iter().all(|f| f.place.is_some());
-        self.gather(Some(began + LOOK), all).await;
-        let ours = |f: &AtStart| f.place.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_)));
-        self.gather(Some(began + LOOK_ALL), |f| all(f) || f.iter().any(ours)).await;
+        let all = |f: &[StartFolder]| f.iter().all(|f| f.inspected.is_some());
+        self.gather(Some(began + INSPECT_TIMEOUT), all).await;
+        let ours = |f: &StartFolder| f.inspected.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_)));
+        self.gather(Some(began + INSPECT_TIMEOUT_ALL), |f| all(f) || f.iter().any(ours)).await;
     }
 
     /// The results of the inspection; a folder that did not answer counts as unreadable.
-    pub fn places(&self) -> Vec<Place> {
-        let silent = |path: &Path| Place {
+    pub fn inspected(&self) -> Vec<InspectedFolder> {
+        let silent = |path: &Path| InspectedFolder {
             path: path.to_owned(),
             probe: Probe::Unreadable("it does not answer".into()),
             facts: None,
         };
-        self.all.iter().map(|f| f.place.clone().unwrap_or_else(|| silent(&f.path))).collect()
+        self.all.iter().map(|f| f.inspected.clone().unwrap_or_else(|| silent(&f.path))).collect()
     }
 
-    pub fn formatted(&mut self, found: &[Place]) {
-        for (folder, place) in self.all.iter_mut().zip(found) {
-            folder.place = Some(place.clone());
+    pub fn formatted(&mut self, found: &[InspectedFolder]) {
+        for (folder, inspected) in self.all.iter_mut().zip(found) {
+            folder.inspected = Some(inspected.clone());
         }
     }
 
@@ -102,17 +103,17 @@ impl Folders {
     pub async fn open(&mut self, all: bool) -> Result<Opened, String> {
         let peers: Vec<PathBuf> = self.all.iter().map(|f| f.path.clone()).collect();
         for (i, folder) in self.all.iter_mut().enumerate() {
-            if folder.place.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_))) {
+            if folder.inspected.as_ref().is_some_and(|p| matches!(p.probe, Probe::Ours(_))) {
                 folder.opening = true;
                 self.workers.open(i, folder.path.clone(), peers.clone());
             }
         }
-        let answered = |f: &[AtStart]| f.iter().all(|f| !f.opening || f.opened.is_some());
-        let is_open = |f: &&AtStart| matches!(f.opened, Some(Ok(_)));
-        let most = |f: &[AtStart]| f.iter().filter(is_open).count() > f.len() / 2;
+        let answered = |f: &[StartFolder]| f.iter().all(|f| !f.opening || f.opened.is_some());
+        let is_open = |f: &&StartFolder| matches!(f.opened, Some(Ok(_)));
+        let most = |f: &[StartFolder]| f.iter().filter(is_open).count() > f.len() / 2;
         let began = Instant::now();
         if !all {
-            self.gather(Some(began + OPEN), answered).await;
+            self.gather(Some(began + OPEN_TIMEOUT), answered).await;
         }
         let mut told = Instant::now();
         while !answered(&self.all) && (all || !most(&self.all)) {
@@ -128,7 +129,7 @@ impl Folders {
                 }
             }
         }
-        let outcome = |f: &AtStart| {
+        let outcome = |f: &StartFolder| {
             let opened = f.opened.as_ref()?;
             Some((f.path.clone(), opened.as_ref().map(|(drive, _)| drive.clone()).map_err(String::clone)))
         };

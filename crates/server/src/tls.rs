@@ -22,11 +22,11 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Time between warnings about a certificate.
-const AGAIN: Duration = Duration::from_secs(24 * 3600);
+const WARN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Seconds before the expiry of a certificate at which warnings begin.
 const SOON_S: i64 = 14 * 24 * 3600;
 /// Time between checks of the files.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The certificate in use, and its files.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Certificates {
     }
 
     /// Logs warnings about the files.
-    pub fn judge(&self) {
+    pub fn log_problems(&self) {
         for problem in problems(&self.folder, &self.current.load(), super::clock::now_ms() / 1000) {
             tracing::warn!(folder = %self.folder.display(), "{problem}");
         }
@@ -225,10 +225,10 @@ impl Certificates {
         let mut known = stamps(&self.folder);
         let mut judged = std::time::Instant::now();
         loop {
-            tokio::time::sleep(LOOK).await;
-            if judged.elapsed() >= AGAIN {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            if judged.elapsed() >= WARN_INTERVAL {
                 judged = std::time::Instant::now();
-                self.judge();
+                self.log_problems();
             }
             let now = stamps(&self.folder);
             if now.is_none() || now == known {
@@ -239,7 +239,7 @@ impl Certificates {
                     self.current.store(Arc::new(fresh));
                     known = now;
                     tracing::info!(folder = %self.folder.display(), "new certificate in use");
-                    self.judge();
+                    self.log_problems();
                 }
                 // The files may be incomplete: they are read again.
                 Err(error) => tracing::warn!(error, "the new certificate cannot be used; the old one stays"),

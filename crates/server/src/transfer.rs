@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, denied};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, denied};
 use super::api::people::{Imported, ImportedRecord};
 use super::api::{self, PolicyDocument, PolicyOrText};
 use super::clock::now_ms;
-use super::identities::{Identities, only_full};
+use super::identities::{Identities, require_full};
 use super::table::Route;
 
 /// Longest document of an import, in bytes.
@@ -108,20 +108,20 @@ enum Outcome {
 type Done = Result<Outcome, Refusal>;
 
 /// Answers an export or import.
-pub async fn answer(identities: &Identities, ask: &Ask) -> Reply {
-    ask.need(ask.route.actions(), false)?;
+pub async fn answer(identities: &Identities, req: &AdminRequest) -> AdminResult {
+    req.need(req.route.actions(), false)?;
     let iam = identities.iam()?;
-    if ask.route == Route::IamExport {
-        only_full(ask, "Taking all identities with their secrets")?;
-        if !ask.tls && !ask.ip.to_canonical().is_loopback() {
+    if req.route == Route::IamExport {
+        require_full(req, "Taking all identities with their secrets")?;
+        if !req.tls && !req.ip.to_canonical().is_loopback() {
             return Err(denied(
                 "Access Denied. An export holds secrets: ask over TLS, or on the server's own machine.",
             ));
         }
         return Ok((StatusCode::OK, api::value(export(iam))));
     }
-    let document: Document = ask.document()?;
-    let records = import(identities, iam, ask, document).await;
+    let document: Document = req.document()?;
+    let records = import(identities, iam, req, document).await;
     Ok((StatusCode::OK, api::value(Imported { records })))
 }
 
@@ -167,8 +167,13 @@ fn export(iam: &Iam) -> Document {
 }
 
 /// Imports the records one after another, each after those that it depends on.
-async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) -> Vec<ImportedRecord> {
-    let door = Door { identities, iam, ask };
+async fn import(
+    identities: &Identities,
+    iam: &Iam,
+    req: &AdminRequest,
+    all: Document,
+) -> Vec<ImportedRecord> {
+    let importer = Importer { identities, iam, req };
     let mut out = Vec::new();
     let mut note = |kind: &'static str, name: &str, policies: &[String], done: Done| {
         let (outcome, why) = match done {
@@ -183,16 +188,16 @@ async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) ->
         out.push(ImportedRecord { kind, name, policies, outcome, why });
     };
     for (name, document) in &all.policies {
-        note("policy", name, &[], door.policy(name, document).await);
+        note("policy", name, &[], importer.policy(name, document).await);
     }
     for (name, user) in &all.users {
-        note("user", name, &[], door.user(name, user).await);
+        note("user", name, &[], importer.user(name, user).await);
     }
     for (name, group) in &all.groups {
-        note("group", name, &[], door.group(name, group).await);
+        note("group", name, &[], importer.group(name, group).await);
     }
     for (name, key) in &all.keys {
-        note("key", name, &[], door.key(name, key).await);
+        note("key", name, &[], importer.key(name, key).await);
     }
     for (kind, of, mappings) in [
         ("user_policies", "user", &all.user_policies),
@@ -201,22 +206,22 @@ async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) ->
         ("federated_group_policies", "federated_group", &all.federated_group_policies),
     ] {
         for (name, policies) in mappings {
-            note(kind, name, policies, door.attach(of, name, policies).await);
+            note(kind, name, policies, importer.attach(of, name, policies).await);
         }
     }
     out
 }
 
 /// Executes the records of an import.
-struct Door<'a> {
+struct Importer<'a> {
     identities: &'a Identities,
     iam: &'a Iam,
-    ask: &'a Ask,
+    req: &'a AdminRequest,
 }
 
-impl Door<'_> {
-    async fn go(&self, route: Route, name: &str, document: Value) -> Result<(), Refusal> {
-        self.identities.answer(&self.ask.other(route, name, &document)).await.map(drop)
+impl Importer<'_> {
+    async fn request(&self, route: Route, name: &str, document: Value) -> Result<(), Refusal> {
+        self.identities.answer(&self.req.other(route, name, &document)).await.map(drop)
     }
 
     async fn policy(&self, name: &str, document: &Value) -> Done {
@@ -229,22 +234,22 @@ impl Door<'_> {
             let why = "it is built in here and stays as it is; give the other one another name";
             return Ok(Outcome::Skipped(why.into()));
         }
-        self.go(Route::PolicyPut, name, document.clone()).await?;
+        self.request(Route::PolicyPut, name, document.clone()).await?;
         Ok(Outcome::Added)
     }
 
     async fn user(&self, name: &str, user: &User) -> Done {
         let document = json!({ "secret": user.secret, "enabled": user.enabled });
-        self.go(Route::UserPut, name, document).await?;
+        self.request(Route::UserPut, name, document).await?;
         Ok(Outcome::Added)
     }
 
     async fn group(&self, name: &str, group: &Group) -> Done {
-        self.go(Route::GroupMembers, name, json!({ "add": group.members })).await?;
+        self.request(Route::GroupMembers, name, json!({ "add": group.members })).await?;
         let enabled = self.iam.group(name).is_some_and(|g| g.enabled);
         if enabled != group.enabled {
             let route = if group.enabled { Route::GroupEnable } else { Route::GroupDisable };
-            self.go(route, name, Value::Null).await?;
+            self.request(route, name, Value::Null).await?;
         }
         Ok(Outcome::Added)
     }
@@ -268,15 +273,15 @@ impl Door<'_> {
             Some(_) => {
                 let document = json!({ "secret": key.secret, "policy": policy, "enabled": key.enabled,
                     "expires_ms": key.expires_ms.unwrap_or(0), "name": key.name, "description": key.description });
-                self.go(Route::KeyEdit, name, document).await?;
+                self.request(Route::KeyEdit, name, document).await?;
                 Ok(Outcome::Added)
             }
             None => {
                 let document = json!({ "user": key.user, "access_key": name, "secret": key.secret, "policy": policy,
                     "expires_ms": key.expires_ms, "name": key.name, "description": key.description });
-                self.go(Route::KeyCreate, "", document).await?;
+                self.request(Route::KeyCreate, "", document).await?;
                 if !key.enabled {
-                    self.go(Route::KeyEdit, name, json!({ "enabled": false })).await?;
+                    self.request(Route::KeyEdit, name, json!({ "enabled": false })).await?;
                 }
                 Ok(Outcome::Added)
             }
@@ -299,7 +304,7 @@ impl Door<'_> {
         if news.is_empty() {
             return Ok(Outcome::Skipped("they are attached already".into()));
         }
-        self.go(Route::PolicyAttach, "", json!({ "policies": news, (of): name })).await?;
+        self.request(Route::PolicyAttach, "", json!({ "policies": news, (of): name })).await?;
         Ok(Outcome::Added)
     }
 }

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{OpenApi, PolicyDocument, keys, orders, people, settings, state};
-use crate::settings as settings_door;
+use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
 use crate::{identities, kms, lifecycle, providers, quotas, transfer};
 
@@ -101,7 +101,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::Simulate => of::<identities::Simulation>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
         Route::IamImport => of::<transfer::Document>(),
-        Route::SettingPut => of::<settings_door::Order>(),
+        Route::SettingPut => of::<settings_requests::Order>(),
         Route::ServiceStop | Route::ServiceRestart => of::<orders::EndOrder>(),
         // A document that is sent anyway must be empty, or is not read.
         Route::Info
@@ -220,7 +220,7 @@ fn parameter(name: &str) -> Value {
     let (text, schema) = match name {
         "kind" => ("", json!({ "type": "string", "enum": ["openid", "ldap", "tls"] })),
         "subsystem" => {
-            let all: Vec<_> = settings_door::SUBSYSTEMS.iter().map(|s| s.name).collect();
+            let all: Vec<_> = settings_requests::SUBSYSTEMS.iter().map(|s| s.name).collect();
             ("", json!({ "type": "string", "enum": all }))
         }
         "target" => ("`_` where there is only one.", json!({ "type": "string", "minLength": 1 })),

@@ -36,7 +36,7 @@ use super::drive_discovery::Facts;
 use super::node::{self, Node};
 
 /// Time between inspections of the drives.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for a drive to write its role.
 const ROLE: Duration = Duration::from_secs(30);
 
@@ -57,7 +57,7 @@ pub struct Start {
 }
 
 /// The drive monitor with the state that its actions need.
-struct Shell {
+struct DriveMonitor {
     node: Arc<Node>,
     monitor: Monitor,
     began: Instant,
@@ -66,15 +66,15 @@ struct Shell {
     /// Operators who wait for the result of a replacement.
     waiting: Vec<orders::Waiting>,
     map: Arc<Map>,
-    settling: Arc<AtomicBool>,
-    noting: Arc<AtomicBool>,
+    updating_map: Arc<AtomicBool>,
+    noting_distrust: Arc<AtomicBool>,
 }
 
 /// Runs the drive monitor; never returns.
 pub async fn run(node: Arc<Node>, start: Start) {
     let Start { monitor, first, opened, workers, mut answers, mut orders } = start;
     let map = node.map.load_full();
-    let mut shell = Shell {
+    let mut drive_monitor = DriveMonitor {
         node,
         monitor,
         began: Instant::now(),
@@ -82,27 +82,27 @@ pub async fn run(node: Arc<Node>, start: Start) {
         workers,
         waiting: Vec::new(),
         map,
-        settling: Arc::default(),
-        noting: Arc::default(),
+        updating_map: Arc::default(),
+        noting_distrust: Arc::default(),
     };
     for action in first {
-        shell.perform(action);
+        drive_monitor.perform(action);
     }
-    let mut interval = tokio::time::interval(LOOK);
+    let mut interval = tokio::time::interval(CHECK_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            Some(answer) = answers.recv() => shell.answered(answer),
-            Some(order) = orders.recv() => shell.order(order),
-            _ = interval.tick() => shell.look(),
+            Some(answer) = answers.recv() => drive_monitor.answered(answer),
+            Some(order) = orders.recv() => drive_monitor.order(order),
+            _ = interval.tick() => drive_monitor.inspect_all(),
             else => return,
         }
-        shell.tell();
+        drive_monitor.reply_to_waiting();
     }
 }
 
-impl Shell {
-    fn give(&mut self, event: Event) {
+impl DriveMonitor {
+    fn handle(&mut self, event: Event) {
         let now = self.node.map.load_full();
         if !Arc::ptr_eq(&now, &self.map) {
             self.map = now.clone();
@@ -121,13 +121,13 @@ impl Shell {
 
     fn answered(&mut self, answer: Answer) {
         let event = match answer {
-            Answer::Probed(i, place) => {
-                let found = workers::found(&place, self.node.map.load().deployment);
+            Answer::Probed(i, inspected) => {
+                let found = workers::found(&inspected, self.node.map.load().deployment);
                 Event::Probed(i, found)
             }
             Answer::Opened(i, Ok(AtOpen { drive, facts, distrust })) => {
-                if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                    slot.facts = facts;
+                if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                    folder.facts = facts;
                 }
                 let event = opened_event(i, &drive, distrust);
                 self.opened.insert(i, drive);
@@ -144,37 +144,37 @@ impl Shell {
             }
             Answer::Closed(i) => Event::Closed(i),
         };
-        self.give(event);
+        self.handle(event);
     }
 
-    fn look(&mut self) {
-        self.give(Event::Tick(self.began.elapsed()));
+    fn inspect_all(&mut self) {
+        self.handle(Event::Tick(self.began.elapsed()));
         let conditions: Vec<(usize, Condition)> = {
-            let slots = self.node.slots.lock();
-            let serving = slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.drive.as_ref()?)));
+            let folders = self.node.folders.lock();
+            let serving = folders.iter().enumerate().filter_map(|(i, s)| Some((i, s.drive.as_ref()?)));
             serving.map(|(i, drive)| (i, condition(drive))).collect()
         };
         for (i, condition) in conditions {
-            self.give(Event::Condition(i, condition));
+            self.handle(Event::Condition(i, condition));
         }
-        if !self.settling.swap(true, Ordering::AcqRel) {
-            let (node, running) = (self.node.clone(), self.settling.clone());
+        if !self.updating_map.swap(true, Ordering::AcqRel) {
+            let (node, running) = (self.node.clone(), self.updating_map.clone());
             tokio::spawn(async move {
-                settle_map(&node).await;
+                update_map(&node).await;
                 running.store(false, Ordering::Release);
             });
         }
     }
 
     fn path(&self, i: usize) -> std::path::PathBuf {
-        self.node.slots.lock().get(i).map(|s| s.path.clone()).unwrap_or_default()
+        self.node.folders.lock().get(i).map(|s| s.path.clone()).unwrap_or_default()
     }
 
     fn perform(&mut self, action: Action) {
         match action {
             Action::Probe(i) => self.workers.probe(i, self.path(i)),
             Action::Open(i) => {
-                let peers = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
+                let peers = self.node.folders.lock().iter().map(|s| s.path.clone()).collect();
                 self.workers.open(i, self.path(i), peers);
             }
             Action::Format(i, mount) => {
@@ -184,7 +184,7 @@ impl Shell {
             Action::MakeJoining(i) => self.make_joining(i),
             Action::Attach(i) => {
                 if let Some(drive) = self.opened.remove(&i) {
-                    enlist(&self.node, i, drive);
+                    put_in_service(&self.node, i, drive);
                 }
             }
             Action::Replace(i, old) => {
@@ -196,7 +196,7 @@ impl Shell {
                 });
             }
             Action::Withdraw(i, _) => {
-                let drive = self.node.slots.lock().get_mut(i).and_then(|s| s.drive.take());
+                let drive = self.node.folders.lock().get_mut(i).and_then(|s| s.drive.take());
                 if let Some(drive) = &drive {
                     let id = drive.label().drive;
                     self.node.sets.detach(id);
@@ -210,12 +210,12 @@ impl Shell {
             }
             Action::Distrust(id, why) => self.distrust(id, why),
             Action::Note(i, why) => {
-                let mut slots = self.node.slots.lock();
-                let Some(slot) = slots.get_mut(i) else { return };
+                let mut folders = self.node.folders.lock();
+                let Some(folder) = folders.get_mut(i) else { return };
                 if let Some(why) = &why {
-                    tracing::warn!(drive = %slot.path.display(), why, "drive out of service");
+                    tracing::warn!(drive = %folder.path.display(), why, "drive out of service");
                 }
-                slot.problem = why;
+                folder.problem = why;
             }
         }
     }
@@ -245,10 +245,10 @@ impl Shell {
 
     /// Notes in the map that a drive must join; repeated at every tick until the map says so.
     fn distrust(&self, id: DriveId, why: String) {
-        if !self.node.control.health().writable || self.noting.swap(true, Ordering::AcqRel) {
+        if !self.node.control.health().writable || self.noting_distrust.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (node, running) = (self.node.clone(), self.noting.clone());
+        let (node, running) = (self.node.clone(), self.noting_distrust.clone());
         tokio::spawn(async move {
             let _one = node.changes.lock().await;
             let map = node.map.load_full();
@@ -280,11 +280,11 @@ fn condition(drive: &Drive) -> Condition {
 }
 
 /// Puts an opened drive into service at a folder.
-fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
+fn put_in_service(node: &Arc<Node>, i: usize, drive: Drive) {
     let id = drive.label().drive;
     let path = drive.path().to_owned();
-    if let Some(slot) = node.slots.lock().get_mut(i) {
-        (slot.drive, slot.problem) = (Some(drive.clone()), None);
+    if let Some(folder) = node.folders.lock().get_mut(i) {
+        (folder.drive, folder.problem) = (Some(drive.clone()), None);
     }
     if drive.role() == Role::Joining {
         node.joins.lock().insert(id);
@@ -300,13 +300,13 @@ fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
 }
 
 /// Notes in the map which drives have joined, which must join again, and where drives were found.
-async fn settle_map(node: &Arc<Node>) {
+async fn update_map(node: &Arc<Node>) {
     let _one = node.changes.lock().await;
     let before = node.map.load_full();
     let serving: Vec<Serving> = {
-        let slots = node.slots.lock();
+        let folders = node.folders.lock();
         let works = |d: &&Drive| matches!(d.state(), State::Online | State::ReadOnly);
-        let serves = slots.iter().filter_map(|s| Some((s, s.drive.as_ref().filter(works)?)));
+        let serves = folders.iter().filter_map(|s| Some((s, s.drive.as_ref().filter(works)?)));
         let at = |facts: &Option<Facts>| facts.as_ref().map(|f| f.mount.clone());
         serves
             .map(|(s, d)| Serving {

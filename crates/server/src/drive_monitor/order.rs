@@ -14,7 +14,7 @@ pub enum Order {
     /// Undoes `Hold`.
     Release(usize, Reply),
     /// Replaces the drive of a folder, which is blank now; with the result of the inspection.
-    Replace(usize, drive_discovery::Place, Reply),
+    Replace(usize, drive_discovery::InspectedFolder, Reply),
 }
 
 /// The channel for the reply.

@@ -8,12 +8,12 @@ use ashlar_format::DriveId;
 use tokio::sync::oneshot;
 
 use super::order::{Order, Reply};
-use super::{Shell, workers};
+use super::{DriveMonitor, workers};
 use crate::drive_discovery;
-use crate::node::{Node, Slot};
+use crate::node::{DriveFolder, Node};
 
 /// How long an operator waits for the inspection of a folder, and for a replacement.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An operator who waits for the result of a replacement.
 pub struct Waiting {
@@ -21,30 +21,30 @@ pub struct Waiting {
     reply: Reply,
 }
 
-impl Shell {
+impl DriveMonitor {
     pub(super) fn order(&mut self, order: Order) {
         match order {
             Order::Hold(i, reply) => {
-                if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                    slot.held = true;
+                if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                    folder.held = true;
                 }
                 let actions = self.monitor.hold(i);
                 self.perform_all(actions);
                 let _ = reply.send(Ok(()));
             }
             Order::Release(i, reply) => {
-                if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                    slot.held = false;
+                if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                    folder.held = false;
                 }
                 self.monitor.release(i);
                 let _ = reply.send(Ok(()));
             }
-            Order::Replace(i, place, reply) => {
-                let found = workers::found(&place, self.node.map.load().deployment);
+            Order::Replace(i, inspected, reply) => {
+                let found = workers::found(&inspected, self.node.map.load().deployment);
                 match self.monitor.replace(i, found) {
                     Ok(actions) => {
-                        if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                            slot.held = false;
+                        if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                            folder.held = false;
                         }
                         self.waiting.push(Waiting { folder: i, reply });
                         self.perform_all(actions);
@@ -56,7 +56,7 @@ impl Shell {
     }
 
     /// Replies to operators whose order was carried out or has failed.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn reply_to_waiting(&mut self) {
         let monitor = &self.monitor;
         let (done, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -69,10 +69,10 @@ impl Shell {
     }
 }
 
-async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
+async fn send_order(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
     let (reply, answer) = oneshot::channel();
     node.orders.send(order(reply)).map_err(|_| "the server is ending")?;
-    match tokio::time::timeout(PATIENCE, answer).await {
+    match tokio::time::timeout(TIMEOUT, answer).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err("the server is ending".into()),
         Err(_) => Err("it is not done yet; it goes on: see `ashlar drive list`".into()),
@@ -86,11 +86,11 @@ async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), Stri
 pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
     let spare = node.sets.health().iter().map(|g| g.spare).min().unwrap_or(0);
-    let serving = node.slots.lock().get(i).is_some_and(|s| s.drive.is_some());
+    let serving = node.folders.lock().get(i).is_some_and(|s| s.drive.is_some());
     if serving && spare == 0 {
         return Err("no drive can be spared now: writes would stop. Wait until the others are whole".into());
     }
-    ask(node, |reply| Order::Hold(i, reply)).await
+    send_order(node, |reply| Order::Hold(i, reply)).await
 }
 
 /// Undoes [`hold`].
@@ -99,7 +99,7 @@ pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
 /// A message for the operator.
 pub async fn release(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
-    ask(node, |reply| Order::Release(i, reply)).await
+    send_order(node, |reply| Order::Release(i, reply)).await
 }
 
 /// Replaces the drive of a folder that is blank now, whatever file system the folder is on.
@@ -108,17 +108,17 @@ pub async fn release(node: &Node, which: &str) -> Result<(), String> {
 /// A message for the operator.
 pub async fn replace_now(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
-    let path = node.slots.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
-    let (look, looked) = oneshot::channel();
+    let path = node.folders.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
+    let (send, inspected) = oneshot::channel();
     std::thread::Builder::new()
         .name("drive-look".into())
-        .spawn(move || drop(look.send(drive_discovery::look(&path))))
+        .spawn(move || drop(send.send(drive_discovery::inspect(&path))))
         .map_err(|e| e.to_string())?;
-    let place = match tokio::time::timeout(PATIENCE, looked).await {
-        Ok(Ok(place)) => place,
+    let inspected = match tokio::time::timeout(TIMEOUT, inspected).await {
+        Ok(Ok(inspected)) => inspected,
         _ => return Err("the folder does not answer".into()),
     };
-    ask(node, |reply| Order::Replace(i, place, reply)).await
+    send_order(node, |reply| Order::Replace(i, inspected, reply)).await
 }
 
 /// The drive of the map that was last seen at `path`.
@@ -129,18 +129,18 @@ pub fn last_seen(map: &Map, path: &Path) -> Option<DriveId> {
 
 /// The folder that `which` names: by its path, or by the id of its drive or a prefix of the id.
 fn find(node: &Node, which: &str) -> Result<usize, String> {
-    let slots = node.slots.lock();
-    let by_path = |s: &Slot| s.path.as_os_str() == which || s.path == drive_discovery::absolute(which);
-    if let Some(i) = slots.iter().position(by_path) {
+    let folders = node.folders.lock();
+    let by_path = |s: &DriveFolder| s.path.as_os_str() == which || s.path == drive_discovery::absolute(which);
+    if let Some(i) = folders.iter().position(by_path) {
         return Ok(i);
     }
     let map = node.map.load();
     // A drive that is out of service can still be named by its id.
-    let by_id = |s: &Slot| {
+    let by_id = |s: &DriveFolder| {
         let id = s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, &s.path));
         id.is_some_and(|id| which.len() >= 4 && id.to_hex().starts_with(which))
     };
-    let mut found = slots.iter().enumerate().filter(|(_, s)| by_id(s));
+    let mut found = folders.iter().enumerate().filter(|(_, s)| by_id(s));
     match (found.next(), found.next()) {
         (Some((i, _)), None) => Ok(i),
         (Some(_), Some(_)) => Err(format!("{which} means more than one drive")),

@@ -8,7 +8,7 @@ use ashlar_drive::Drive;
 use ashlar_format::DriveId;
 use ashlar_machine::Folder;
 
-use super::enlist;
+use super::put_in_service;
 use crate::node::{self, Node};
 
 /// Folder with the copy of the control store while a drive is being replaced.
@@ -23,7 +23,7 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
         .replace(old, id, &path.display().to_string(), drive.stats().capacity)
         .map_err(|e| e.to_string())?;
     // In the same change, because the drive may be unmounted before the next one.
-    let mount = node.slots.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
+    let mount = node.folders.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
     let handover = hand_over(node, old, &path).await?;
@@ -40,7 +40,7 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     node.sets.set_layout(node::layout(&next)).map_err(|e| e.to_string())?;
     node.sets.detach(old);
     tracing::warn!(drive = %path.display(), %old, new = %id, epoch = next.epoch, "a blank drive takes the place of another");
-    enlist(node, i, drive);
+    put_in_service(node, i, drive);
     Ok(())
 }
 

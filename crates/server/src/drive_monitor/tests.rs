@@ -40,7 +40,7 @@ async fn start(plan: &Plan) -> Result<(Arc<Node>, tokio::task::JoinHandle<()>), 
 }
 
 fn serving(node: &Node) -> usize {
-    node.slots.lock().iter().filter(|s| s.drive.is_some()).count()
+    node.folders.lock().iter().filter(|s| s.drive.is_some()).count()
 }
 
 /// One of six drives hangs; the server starts, serves and stops without it.
@@ -60,7 +60,7 @@ async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
     HANG.lock().retain(|p| *p != hung);
     assert_eq!(serving(&node), 5);
     assert!(node.sets.health().iter().all(|g| g.writable));
-    assert!(node.slots.lock()[2].problem.is_some());
+    assert!(node.folders.lock()[2].problem.is_some());
     // A folder that hangs does not delay the inspection of the others.
     super::hold(&node, &plan.paths[4].display().to_string()).await.unwrap();
     assert_eq!(serving(&node), 4);
@@ -83,7 +83,7 @@ async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
     let mut plan = plan(dir.path(), 4);
     let (node, task) = start(&plan).await.unwrap();
     let first = node.map.load().deployment;
-    if node.slots.lock()[0].facts.as_ref().unwrap().memory {
+    if node.folders.lock()[0].facts.as_ref().unwrap().memory {
         return; // temporary files are in memory here, and drives in memory are not noted
     }
     let note = dir.path().join("state").join(format!("deployment-{}.json", first.to_hex()));

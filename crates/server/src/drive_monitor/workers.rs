@@ -11,13 +11,13 @@ use ashlar_format::{DeploymentId, DriveId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::now_ms;
-use crate::drive_discovery::{self, Facts, Place};
+use crate::drive_discovery::{self, Facts, InspectedFolder};
 use crate::rollback;
 
 /// The result of work on a folder.
 pub enum Answer {
     /// What was found in it.
-    Probed(usize, Place),
+    Probed(usize, InspectedFolder),
     /// The opened drive.
     Opened(usize, Result<AtOpen, String>),
     /// The role is durable.
@@ -68,9 +68,10 @@ impl Workers {
 
     /// Inspects a folder.
     pub fn probe(&self, i: usize, path: PathBuf) {
-        let failed = Place { path: path.clone(), probe: Probe::Unreadable(NO_THREAD.into()), facts: None };
+        let failed =
+            InspectedFolder { path: path.clone(), probe: Probe::Unreadable(NO_THREAD.into()), facts: None };
         self.start("drive-look", Answer::Probed(i, failed), move || {
-            Answer::Probed(i, drive_discovery::look(&path))
+            Answer::Probed(i, drive_discovery::inspect(&path))
         });
     }
 
@@ -87,7 +88,7 @@ impl Workers {
             }
             let opened = Drive::open(&path, &options).map_err(|e| e.to_string());
             let at_open = |drive: Drive| {
-                let noted = rollback::noted_in_time(peers, drive.label().deployment);
+                let noted = rollback::read_sequences(peers, drive.label().deployment);
                 let distrust = rollback::behind(&drive, &noted);
                 AtOpen { facts: drive_discovery::facts(&path), distrust, drive }
             };
@@ -135,11 +136,11 @@ pub fn format(path: &std::path::Path, deployment: DeploymentId, role: Role) -> R
 }
 
 /// The result of an inspection as an input of the monitor of `deployment`.
-pub fn found(place: &Place, deployment: DeploymentId) -> Found {
-    match &place.probe {
+pub fn found(inspected: &InspectedFolder, deployment: DeploymentId) -> Found {
+    match &inspected.probe {
         Probe::Ours(label) if label.deployment == deployment => Found::Drive(label.drive),
         Probe::Ours(_) => Found::Other("a drive of another deployment".into()),
-        Probe::Blank => Found::Blank { mount: place.facts.as_ref().map(|f| f.mount.clone()) },
+        Probe::Blank => Found::Blank { mount: inspected.facts.as_ref().map(|f| f.mount.clone()) },
         other => Found::Other(drive_discovery::problem(other).unwrap_or_default()),
     }
 }

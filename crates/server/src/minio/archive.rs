@@ -14,7 +14,7 @@ use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::say::{invalid, parse_time, time};
+use super::answers::{invalid, parse_time, time};
 use crate::admin_request::Refusal;
 use crate::transfer::{Document, Group, Key, User};
 

@@ -4,24 +4,24 @@
 
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio, string};
-use super::say::{self, Said, invalid, not_here};
+use super::answers::{self, CallResult, invalid, unsupported};
+use super::call_context::{CallContext, Minio, string};
 use crate::table::Route;
 
-pub async fn info(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::Info, "", Value::Null).await?;
+pub async fn info(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::Info, "", Value::Null).await?;
     let none = Vec::new();
     let drives = ours["drives"].as_array().unwrap_or(&none);
     let ok = |d: &&Value| matches!(string(d, "state"), "online" | "joining");
     let online = drives.iter().filter(ok).count();
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
     // A caller without permission to list targets sees none.
-    let events = door.ask(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
+    let events = minio.call_api(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
     let targets = events["targets"].as_array().unwrap_or(&none);
     let arns: Vec<&Value> = targets.iter().map(|t| &t["arn"]).collect();
     let deployment = uuid(string(&ours, "deployment"));
     // MinIO's clients compute the number of data drives as `totalDrivesPerSet` minus the parity.
-    say::document(&json!({
+    answers::document(&json!({
         "mode": "online",
         "deploymentID": deployment,
         "buckets": { "count": ours["buckets"] },
@@ -52,14 +52,14 @@ fn notifications(targets: &[Value]) -> Vec<Value> {
 }
 
 /// The drives, and the erasure code.
-pub async fn storage(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::Drives, "", Value::Null).await?;
+pub async fn storage(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::Drives, "", Value::Null).await?;
     let none = Vec::new();
     let drives = ours["drives"].as_array().unwrap_or(&none);
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
     let ok = drives.iter().filter(|d| matches!(string(d, "state"), "online" | "joining")).count();
-    let code = door.admin.node().map.load().code;
-    say::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
+    let code = minio.admin.node().map.load().code;
+    answers::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
         "OfflineDisks": { (&c.host): drives.len() - ok }, "StandardSCData": [code.k], "StandardSCParity": code.m,
         "RRSCData": [code.k], "RRSCParity": code.m, "TotalSets": [1], "DrivesPerSet": [drives.len()] } }))
 }
@@ -84,17 +84,17 @@ pub fn uuid(hex: &str) -> String {
     }
 }
 
-pub async fn service(door: &Minio, c: &Called) -> Said {
+pub async fn service(minio: &Minio, c: &CallContext) -> CallResult {
     let action = c.query("action");
     let route = match action {
         "stop" => Route::ServiceStop,
         "restart" => Route::ServiceRestart,
-        "freeze" | "unfreeze" => return Err(not_here(&format!("The service action \"{action}\""))),
+        "freeze" | "unfreeze" => return Err(unsupported(&format!("The service action \"{action}\""))),
         other => {
             return Err(invalid(format!("\"{other}\" is no service action; there are stop and restart")));
         }
     };
     let dry = c.query("dry-run") == "true";
-    door.ask(c, route, "", json!({ "dry_run": dry })).await?;
-    say::document(&json!({ "action": action, "dryRun": dry, "results": [{ "host": c.host }] }))
+    minio.call_api(c, route, "", json!({ "dry_run": dry })).await?;
+    answers::document(&json!({ "action": action, "dryRun": dry, "results": [{ "host": c.host }] }))
 }

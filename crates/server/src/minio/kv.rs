@@ -9,7 +9,7 @@
 use ashlar_iam::DEFAULT_TARGET;
 use serde_json::Value;
 
-use super::say::invalid;
+use super::answers::invalid;
 use crate::admin_request::Refusal;
 use crate::settings::{SUBSYSTEMS, Subsystem};
 

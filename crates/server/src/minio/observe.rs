@@ -7,9 +7,9 @@ use std::time::Duration;
 use ashlar_s3::trace::Event;
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio, string};
+use super::answers::{self, CallResult, invalid, unsupported};
+use super::call_context::{CallContext, Minio, string};
 use super::info;
-use super::say::{self, Said, invalid, not_here};
 use crate::admin_request::Refusal;
 use crate::clock::{coarse, now_ms};
 use crate::logs::Line;
@@ -59,16 +59,17 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// The trace of S3 calls. Other kinds of traces do not exist here.
-pub fn trace(door: &Minio, c: &Called) -> Said {
+pub fn trace(minio: &Minio, c: &CallContext) -> CallResult {
     let slower = match c.query("threshold") {
         "" => Duration::ZERO,
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
     let s3 = c.query("s3") == "true";
-    let wanted = monitor::Wanted { errors: c.query("err") == "true", slower, ..monitor::Wanted::default() };
+    let wanted =
+        monitor::TraceFilter { errors: c.query("err") == "true", slower, ..monitor::TraceFilter::default() };
     let host = c.host.clone();
-    let form = move |e: &Event| (s3 && wanted.has(e)).then(|| traced(e, &host));
-    say::stream(door.admin.monitor().trace(Box::new(form)))
+    let form = move |e: &Event| (s3 && wanted.matches(e)).then(|| traced(e, &host));
+    answers::stream(minio.admin.monitor().trace(Box::new(form)))
 }
 
 fn traced(e: &Event, host: &str) -> Value {
@@ -102,7 +103,7 @@ fn traced(e: &Event, host: &str) -> Value {
 }
 
 /// The log, and lines to come.
-pub fn logs(door: &Minio, c: &Called) -> Said {
+pub fn logs(minio: &Minio, c: &CallContext) -> CallResult {
     let last = match c.query("limit") {
         "" => LINES,
         // All lines.
@@ -112,7 +113,7 @@ pub fn logs(door: &Minio, c: &Called) -> Said {
     let kind = c.query("logType").to_ascii_uppercase();
     let host = c.host.clone();
     // `mc` shows no line without this field.
-    let deployment = info::uuid(&door.admin.node().map.load().deployment.to_hex());
+    let deployment = info::uuid(&minio.admin.node().map.load().deployment.to_hex());
     let form = move |l: &Line| {
         // The origin of the error: the server, or a request.
         let of = match l.target {
@@ -120,51 +121,51 @@ pub fn logs(door: &Minio, c: &Called) -> Said {
             _ => "MINIO",
         };
         let level = if l.level == "WARN" { "WARNING" } else { l.level };
-        let at = say::time(l.at_ms);
+        let at = answers::time(l.at_ms);
         matches!(kind.as_str(), "" | "ALL").then_some(true).or((kind == of).then_some(true))?;
         let text = format!("{at} {level} {}", l.text);
         Some(
             json!({ "deploymentid": deployment, "level": level, "errKind": of, "time": at, "node": host, "ConsoleMsg": text }),
         )
     };
-    say::stream(door.admin.monitor().logs(last, true, Box::new(form)))
+    answers::stream(minio.admin.monitor().logs(last, true, Box::new(form)))
 }
 
 /// Held locks: always none, because no request holds a lock while it waits for a client.
-pub async fn locks(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::Top, "", Value::Null).await?;
-    say::document(&json!([]))
+pub async fn locks(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::Top, "", Value::Null).await?;
+    answers::document(&json!([]))
 }
 
 /// The usage of buckets.
-pub async fn usage(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::UsageList, "", Value::Null).await?;
-    let node = door.admin.node();
+pub async fn usage(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::UsageList, "", Value::Null).await?;
+    let node = minio.admin.node();
     let mut all = monitor::minio_usage(&node.store);
     let capacity = crate::metrics::capacity(node);
-    all["lastUpdate"] = json!(say::time(now_ms()));
+    all["lastUpdate"] = json!(answers::time(now_ms()));
     all["capacity"] = json!(capacity.usable);
     all["freeCapacity"] = json!(capacity.usable_free);
     all["usedCapacity"] = json!(capacity.usable.saturating_sub(capacity.usable_free));
-    say::document(&all)
+    answers::document(&all)
 }
 
 /// When a bucket was last counted.
-pub async fn scan_status(door: &Minio, c: &Called) -> Said {
+pub async fn scan_status(minio: &Minio, c: &CallContext) -> CallResult {
     let bucket = c.names.first().map(String::as_str).unwrap_or_default();
-    let ours = door.ask(c, Route::UsageGet, bucket, Value::Null).await?;
-    let at = say::time(ours["counted_ms"].as_i64().unwrap_or(0));
-    say::document(&json!([{ "pool": 0, "set": 0, "cycle": 1, "ongoing": ours["complete"] == false,
+    let ours = minio.call_api(c, Route::UsageGet, bucket, Value::Null).await?;
+    let at = answers::time(ours["counted_ms"].as_i64().unwrap_or(0));
+    answers::document(&json!([{ "pool": 0, "set": 0, "cycle": 1, "ongoing": ours["complete"] == false,
         "last_update": at, "last_started": at, "completed": [at] }]))
 }
 
 /// The drives and their rebuilds.
-pub async fn heal_status(door: &Minio, c: &Called) -> Said {
-    let heal = door.ask(c, Route::HealStatus, "", Value::Null).await?;
-    let ours = door.ask(c, Route::Info, "", Value::Null).await?;
+pub async fn heal_status(minio: &Minio, c: &CallContext) -> CallResult {
+    let heal = minio.call_api(c, Route::HealStatus, "", Value::Null).await?;
+    let ours = minio.call_api(c, Route::Info, "", Value::Null).await?;
     let none = Vec::new();
     let drives = ours["drives"].as_array().unwrap_or(&none);
-    let started = say::time(now_ms() - i64::try_from(coarse()).unwrap_or(0) * 1000);
+    let started = answers::time(now_ms() - i64::try_from(coarse()).unwrap_or(0) * 1000);
     let (mut healing, mut disks) = (Vec::new(), Vec::new());
     for (i, d) in drives.iter().enumerate() {
         let mut disk = info::drive(i, d);
@@ -177,7 +178,7 @@ pub async fn heal_status(door: &Minio, c: &Called) -> Said {
     let running = heal["running"] == true;
     let state = if running || !healing.is_empty() { "Healing" } else { "Idle" };
     let parity = &ours["parity_shards"];
-    say::document(&json!({
+    answers::document(&json!({
         "offline_nodes": [],
         "ScannedItemsCount": heal["looked"],
         "HealDisks": healing,
@@ -194,7 +195,7 @@ fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
     let r = &d["rebuild"];
     let number = |name: &str| r[name].as_u64().unwrap_or(0);
     json!({ "id": info::uuid(string(d, "id")), "pool_index": 0, "set_index": 0, "disk_index": index,
-        "endpoint": d["path"], "path": d["path"], "started": started, "last_update": say::time(now_ms()),
+        "endpoint": d["path"], "path": d["path"], "started": started, "last_update": answers::time(now_ms()),
         "objects_total_count": number("registers"), "objects_total_size": ours["usage"]["bytes"],
         "items_healed": number("looked"), "items_failed": number("missing"), "bytes_done": number("bytes"),
         "bytes_failed": 0, "bytes_skipped": 0, "items_skipped": 0, "objects_healed": number("looked"),
@@ -203,43 +204,43 @@ fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
 }
 
 /// Starts a scrub, or reports its progress. Only one scrub runs at a time, and it covers all buckets.
-pub async fn heal(door: &Minio, c: &Called) -> Said {
+pub async fn heal(minio: &Minio, c: &CallContext) -> CallResult {
     let bucket = c.names.first().map(|n| n.split('/').next().unwrap_or_default()).unwrap_or_default();
     if !bucket.is_empty() {
-        door.admin.node().store.bucket(bucket).map_err(|e| ashlar_s3::ops::fault(e, bucket, ""))?;
+        minio.admin.node().store.bucket(bucket).map_err(|e| ashlar_s3::ops::fault(e, bucket, ""))?;
     }
     if c.query("forceStop") == "true" {
-        return Err(not_here("Stopping a pass over everything"));
+        return Err(unsupported("Stopping a pass over everything"));
     }
     let token = c.query("clientToken");
     if !token.is_empty() {
-        let status = door.ask(c, Route::HealStatus, "", Value::Null).await?;
+        let status = minio.call_api(c, Route::HealStatus, "", Value::Null).await?;
         let summary = if status["running"] == true { "running" } else { "finished" };
-        return say::document(&json!({ "summary": summary, "detail": "", "startTime": started_of(token),
+        return answers::document(&json!({ "summary": summary, "detail": "", "startTime": started_of(token),
             "settings": { "recursive": true, "dryRun": false, "remove": false, "scanMode": 1 }, "items": [] }));
     }
-    let options: Value = if c.ask.body.is_empty() { Value::Null } else { c.document()? };
+    let options: Value = if c.req.body.is_empty() { Value::Null } else { c.document()? };
     if options["dryRun"] == true {
-        return Err(not_here("A dry run of healing"));
+        return Err(unsupported("A dry run of healing"));
     }
     let order = json!({ "deep": options["scanMode"] == 2 });
-    match door.ask(c, Route::HealStart, "", order).await {
+    match minio.call_api(c, Route::HealStart, "", order).await {
         // A scrub is running: it covers everything, and the client can wait for it.
         Ok(_) | Err(Refusal { code: "Conflict", .. }) => {}
         Err(no) => return Err(no),
     }
     let token = now_ms().to_string();
-    say::document(&json!({ "clientToken": token, "clientAddress": c.ask.ip.to_string(),
+    answers::document(&json!({ "clientToken": token, "clientAddress": c.req.ip.to_string(),
         "startTime": started_of(&token) }))
 }
 
 /// The token of a scrub encodes the time when it was requested.
 fn started_of(token: &str) -> String {
-    say::time(token.parse().unwrap_or(0))
+    answers::time(token.parse().unwrap_or(0))
 }
 
 /// Current metrics of scanner, drives, memory and processor, repeated as often as requested.
-pub fn metrics(door: &Minio, c: &Called) -> Said {
+pub fn metrics(minio: &Minio, c: &CallContext) -> CallResult {
     let types: u64 = match c.query("types") {
         "" => 0,
         text => text.parse().map_err(|_| invalid(format!("\"{text}\" is no set of types")))?,
@@ -250,10 +251,10 @@ pub fn metrics(door: &Minio, c: &Called) -> Said {
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
     let interval = interval.clamp(Duration::from_secs(1), Duration::from_secs(3600));
-    let (node, host) = (door.admin.node().clone(), c.host.clone());
+    let (node, host) = (minio.admin.node().clone(), c.host.clone());
     let make = move |last: bool| {
         let all = |bit: u64| types == 0 || types & bit != 0;
-        let at = say::time(now_ms());
+        let at = answers::time(now_ms());
         let mut aggregated = json!({});
         if all(1) {
             let [keys, expired, passes] = node.lifecycle.done();
@@ -263,20 +264,20 @@ pub fn metrics(door: &Minio, c: &Called) -> Said {
                 "ilm_ops": { "DeleteAction": expired as u64 }, "last_minute": {} });
         }
         if all(2) {
-            let slots = node.slots.lock().clone();
-            let away = slots.iter().filter(|s| s.drive.is_none()).count();
-            let stats = slots.iter().filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats));
+            let drive_folders = node.folders.lock().clone();
+            let away = drive_folders.iter().filter(|s| s.drive.is_none()).count();
+            let stats = drive_folders.iter().filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats));
             let (mut commits, mut micros, mut reads) = (0, 0, 0);
             for s in stats {
                 (commits, micros, reads) = (commits + s.batches, micros + s.commit_us, reads + s.reads);
             }
-            aggregated["disk"] = json!({ "collected": at, "n_disks": slots.len(), "offline": away,
+            aggregated["disk"] = json!({ "collected": at, "n_disks": drive_folders.len(), "offline": away,
                 "life_time_ops": { "Commit": commits, "Read": reads },
                 "last_minute": { "operations": { "Commit": { "count": commits, "acc_time_ns": micros * 1000 } } } });
         }
         json!({ "hosts": [host], "aggregated": aggregated, "final": last })
     };
-    say::stream(door.admin.monitor().repeat((times > 0).then_some(times), interval, make))
+    answers::stream(minio.admin.monitor().repeat((times > 0).then_some(times), interval, make))
 }
 
 #[cfg(test)]

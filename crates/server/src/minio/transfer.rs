@@ -4,15 +4,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::answers::{self, Answer, CallResult, invalid};
 use super::archive;
-use super::called::{Called, Minio, string};
-use super::say::{self, Answer, Said, invalid};
+use super::call_context::{CallContext, Minio, string};
 use super::table::Call;
 use crate::table::Route;
 use crate::transfer::{Document, LIMIT};
 
-pub async fn export(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::IamExport, "", Value::Null).await?;
+pub async fn export(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::IamExport, "", Value::Null).await?;
     let all: Document = serde_json::from_value(ours).map_err(|e| invalid(e.to_string()))?;
     Ok(Answer {
         status: http::StatusCode::OK,
@@ -23,16 +23,16 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
     })
 }
 
-pub async fn import(door: &Minio, c: &Called) -> Said {
-    let all = serde_json::to_value(archive::read(&c.ask.body)?).map_err(|e| invalid(e.to_string()))?;
+pub async fn import(minio: &Minio, c: &CallContext) -> CallResult {
+    let all = serde_json::to_value(archive::read(&c.req.body)?).map_err(|e| invalid(e.to_string()))?;
     if all.to_string().len() > LIMIT {
         return Err(invalid(format!("the identities have more than {LIMIT} bytes")));
     }
-    let ours = door.ask(c, Route::IamImport, "", all).await?;
+    let ours = minio.call_api(c, Route::IamImport, "", all).await?;
     if c.call == Call::IamImport {
-        return say::done();
+        return answers::done();
     }
-    say::document(&report(ours["records"].as_array().map_or(&[], Vec::as_slice)))
+    answers::document(&report(ours["records"].as_array().map_or(&[], Vec::as_slice)))
 }
 
 /// The results of all records, by outcome and kind. MinIO's client cannot parse MinIO's own `error` field of

@@ -32,10 +32,10 @@ pub struct Answer {
 }
 
 /// The result of a call.
-pub type Said = Result<Answer, Refusal>;
+pub type CallResult = Result<Answer, Refusal>;
 
 /// An answer with a JSON document.
-pub fn document(value: &Value) -> Said {
+pub fn document(value: &Value) -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: value.to_string().into(),
@@ -46,13 +46,13 @@ pub fn document(value: &Value) -> Said {
 }
 
 /// An answer with a stream of JSON documents, one per line.
-pub fn stream(body: Body) -> Said {
+pub fn stream(body: Body) -> CallResult {
     let (status, kind) = (StatusCode::OK, "application/json");
     Ok(Answer { status, body: Vec::new(), kind, applied: false, stream: Some(body) })
 }
 
 /// An answer with text.
-pub fn text(text: String) -> Said {
+pub fn text(text: String) -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: text.into(),
@@ -63,7 +63,7 @@ pub fn text(text: String) -> Said {
 }
 
 /// An empty answer.
-pub fn done() -> Said {
+pub fn done() -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: Vec::new(),
@@ -74,7 +74,7 @@ pub fn done() -> Said {
 }
 
 /// An empty answer with status 204.
-pub fn no_content() -> Said {
+pub fn no_content() -> CallResult {
     Ok(Answer {
         status: StatusCode::NO_CONTENT,
         body: Vec::new(),
@@ -85,7 +85,7 @@ pub fn no_content() -> Said {
 }
 
 /// An empty answer after a change of a setting that is already in effect.
-pub fn applied() -> Said {
+pub fn applied() -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: Vec::new(),
@@ -101,7 +101,7 @@ pub fn invalid(why: impl Into<String>) -> Refusal {
 }
 
 /// 501: this server does not implement `what`.
-pub fn not_here(what: &str) -> Refusal {
+pub fn unsupported(what: &str) -> Refusal {
     let why = format!("{what} is not implemented by this server");
     Refusal { status: StatusCode::NOT_IMPLEMENTED, code: "NotImplemented", why }
 }
@@ -148,7 +148,7 @@ fn translated(no: &Refusal) -> (StatusCode, &'static str) {
     }
 }
 
-/// What is missing, in an error `there is no WHAT called "..."`.
+/// What is missing, in an error `there is no WHAT context "..."`.
 fn missing(why: &str) -> &str {
     why.strip_prefix("there is no ").and_then(|w| w.split(" called ").next()).unwrap_or_default()
 }
@@ -157,11 +157,11 @@ fn missing(why: &str) -> &str {
 pub fn refused(no: &Refusal, path: &str, id: &str) -> Response<Body> {
     let (status, code) = translated(no);
     let body = json!({ "Code": code, "Message": no.why, "Resource": path, "RequestId": id, "HostId": "" });
-    whole(status, body.to_string(), "application/json")
+    complete(status, body.to_string(), "application/json")
 }
 
 /// A response with a complete body.
-pub fn whole(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> Response<Body> {
+pub fn complete(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> Response<Body> {
     let mut response = plain(status, "");
     *response.body_mut() = Body::whole(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -186,7 +186,7 @@ mod tests {
             (used("policy"), (400, "XMinioIAMPolicyInUse")),
             (used("group"), (400, "XMinioAdminGroupNotEmpty")),
             (Refusal::from(Error::Invalid("x".into())), (400, "XMinioAdminInvalidArgument")),
-            (not_here("x"), (501, "NotImplemented")),
+            (unsupported("x"), (501, "NotImplemented")),
         ] {
             let (status, code) = translated(&refusal);
             assert_eq!((status.as_u16(), code), want, "{}", refusal.why);

@@ -20,7 +20,7 @@ use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::admin_request::{Ask, Reply};
+use super::admin_request::{AdminRequest, AdminResult};
 use super::identities::Identities;
 use super::table::Route;
 use super::transfer;
@@ -72,14 +72,14 @@ impl World {
         let now = AtomicI64::new(1_800_000_000_000);
         let clock: ashlar_idp::Clock = Arc::new(move || now.fetch_add(1, Ordering::SeqCst));
         let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
-        let around = Around {
+        let environment = Around {
             iam: iam.clone(),
             environment: Environment::new(Vec::<(String, String)>::new()),
             web: Arc::new(Silent),
             clock,
             authorities: Vec::new(),
         };
-        let idp = Idp::new(around);
+        let idp = Idp::new(environment);
         let config = Config {
             context: Context {
                 store: Store::in_memory(Options::default()).await.unwrap(),
@@ -135,9 +135,9 @@ impl World {
         self.iam.attach(to, &["maker".into(), "fence".into()]).await.unwrap();
     }
 
-    fn ask(&self, who: &Arc<Identity>, route: Route, name: &str, document: &Value) -> Ask {
-        Ask {
-            who: who.clone(),
+    fn ask(&self, caller: &Arc<Identity>, route: Route, name: &str, document: &Value) -> AdminRequest {
+        AdminRequest {
+            caller: caller.clone(),
             route,
             base: "",
             name: name.to_owned(),
@@ -149,11 +149,11 @@ impl World {
         }
     }
 
-    async fn call(&self, who: &Arc<Identity>, route: Route, name: &str, document: &Value) -> Reply {
-        let ask = self.ask(who, route, name, document);
+    async fn call(&self, caller: &Arc<Identity>, route: Route, name: &str, document: &Value) -> AdminResult {
+        let req = self.ask(caller, route, name, document);
         match route {
-            Route::IamImport | Route::IamExport => transfer::answer(&self.identities, &ask).await,
-            _ => self.identities.answer(&ask).await,
+            Route::IamImport | Route::IamExport => transfer::answer(&self.identities, &req).await,
+            _ => self.identities.answer(&req).await,
         }
     }
 }
@@ -173,7 +173,7 @@ impl Who {
     fn identity(&self, iam: &Iam) -> Option<Arc<Identity>> {
         match self {
             Who::Key(name) => iam.find(name),
-            Who::Federated(who) => iam.federated(who).map(Arc::new),
+            Who::Federated(caller) => iam.federated(caller).map(Arc::new),
             Who::Session(key, token) => iam.session(key, token).ok(),
         }
     }
@@ -207,8 +207,8 @@ async fn caller(world: &World, how: &str) -> Who {
         }
         "claims" => {
             iam.trust([("openid/claims".to_owned(), Vec::new())].into());
-            let who = federated("openid/claims", "openid/claims/bound");
-            Who::Federated(Box::new(Federated { policies: named(), ..who }))
+            let caller = federated("openid/claims", "openid/claims/bound");
+            Who::Federated(Box::new(Federated { policies: named(), ..caller }))
         }
         "role" => {
             iam.trust([("openid/role".to_owned(), named())].into());
@@ -234,15 +234,15 @@ async fn caller(world: &World, how: &str) -> Who {
 }
 
 /// The permissions of an identity, of all that the test examines.
-fn allowed(who: &Identity) -> Vec<(&'static str, &'static str)> {
+fn allowed(caller: &Identity) -> Vec<(&'static str, &'static str)> {
     let facts = Facts { now_ms: 1_800_000_000_000, secure: true, ..Facts::default() };
-    let principal = who.principal();
+    let principal = caller.principal();
     let mut out = Vec::new();
     for action in Action::ALL {
         for bucket in ["b", "secret"] {
             let key = if action.level() == ashlar_policy::Level::Object { "k" } else { "" };
             let question = Question::new(*action, bucket, key, &principal, &facts);
-            if decide(&question, &who.authority(BucketRules::default(), false)).allowed {
+            if decide(&question, &caller.authority(BucketRules::default(), false)).allowed {
                 out.push((action.name(), bucket));
             }
         }
@@ -335,9 +335,9 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
             let mut calls = Vec::new();
             for step in 0..6 {
                 let mine = format!("m{round}x{step}");
-                let Some(who) = random.pick(&known).identity(&world.iam) else { continue };
+                let Some(caller) = random.pick(&known).identity(&world.iam) else { continue };
                 let (route, name, document) = any_call(&mut random, &mine);
-                let reply = world.call(&who, route, &name, &document).await;
+                let reply = world.call(&caller, route, &name, &document).await;
                 let done = matches!(&reply, Ok((status, _)) if status.is_success());
                 calls.push(format!("{route:?} {name} {document}: {}", if done { "done" } else { "refused" }));
                 let Ok((_, answer)) = reply else { continue };
@@ -356,11 +356,11 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
                     _ => None,
                 };
                 known.extend(created.map(Who::Key));
-                for who in &known {
-                    let Some(identity) = who.identity(&world.iam) else { continue };
+                for caller in &known {
+                    let Some(identity) = caller.identity(&world.iam) else { continue };
                     let more: Vec<_> =
                         allowed(&identity).into_iter().filter(|a| !before.contains(a)).collect();
-                    assert!(more.is_empty(), "{how}: {who:?} gained {more:?} by {calls:#?}");
+                    assert!(more.is_empty(), "{how}: {caller:?} gained {more:?} by {calls:#?}");
                 }
             }
         }
@@ -373,10 +373,10 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
 async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_administrators_only() {
     for how in ["claims", "role", "mapped user", "mapped group"] {
         let world = World::new().await;
-        let who = caller(&world, how).await.identity(&world.iam).unwrap();
+        let caller = caller(&world, how).await.identity(&world.iam).unwrap();
         let harmless = policy(&[statement("Deny", &["s3:PutBucketVersioning"], "arn:aws:s3:::nobody")]);
         let other = world.iam.find("lifter").unwrap();
-        for asker in [&who, &other] {
+        for asker in [&caller, &other] {
             for (route, document) in [(Route::PolicyPut, &harmless), (Route::PolicyRemove, &Value::Null)] {
                 let refused = world.call(asker, route, "fence", document).await.unwrap_err();
                 let conflict = route == Route::PolicyRemove && how != "claims";
@@ -387,7 +387,7 @@ async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_admin
             }
         }
         let import = json!({ "policies": { "fence": harmless } });
-        let (_, answer) = world.call(&who, Route::IamImport, "", &import).await.unwrap();
+        let (_, answer) = world.call(&caller, Route::IamImport, "", &import).await.unwrap();
         assert_eq!(answer["records"][0]["outcome"], "failed", "{how}: {answer}");
         assert_eq!(world.iam.policy("fence").unwrap().policy.to_json(), world_fence(), "{how}");
         // Root, and a name that no identity can hold yet.

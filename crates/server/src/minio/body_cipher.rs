@@ -28,14 +28,14 @@ pub const QUEUE: usize = 16;
 pub const EACH: usize = 2;
 
 /// Derives keys, and encrypts and decrypts with them.
-pub struct Vault {
-    root: Lane,
-    others: Lane,
+pub struct BodyCipher {
+    root: Queue,
+    others: Queue,
     refused: AtomicU64,
 }
 
 /// A queue that derives one key at a time.
-struct Lane {
+struct Queue {
     turn: Arc<Semaphore>,
     /// Number of requests that wait or run, by user.
     waiting: Arc<Mutex<HashMap<String, usize>>>,
@@ -60,9 +60,9 @@ impl Drop for Waiting {
     }
 }
 
-impl Lane {
-    fn new(each: usize) -> Lane {
-        Lane { turn: Arc::new(Semaphore::new(1)), waiting: Arc::default(), each }
+impl Queue {
+    fn new(each: usize) -> Queue {
+        Queue { turn: Arc::new(Semaphore::new(1)), waiting: Arc::default(), each }
     }
 
     fn enter(&self, user: &str) -> Option<Waiting> {
@@ -91,10 +91,10 @@ fn random<const N: usize>() -> [u8; N] {
     out
 }
 
-impl Vault {
+impl BodyCipher {
     /// New, without requests.
-    pub fn new() -> Vault {
-        Vault { root: Lane::new(QUEUE), others: Lane::new(EACH), refused: AtomicU64::new(0) }
+    pub fn new() -> BodyCipher {
+        BodyCipher { root: Queue::new(QUEUE), others: Queue::new(EACH), refused: AtomicU64::new(0) }
     }
 
     /// Number of requests that were refused because too many were waiting.
@@ -102,19 +102,19 @@ impl Vault {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` for `who` when its turn comes.
+    /// Runs `work` for `caller` when its turn comes.
     async fn run<T: Send + 'static>(
         &self,
-        who: &Identity,
+        caller: &Identity,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         // Restricted keys of root may be given to others, so they use the other queue.
-        let lane = if who.is_unbounded_root() { &self.root } else { &self.others };
-        let Some(waiting) = lane.enter(who.principal().name) else {
+        let queue = if caller.is_unbounded_root() { &self.root } else { &self.others };
+        let Some(waiting) = queue.enter(caller.principal().name) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(busy());
         };
-        let turn = lane.turn.clone().acquire_owned().await.map_err(|_| busy())?;
+        let turn = queue.turn.clone().acquire_owned().await.map_err(|_| busy())?;
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
             // Held until the work ends, even if the caller no longer waits for it.
@@ -128,44 +128,44 @@ impl Vault {
         })
     }
 
-    /// Decrypts a body that is encrypted under the secret of `who`. The returned key can encrypt the answer.
+    /// Decrypts a body that is encrypted under the secret of `caller`. The returned key can encrypt the answer.
     ///
     /// # Errors
     /// The body is not encrypted under this secret; too many requests wait.
-    pub async fn open(&self, who: &Arc<Identity>, sealed: Bytes) -> Result<(Bytes, Key), Refusal> {
+    pub async fn open(&self, caller: &Arc<Identity>, sealed: Bytes) -> Result<(Bytes, Key), Refusal> {
         let broken = |e: ashlar_s3::madmin::Broken| Refusal {
             status: StatusCode::BAD_REQUEST,
             code: "XMinioAdminConfigBadJSON",
             why: e.to_string(),
         };
         Sealed::parse(&sealed).map_err(broken)?;
-        let who = who.clone();
-        let asker = who.clone();
+        let caller = caller.clone();
+        let asker = caller.clone();
         let opened = self.run(&asker, move || {
             let sealed = Sealed::parse(&sealed)?;
-            let key = sealed.key(who.secret.expose().as_bytes());
+            let key = sealed.key(caller.secret.expose().as_bytes());
             let text = sealed.open(&key)?;
             Ok((Bytes::from(text), key))
         });
         opened.await?.map_err(broken)
     }
 
-    /// Encrypts an answer under the secret of `who`, with the key of the request if there is one.
+    /// Encrypts an answer under the secret of `caller`, with the key of the request if there is one.
     ///
     /// # Errors
     /// Too many requests wait.
     pub async fn seal(
         &self,
-        who: &Arc<Identity>,
+        caller: &Arc<Identity>,
         key: Option<Key>,
         text: Vec<u8>,
     ) -> Result<Vec<u8>, Refusal> {
         if let Some(key) = key {
             return Ok(key.seal(random(), &text));
         }
-        let asker = who.clone();
-        let who = who.clone();
-        self.run(&asker, move || Key::new(who.secret.expose().as_bytes(), random()).seal(random(), &text))
+        let asker = caller.clone();
+        let caller = caller.clone();
+        self.run(&asker, move || Key::new(caller.secret.expose().as_bytes(), random()).seal(random(), &text))
             .await
     }
 }
@@ -187,46 +187,47 @@ mod tests {
     }
 
     /// Waits in a queue that makes no progress.
-    fn waiter(vault: &Arc<Vault>, who: Identity) -> tokio::task::JoinHandle<bool> {
-        let vault = vault.clone();
-        tokio::spawn(async move { vault.run(&who, || ()).await.is_ok() })
+    fn waiter(body_cipher: &Arc<BodyCipher>, caller: Identity) -> tokio::task::JoinHandle<bool> {
+        let body_cipher = body_cipher.clone();
+        tokio::spawn(async move { body_cipher.run(&caller, || ()).await.is_ok() })
     }
 
-    async fn until(vault: &Vault, waiting: usize) {
-        while vault.others.waiting.lock().values().sum::<usize>() < waiting {
+    async fn until(body_cipher: &BodyCipher, waiting: usize) {
+        while body_cipher.others.waiting.lock().values().sum::<usize>() < waiting {
             tokio::task::yield_now().await;
         }
     }
 
     #[tokio::test]
     async fn one_user_cannot_shut_out_others_nor_all_of_them_root() {
-        let vault = Arc::new(Vault::new());
-        let held = vault.others.turn.clone().acquire_owned().await.unwrap();
+        let body_cipher = Arc::new(BodyCipher::new());
+        let held = body_cipher.others.turn.clone().acquire_owned().await.unwrap();
         let mut waiting = Vec::new();
         for i in 0..EACH {
-            waiting.push(waiter(&vault, user("eve")));
-            until(&vault, i + 1).await;
+            waiting.push(waiter(&body_cipher, user("eve")));
+            until(&body_cipher, i + 1).await;
         }
-        let refused = vault.run(&user("eve"), || ()).await.unwrap_err();
+        let refused = body_cipher.run(&user("eve"), || ()).await.unwrap_err();
         assert_eq!((refused.status.as_u16(), refused.code), (503, "SlowDown"));
         for i in EACH..QUEUE {
-            waiting.push(waiter(&vault, user(&format!("user{i}"))));
-            until(&vault, i + 1).await;
+            waiting.push(waiter(&body_cipher, user(&format!("user{i}"))));
+            until(&body_cipher, i + 1).await;
         }
-        let refused = vault.run(&user("late"), || ()).await.unwrap_err();
-        assert_eq!((refused.code, vault.refused()), ("SlowDown", 2));
-        vault.run(&root(), || ()).await.expect("root has a lane of its own");
+        let refused = body_cipher.run(&user("late"), || ()).await.unwrap_err();
+        assert_eq!((refused.code, body_cipher.refused()), ("SlowDown", 2));
+        body_cipher.run(&root(), || ()).await.expect("root has a lane of its own");
         drop(held);
         for w in waiting {
             assert!(w.await.unwrap());
         }
-        assert!(vault.others.waiting.lock().is_empty());
+        assert!(body_cipher.others.waiting.lock().is_empty());
         // A cancelled request leaves the queue.
-        let held = vault.others.turn.clone().acquire_owned().await.unwrap();
+        let held = body_cipher.others.turn.clone().acquire_owned().await.unwrap();
         let gone =
-            tokio::time::timeout(std::time::Duration::from_millis(5), vault.run(&user("eve"), || ())).await;
-        assert!(gone.is_err() && vault.others.waiting.lock().is_empty());
+            tokio::time::timeout(std::time::Duration::from_millis(5), body_cipher.run(&user("eve"), || ()))
+                .await;
+        assert!(gone.is_err() && body_cipher.others.waiting.lock().is_empty());
         drop(held);
-        vault.run(&user("eve"), || ()).await.unwrap();
+        body_cipher.run(&user("eve"), || ()).await.unwrap();
     }
 }
