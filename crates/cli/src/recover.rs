@@ -1,4 +1,5 @@
-//! `ashlar drive recover`: brings a store back whose drives are distrusted in numbers, and says what is uncertain.
+//! `ashlar drive recover`: recovers a deployment in which too many drives are distrusted, and reports
+//! uncertain keys.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use super::admin_request::{ask, understand};
 use super::context::Context;
 use super::failure::{Failure, Kind, Outcome};
 
-/// How a recovery is run.
+/// Options of a recovery.
 #[derive(Args, Debug)]
 pub struct RecoverOptions {
     /// The server's alias
     alias: String,
-    /// Change nothing; only show what would be uncertain
+    /// Change nothing; only show which keys would be uncertain
     #[arg(long)]
     dry_run: bool,
 }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_uncertain_is_named() {
+    fn report_lists_uncertain_keys() {
         let shown = |path: &str, shows: &str| Shown { path: path.into(), shows: shows.into() };
         let key = Key {
             bucket: "photos".into(),

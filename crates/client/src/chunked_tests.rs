@@ -1,4 +1,4 @@
-//! Framing: exact bytes of small cases, announced length of all, whatever the pieces.
+//! Tests of framing: exact bytes of small cases, and the announced length for all sizes of pieces.
 
 use std::task::Waker;
 
@@ -34,7 +34,7 @@ fn encode(pieces: Vec<Bytes>, signed: bool, trailer: Option<Algorithm>) -> Vec<u
     out
 }
 
-/// Reads chunks back: the payload and what follows the last chunk's header.
+/// Decodes chunks: the payload, and what follows the header of the last chunk.
 fn decode(mut wire: &[u8]) -> (Vec<u8>, String) {
     let mut out = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Answers as AWS and MinIO write them.
+//! Tests with answers of AWS and MinIO.
 
 use super::*;
 use crate::xml;

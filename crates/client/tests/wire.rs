@@ -1,4 +1,4 @@
-//! The client against a scripted server: connections, repetitions, broken answers.
+//! The client against a scripted server: connections, retries, invalid answers.
 
 use std::{
     sync::{
@@ -19,12 +19,12 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What the server does with one request.
+/// The reaction of the server to one request.
 #[derive(Clone)]
 enum Act {
-    /// Answers and keeps the connection.
+    /// Answers and keeps the connection open.
     Answer(String),
-    /// Answers, then closes without having said so.
+    /// Answers, then closes without an announcement.
     AnswerAndClose(String),
     /// Closes without an answer.
     Close,
@@ -51,7 +51,7 @@ struct Script {
 }
 
 impl Script {
-    /// Serves the acts in order of arrival, whatever the connection; then answers 200.
+    /// Reacts to requests in order of arrival, on any connection; later requests are answered with 200.
     async fn start(acts: Vec<Act>) -> Script {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -95,7 +95,7 @@ impl Script {
     }
 }
 
-/// A whole request with its body (by content-length); `None` when the peer is gone.
+/// Reads a request with its body (by content-length); `None` if the peer closed the connection.
 async fn read_request(stream: &mut tokio::net::TcpStream) -> Option<String> {
     let mut all = Vec::new();
     loop {
@@ -253,7 +253,7 @@ async fn a_lost_completion_is_recognised() {
     };
     let head =
         |etag: &str| Act::Answer(format!("HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\ncontent-length: 0\r\n\r\n"));
-    // The second is the MD5 of the one part's MD5.
+    // The second is the MD5 of the MD5 of the only part.
     for (etag, succeeded) in
         [("62109206880d38a4010a98e11243924a-2", false), ("62109206880d38a4010a98e11243924a-1", true)]
     {

@@ -414,7 +414,7 @@ impl Admin {
         if order.dry_run {
             return Ok((StatusCode::OK, answer));
         }
-        tracing::warn!(target: "ashlar::admin", access_key = req.caller.access_key, ?how, "ending, as an administrator asked for");
+        tracing::warn!(target: "ashlar::admin", access_key = req.caller.access_key, ?how, "stopping at the request of an administrator");
         self.shutdown.send_replace(how);
         Ok((StatusCode::ACCEPTED, answer))
     }
@@ -427,7 +427,7 @@ impl Admin {
             status: StatusCode::NOT_FOUND,
             code: "NoSuchEntity",
             why: format!(
-                "nothing is known about the request \"{id}\": the last refusals are kept while the server runs, all requests only with an audit file"
+                "there is no record of the request \"{id}\": without an audit file, only the last refusals since the start are kept"
             ),
         })
     }
@@ -435,7 +435,7 @@ impl Admin {
     /// Starts a scrub in the background; only one runs at a time.
     fn start_scrub(&self, deep: bool) -> AdminResult {
         if self.scrubbing.swap(true, Ordering::AcqRel) {
-            let why = "a pass is running; `ashlar heal status` shows it".into();
+            let why = "a scrub is running; `ashlar heal status` shows it".into();
             return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
         }
         let (sets, running) = (self.node.sets.clone(), self.scrubbing.clone());
@@ -444,9 +444,9 @@ impl Admin {
                 Ok(found) => tracing::info!(
                     registers = found.registers,
                     healed = found.healed.shards,
-                    "pass over everything ended"
+                    "scrub completed"
                 ),
-                Err(error) => tracing::warn!(%error, "pass over everything ended early"),
+                Err(error) => tracing::warn!(%error, "scrub failed"),
             }
             running.store(false, Ordering::Release);
         });

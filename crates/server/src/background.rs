@@ -29,7 +29,7 @@ pub async fn store_key_uses(iam: Arc<Iam>) {
     loop {
         tokio::time::sleep(USES).await;
         if let Err(error) = iam.store_uses().await {
-            tracing::debug!(%error, "when keys were last used is not stored");
+            tracing::debug!(%error, "the last use of access keys cannot be stored");
         }
     }
 }
@@ -52,7 +52,7 @@ pub async fn deliver_logs(service: Arc<Service>, interval: Duration) {
 /// followed accept no changes.
 pub async fn open_feed(node: &Arc<Node>) {
     let Err(error) = node.store.open_feed().await else { return };
-    tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
+    tracing::warn!(%error, "the change feed cannot be opened yet; retrying");
     let node = node.clone();
     tokio::spawn(async move {
         loop {
@@ -69,8 +69,8 @@ pub async fn open_feed(node: &Arc<Node>) {
 pub async fn sweep(node: Arc<Node>) {
     loop {
         match node.store.sweep(clock::now_ms()).await {
-            Ok(swept) => tracing::debug!(?swept, "leftovers collected"),
-            Err(error) => tracing::debug!(%error, "leftovers not collected"),
+            Ok(swept) => tracing::debug!(?swept, "remains of uploads collected"),
+            Err(error) => tracing::debug!(%error, "remains of uploads not collected"),
         }
         tokio::time::sleep(SWEEP).await;
     }
@@ -88,7 +88,7 @@ pub async fn count(node: Arc<Node>) {
             last = std::time::Instant::now();
         }
         if let (Err(error), false) = (&counted, failing) {
-            tracing::warn!(%error, "a bucket could not be counted; tried again until it can");
+            tracing::warn!(%error, "a bucket could not be counted; retrying");
         }
         failing = counted.is_err();
         tokio::time::sleep(COUNT).await;
@@ -99,7 +99,7 @@ pub async fn count(node: Arc<Node>) {
 pub async fn store_lock_time(node: Arc<Node>) {
     loop {
         if let Err(error) = node.store.keep_lock_time().await {
-            tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+            tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
         }
         tokio::time::sleep(LOCK_TIME).await;
     }

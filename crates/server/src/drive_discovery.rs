@@ -120,7 +120,7 @@ pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     }
     let memory: Vec<_> = drives.iter().filter(|(_, f)| f.memory).collect();
     if !memory.is_empty() {
-        out.push(format!("{}: in memory; everything is gone after a reboot", names(&memory)));
+        out.push(format!("{}: in memory; all data is lost after a reboot", names(&memory)));
     }
     for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL_SIZE) {
         out.push(format!(

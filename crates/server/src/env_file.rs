@@ -28,7 +28,7 @@ pub fn enter(file: Option<&Path>) -> Result<(), String> {
     let names = new.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
     let mut command = own_program()?;
     command.envs(new).env(MARK, names);
-    Err(format!("cannot be started again: {}", command.exec()))
+    Err(format!("cannot be restarted: {}", command.exec()))
 }
 
 /// Starts the same program with the same arguments in place of this process. Returns only if that fails.
@@ -43,12 +43,12 @@ pub fn restart() -> String {
         }
         command.env_remove(MARK);
     }
-    format!("cannot be started again: {}", command.exec())
+    format!("cannot be restarted: {}", command.exec())
 }
 
 /// This program and its arguments. If the file of the program was replaced, this names the new file.
 fn own_program() -> Result<Command, String> {
-    let path = std::env::current_exe().map_err(|e| format!("cannot be started again: {e}"))?;
+    let path = std::env::current_exe().map_err(|e| format!("cannot be restarted: {e}"))?;
     let path = match path.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
         Some(path) => PathBuf::from(path),
         None => path,

@@ -390,7 +390,7 @@ fn check_grant(iam: &Iam, req: &AdminRequest, policies: &[String]) -> Result<(),
     let more = |n: &&String| iam.policy(n).is_some_and(|p| !delegation.covers(n, &p.policy));
     match policies.iter().find(more) {
         Some(name) => {
-            Err(denied(format!("Access Denied. \"{name}\" allows more than you may, so you cannot give it.")))
+            Err(denied(format!("Access Denied. \"{name}\" allows more than you may do, so you cannot grant it.")))
         }
         None => Ok(()),
     }
@@ -399,7 +399,7 @@ fn check_grant(iam: &Iam, req: &AdminRequest, policies: &[String]) -> Result<(),
 /// Refuses to detach policies with a `Deny`, unless the caller can do everything.
 fn check_detach(iam: &Iam, req: &AdminRequest, policies: &[String]) -> Result<(), Refusal> {
     match policies.iter().find(|n| iam.policy(n).is_some_and(|p| denies(&p.policy))) {
-        Some(name) => require_full(req, &format!("\"{name}\" denies something; taking it away")),
+        Some(name) => require_full(req, &format!("\"{name}\" denies something; detaching it")),
         None => Ok(()),
     }
 }
@@ -408,10 +408,10 @@ async fn put_user(iam: &Iam, req: &AdminRequest) -> AdminResult {
     let order: UserOrder = req.document()?;
     let before = iam.user(&req.name);
     if before.is_some() && !own(iam, req)? {
-        require_full(req, "Another secret for a user that is there")?;
+        require_full(req, "Replacing the secret of another user")?;
     }
     if before.is_some() && order.secret.is_none() {
-        return Err(bad_request("the user is there already: give its new secret, or enable or disable it"));
+        return Err(bad_request("the user exists already: give its new secret, or enable or disable it"));
     }
     let enabled = order.enabled.unwrap_or_else(|| before.as_ref().is_none_or(|u| u.enabled));
     let given = order.secret.is_some();
@@ -432,7 +432,7 @@ async fn change_user(iam: &Iam, req: &AdminRequest) -> AdminResult {
         // A distinguished name has several spellings, a user's name has one.
         Route::UserRevoke if iam.user(name).is_none() => iam.revoke_sessions(&Idp::normal_dn(name)).await?,
         Route::UserRevoke => iam.revoke_sessions(name).await?,
-        _ if *name == req.caller.user => return Err(denied("Access Denied. Nobody removes themselves.")),
+        _ if *name == req.caller.user => return Err(denied("Access Denied. Users cannot remove themselves.")),
         _ => {
             iam.remove_user(name).await?;
             return done(shape::Removed { name: name.clone(), removed: true });
@@ -456,14 +456,14 @@ async fn members(iam: &Iam, req: &AdminRequest) -> AdminResult {
         req.need(&[Action::AdminRemoveUserFromGroup], false)?;
         // The group's policies may deny something to its members.
         if order.remove.contains(&req.caller.user) {
-            require_full(req, "Taking oneself out of a group")?;
+            require_full(req, "Removing yourself from a group")?;
         }
         check_detach(iam, req, &policies_of(iam, &req.name))?;
     }
     if !order.add.is_empty() || order.remove.is_empty() {
         req.need(&[Action::AdminAddUserToGroup], false)?;
         if order.add.contains(&req.caller.user) {
-            require_full(req, "Putting oneself into a group")?;
+            require_full(req, "Adding yourself to a group")?;
         }
         check_grant(iam, req, &policies_of(iam, &req.name))?;
     }
@@ -482,7 +482,7 @@ async fn change_group(iam: &Iam, req: &AdminRequest) -> AdminResult {
     match req.route {
         Route::GroupEnable => {
             if mine() {
-                require_full(req, "Enabling one's own group")?;
+                require_full(req, "Enabling a group that you are in")?;
             }
             check_grant(iam, req, &policies_of(iam, name))?;
             iam.enable_group(name, true).await?;
@@ -511,13 +511,13 @@ async fn change_policy(iam: &Iam, req: &AdminRequest) -> AdminResult {
     }
     if req.route == Route::PolicyRemove {
         if built_in && holders.is_attached() {
-            require_full(req, "Changing a policy that somebody has")?;
+            require_full(req, "Changing a policy that is attached")?;
         }
         iam.remove_policy(name).await?;
         return done(shape::Removed { name: name.clone(), removed: true });
     }
     if built_in || holders.is_attached() {
-        require_full(req, "Changing a policy that is built in, or that somebody has")?;
+        require_full(req, "Changing a policy that is built in or attached")?;
     }
     let text = match req.body.first() {
         Some(_) => &req.body[..],
@@ -525,7 +525,7 @@ async fn change_policy(iam: &Iam, req: &AdminRequest) -> AdminResult {
     };
     let compiled = Policy::parse(Attached::Identity, text).map_err(|e| Refusal::from(Error::from(e)))?;
     if !Delegation::of(&req.caller).covers_document(&compiled) {
-        return Err(denied("Access Denied. The policy allows more than you may."));
+        return Err(denied("Access Denied. The policy allows more than you may do."));
     }
     iam.put_policy(name, text).await?;
     found_or_missing(policy(iam, name), "policy", name)
@@ -551,7 +551,7 @@ async fn associate(iam: &Iam, req: &AdminRequest, order: Association) -> AdminRe
         Entity::Group(group) | Entity::FederatedGroup(group) => req.caller.groups.iter().any(|g| g == group),
     };
     if me {
-        require_full(req, "Changing the policies that one has oneself")?;
+        require_full(req, "Changing your own policies")?;
     }
     let changed = if req.route == Route::PolicyAttach {
         check_grant(iam, req, &order.policies)?;

@@ -284,7 +284,7 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
         (Some(root), None) => {
             let driver = Builtin::open_keys(node.control.clone(), root.key, old.as_ref(), now_ms);
             let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
-            tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
+            tracing::info!(root = root.origin, key = default, "encryption: keys are in the control store");
             let driver = driver.await.map_err(describe)?;
             Arc::new(match own {
                 // If nothing was ever encrypted, losing the file loses nothing.
@@ -305,7 +305,7 @@ async fn create_default_key(kms: &Kms) {
     match kms.ensure_default().await {
         Ok(()) => {}
         Err(Error::Refused(why)) => tracing::info!(why, "KES does not let this server make keys"),
-        Err(error) => tracing::warn!(%error, "KES cannot be used now; what has to be encrypted is refused"),
+        Err(error) => tracing::warn!(%error, "KES cannot be used now; requests that need encryption are refused"),
     }
 }
 
@@ -402,7 +402,7 @@ impl KeyAdmin {
         {
             let mut pass = self.pass.lock();
             if pass.as_ref().is_some_and(|p| p.running) {
-                let why = "a pass is running; `ashlar admin kms rewrap --status` shows it".into();
+                let why = "a rewrap pass is running; `ashlar admin kms rewrap --status` shows it".into();
                 return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
             }
             *pass = Some(begun.clone());
@@ -413,7 +413,7 @@ impl KeyAdmin {
             if let Some(p) = pass.lock().as_mut() {
                 p.running = false;
                 p.problem = result.err();
-                tracing::info!(bucket = p.bucket, looked = p.looked, sealed = p.sealed, failed = p.failed, problem = ?p.problem, "envelopes were sealed anew");
+                tracing::info!(bucket = p.bucket, looked = p.looked, sealed = p.sealed, failed = p.failed, problem = ?p.problem, "rewrap completed");
             }
         });
         Ok((StatusCode::ACCEPTED, api::value(begun)))
@@ -487,7 +487,7 @@ async fn one(
             return Ok(true);
         }
     }
-    Err("it is changed all the time".to_owned())
+    Err("the version changes too often".to_owned())
 }
 
 fn shown(key: ashlar_kms::KeyStatus, kms: &Kms) -> shape::EncryptionKey {

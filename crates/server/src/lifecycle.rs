@@ -178,7 +178,7 @@ impl Lifecycle {
             }
         }
         if !calendar.is_real() {
-            tracing::warn!("lifecycle rules take days for shorter than they are: for tests only");
+            tracing::warn!("lifecycle rules use shortened days: for tests only");
         }
         let pacer = Pacer::new(foreground, limits());
         let (passes, totals) = (Mutex::new(passes), Totals::default());
@@ -227,7 +227,7 @@ impl Lifecycle {
             }
             Err(Halt::Changed) => return,
             Err(Halt::Failed(error)) => {
-                tracing::warn!(bucket = bucket.name, %error, "lifecycle: the pass will go on later");
+                tracing::warn!(bucket = bucket.name, %error, "lifecycle: the pass will continue later");
                 pass.not_before_ms = now_ms() + RETRY_MS;
             }
         }
@@ -261,7 +261,7 @@ impl Lifecycle {
             Ok::<_, ashlar_cluster::Error>(())
         };
         if let Err(error) = self.control.change(advance).await {
-            tracing::debug!(%error, "how far lifecycle has come is not stored");
+            tracing::debug!(%error, "the position of a lifecycle pass cannot be stored");
         }
     }
 
@@ -372,7 +372,7 @@ impl Lifecycle {
                 }
                 Err(Error::NoSuchBucket) => return Err(Error::NoSuchBucket),
                 Err(error) => {
-                    tracing::debug!(bucket = bucket.name, %error, "lifecycle: a key is left for later");
+                    tracing::debug!(bucket = bucket.name, %error, "lifecycle: a key is postponed");
                     (failed, counts.failed) = (failed + 1, counts.failed + 1);
                     self.totals.failed.fetch_add(1, Relaxed);
                 }
@@ -445,21 +445,21 @@ impl Lifecycle {
                 load(&t.versions),
             ),
             ("removed_markers_total", metrics::Kind::Counter, "Delete markers removed.", load(&t.markers)),
-            ("aborted_uploads_total", metrics::Kind::Counter, "Uploads given up.", load(&t.uploads)),
+            ("aborted_uploads_total", metrics::Kind::Counter, "Uploads aborted.", load(&t.uploads)),
             (
                 "locked_total",
                 metrics::Kind::Counter,
-                "Versions left because they are locked.",
+                "Versions kept because they are locked.",
                 load(&t.locked),
             ),
-            ("failed_total", metrics::Kind::Counter, "Keys left for a later pass.", load(&t.failed)),
-            ("keys_total", metrics::Kind::Counter, "Keys and uploads looked at.", load(&t.keys)),
+            ("failed_total", metrics::Kind::Counter, "Keys postponed to a later pass.", load(&t.failed)),
+            ("keys_total", metrics::Kind::Counter, "Keys and uploads examined.", load(&t.keys)),
             ("passes_total", metrics::Kind::Counter, "Passes ended.", load(&t.passes)),
             ("last_pass_timestamp_seconds", metrics::Kind::Gauge, "When the last pass ended.", last),
             (
                 "behind_seconds",
                 metrics::Kind::Gauge,
-                "For how long something due waits at most.",
+                "How long the oldest due pass has been waiting or running.",
                 self.behind_ms() as f64 / 1000.0,
             ),
         ];
@@ -492,7 +492,7 @@ impl Lifecycle {
             "Transitions that run; there are none.",
             0,
         );
-        page.count(node, "minio_node_ilm_versions_scanned", "Keys and uploads looked at.", load(&t.keys));
+        page.count(node, "minio_node_ilm_versions_scanned", "Keys and uploads examined.", load(&t.keys));
         page.count(node, "ashlar_lifecycle_removed_total", "Versions and markers that expired.", removed);
     }
 

@@ -144,7 +144,7 @@ impl Listener {
         }
         let all = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(drain_timeout, all).await.is_err() {
-            tracing::warn!("connections that did not end in time were cut");
+            tracing::warn!("connections that did not end in time were closed");
         }
     }
 }
@@ -373,7 +373,7 @@ async fn accept(socket: TcpListener, shared: Arc<ListenerState>) -> JoinSet<()> 
             let cut = counted.state.cut.clone();
             tokio::select! {
                 () = connection(stream, peer, &counted) => {}
-                () = cut.notified() => tracing::debug!(%peer, "connection ended to make room for others"),
+                () = cut.notified() => tracing::debug!(%peer, "connection closed in favour of others"),
             }
         });
     }

@@ -136,7 +136,7 @@ pub fn start(form: Form, colour: bool) {
     let registry = tracing_subscriber::registry().with(layer.with_filter(filter));
     let _ = registry.with(BufferLayer.with_filter(LevelFilter::INFO)).try_init();
     if let Some(error) = problem {
-        tracing::warn!(%error, "ASHLAR_LOG cannot be read; the log shows what `info` shows");
+        tracing::warn!(%error, "ASHLAR_LOG is invalid; the log level is `info`");
     }
 }
 

@@ -133,7 +133,7 @@ impl Node {
         let drives: Vec<Drive> = self.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
         let closing = drives.iter().map(|drive| async move {
             if tokio::time::timeout(CLOSE, drive.close()).await.is_err() {
-                tracing::warn!(drive = %drive.path().display(), "it does not close; its next start recovers it");
+                tracing::warn!(drive = %drive.path().display(), "the drive does not close; its next start recovers it");
             }
         });
         futures::future::join_all(closing).await;

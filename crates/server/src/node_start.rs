@@ -139,7 +139,7 @@ fn warn_of_wide(found: &[InspectedFolder]) {
             tracing::warn!(
                 drive = %inspected.path.display(),
                 mode = format_args!("{mode:04o}"),
-                "others may look into the drive's folder: chmod 700"
+                "other users can read the drive's folder: chmod 700"
             );
         }
     }
@@ -246,7 +246,7 @@ async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embed
     let drives = opened.iter().filter_map(|(path, d)| d.as_ref().ok().map(|d| (path, d)));
     let media = drives.map(|(path, d)| (d.label().drive, medium(path, d.label().drive))).collect();
     Embedded::open(deployment, media).await.map_err(|e| {
-        format!("the drives that are there cannot say what the deployment is: {e}. Bring more of its drives back and start again")
+        format!("too few drives are present to read the control store of the deployment: {e}. Bring back more of its drives and start again")
     })
 }
 
@@ -406,7 +406,7 @@ fn note_deployment(node: &Node, deployments: Deployments) {
     let deployment = node.map.load().deployment;
     std::thread::spawn(move || {
         if let Err(why) = deployments.note(deployment, &folders) {
-            tracing::warn!(why, "it is not noted outside the drives that they hold a deployment");
+            tracing::warn!(why, "the note outside the drives about this deployment cannot be written");
         }
     });
 }

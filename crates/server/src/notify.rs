@@ -16,13 +16,13 @@ use super::settings::{COMMENT, ENABLE, Name, Subsystem, name, secret};
 const QUEUE_DIR: Name = name("queue_dir", "of MinIO: events wait in the change feed, whatever this is");
 const QUEUE_LIMIT: Name = name("queue_limit", "of MinIO: how much waits is the bound of the change feed");
 const TLS: Name = name("tls", "\"on\": over TLS");
-const SKIP: Name = name("tls_skip_verify", "\"on\": whatever certificate the server has");
+const SKIP: Name = name("tls_skip_verify", "\"on\": accept any certificate of the server");
 const CLIENT_CERT: Name = name("client_cert", "file with the client's certificate, in PEM");
 const CLIENT_KEY: Name = name("client_key", "file with its key");
 const CERT_AUTHORITY: Name = name("cert_authority", "file with the authorities to trust, in PEM");
 const FORMAT: Name = name("format", "\"namespace\": an entry per key, or \"access\": an entry per event");
-const USERNAME: Name = name("username", "who signs in");
-const PASSWORD: Name = secret("password", "their password");
+const USERNAME: Name = name("username", "user name");
+const PASSWORD: Name = secret("password", "password");
 const OPEN: Name = name("max_open_connections", "of MinIO: one connection is used");
 
 /// Subsystem, description, and names.
@@ -47,11 +47,11 @@ subsystems! {
         CLIENT_CERT, CLIENT_KEY,
     ];
     KAFKA "notify_kafka" "events to a topic of Kafka" [
-        name("brokers", "HOST:PORT, with commas"),
+        name("brokers", "HOST:PORT, separated by commas"),
         name("topic", "the topic"),
         name("sasl", "\"on\": with a password"),
-        name("sasl_username", "who signs in"),
-        secret("sasl_password", "their password"),
+        name("sasl_username", "user name"),
+        secret("sasl_password", "password"),
         name("sasl_mechanism", "plain, sha256 or sha512"),
         TLS, SKIP,
         name("tls_client_auth", "of MinIO: a certificate is shown if there is one"),

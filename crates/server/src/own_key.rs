@@ -93,7 +93,7 @@ impl KeyFolders {
                 }
                 // A folder that this user may not read contains no key of this server.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                    tracing::debug!(file = %file.display(), "may not be looked at");
+                    tracing::debug!(file = %file.display(), "no permission to read");
                     continue;
                 }
                 Err(e) => return Err(format!("the root key in {}: {e}", file.display())),

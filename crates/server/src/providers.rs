@@ -91,7 +91,7 @@ impl From<ashlar_iam::Refused> for Refusal {
         match why {
             Why::Unconfigured => bad_request("no identity provider is configured"),
             Why::Denied(_) => {
-                denied("The identity provider does not vouch for this. The server's log says why.")
+                denied("The identity provider did not authenticate this. The server's log says why.")
             }
             Why::Expired => denied("The token has expired; sign in again."),
             Why::Unavailable(_) => of(
@@ -100,7 +100,7 @@ impl From<ashlar_iam::Refused> for Refusal {
                 "The identity provider cannot be reached. Try again.",
             ),
             Why::Busy => {
-                of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many sign in at once.")
+                of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many sign-ins at once.")
             }
         }
     }
@@ -161,7 +161,7 @@ impl ProviderAdmin {
         }
         let _turn = self.turn.lock().await;
         if req.route == Route::ProviderRemove {
-            require_full(req, "Removing an identity provider ends its users' sessions and keys")?;
+            require_full(req, "Removing an identity provider, which ends its users' sessions and keys,")?;
             return self.remove(kind, name).await;
         }
         let order: Order = req.document()?;

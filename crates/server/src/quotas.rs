@@ -40,7 +40,7 @@ pub async fn answer(store: &Store, req: &AdminRequest) -> AdminResult {
             let order: Order = req.document()?;
             if order.quota == 0 {
                 return Err(bad_request(
-                    "a quota of 0 bytes lets nothing in; remove the quota, or give more",
+                    "a quota of 0 bytes allows no objects; remove the quota, or set a larger one",
                 ));
             }
             store.set_quota(bucket, Some(order.quota)).await.map_err(|e| refusal(e, bucket))?;

@@ -46,7 +46,7 @@ impl Recovery {
             let report = match done {
                 Ok(salvaged) => report(&node, dry_run, &salvaged),
                 Err(why) => {
-                    tracing::error!(why, "the recovery ended early; it can be started again");
+                    tracing::error!(why, "the recovery failed; it can be started again");
                     shape::Recovery { state: "failed", dry_run, why: Some(why), ..shape::Recovery::default() }
                 }
             };
@@ -118,7 +118,7 @@ fn report(node: &Node, dry_run: bool, done: &Salvaged) -> shape::Recovery {
         tracing::warn!(
             uncertain = done.uncertain,
             named = MAX_NAMED,
-            "more keys are uncertain than are named"
+            "more keys are uncertain than are listed"
         );
     }
     shape::Recovery {

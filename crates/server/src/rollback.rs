@@ -49,7 +49,7 @@ pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
     tracing::error!(
         drive = %drive.path().display(),
         batches,
-        "the drive lost what it had acknowledged (an older image of it, or a cache that was not flushed): it joins again"
+        "the drive lost acknowledged data (an older image, or a cache that was not flushed): it joins again"
     );
     Some(format!("it went back in time by {batches} batches of its journal"))
 }

@@ -35,7 +35,7 @@ async fn catch_panic(
     if let Ok(response) = AssertUnwindSafe(work).catch_unwind().await {
         return response;
     }
-    tracing::error!(%peer, "a request failed in a way that must not happen");
+    tracing::error!(%peer, "a request failed with an internal error");
     let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";
     let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, text);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));

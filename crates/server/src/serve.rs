@@ -235,7 +235,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let routes = Arc::new(routes);
     let signals = tokio::spawn(signals(signals_caught, stop, shutdown.subscribe()));
     for address in administration.addresses() {
-        tracing::info!(%address, "administration has a port of its own");
+        tracing::info!(%address, "administration has a separate port");
     }
     args.limits.raise_open_files();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
@@ -245,7 +245,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     tokio::join!(s3, administration.serve(routes, bounds, stopping, DRAIN));
     target_manager.stop().await;
     if let Err(error) = node.store.keep_lock_time().await {
-        tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+        tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
     }
     if tokio::time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
         tracing::warn!("access logs could not be delivered in time");
@@ -454,7 +454,7 @@ async fn signals(
             std::process::exit(130);
         }
         first = false;
-        tracing::info!("stopping: requests in flight may end; a second signal stops at once");
+        tracing::info!("stopping: waiting for requests in flight; a second signal exits at once");
         let _ = stop.send(true);
     }
 }

@@ -71,9 +71,9 @@ pub const fn secret(name: &'static str, help: &'static str) -> Name {
 }
 
 /// Whether the target is in use.
-pub const ENABLE: Name = name("enable", "\"off\" keeps the settings and does not use them");
+pub const ENABLE: Name = name("enable", "\"off\" keeps the settings without using them");
 /// A comment for administrators.
-pub const COMMENT: Name = name("comment", "whatever helps to remember");
+pub const COMMENT: Name = name("comment", "a comment");
 
 /// All subsystems.
 pub const SUBSYSTEMS: &[Subsystem] = &[
@@ -83,18 +83,18 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         several: true,
         names: &[
             ENABLE,
-            name("display_name", "what the provider is called"),
+            name("display_name", "display name of the provider"),
             name("config_url", "address of the provider's discovery document"),
             name("client_id", "this server's identifier at the provider"),
             secret("client_secret", "this server's secret at the provider"),
             name("claim_name", "the claim that names policies"),
-            name("claim_userinfo", "\"on\": claims are asked for at the provider too"),
-            name("role_policy", "policies of everybody from this provider, with commas"),
-            name("claim_prefix", "what stands before the claim's name"),
+            name("claim_userinfo", "\"on\": also read claims from the provider's userinfo endpoint"),
+            name("role_policy", "policies of all users of this provider, separated by commas"),
+            name("claim_prefix", "prefix of the claim's name"),
             name("redirect_uri", "where the provider sends browsers back to"),
-            name("redirect_uri_dynamic", "\"on\": that address follows from the request"),
-            name("scopes", "scopes to ask for, with commas"),
-            name("vendor", "whose provider it is, for what only one vendor has"),
+            name("redirect_uri_dynamic", "\"on\": derive that address from the request"),
+            name("scopes", "scopes to request, separated by commas"),
+            name("vendor", "vendor of the provider, for its extensions"),
             name("keycloak_realm", "Keycloak's realm"),
             name("keycloak_admin_url", "Keycloak's administration address"),
             name("user_readable_claim", "the claim with a name for people"),
@@ -105,38 +105,38 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     },
     Subsystem {
         name: "identity_ldap",
-        help: "users of a directory",
+        help: "users of an LDAP directory",
         several: false,
         names: &[
             ENABLE,
             name("server_addr", "HOST:PORT of the directory"),
             name("srv_record_name", "the name of the DNS record that has the directory's addresses"),
-            name("lookup_bind_dn", "who looks users up"),
-            secret("lookup_bind_password", "their password"),
-            name("user_dn_search_base_dn", "where users are, with semicolons"),
-            name("user_dn_search_filter", "which of them is meant; %s is the name"),
-            name("user_dn_attributes", "attributes of users that policies may speak of, with commas"),
+            name("lookup_bind_dn", "the account for lookups"),
+            secret("lookup_bind_password", "password"),
+            name("user_dn_search_base_dn", "base DNs of users, separated by semicolons"),
+            name("user_dn_search_filter", "filter for a user; %s is the login name"),
+            name("user_dn_attributes", "attributes of users for policies, separated by commas"),
             name(
                 "group_search_filter",
-                "which groups a user is in; %s is the name, %d the distinguished name",
+                "filter for the groups of a user; %s is the login name, %d the distinguished name",
             ),
-            name("group_search_base_dn", "where groups are, with semicolons"),
-            name("tls_skip_verify", "\"on\": whatever certificate the directory has"),
+            name("group_search_base_dn", "base DNs of groups, separated by semicolons"),
+            name("tls_skip_verify", "\"on\": accept any certificate of the directory"),
             name("server_insecure", "\"on\": without TLS"),
             name("server_starttls", "\"on\": TLS after StartTLS"),
             COMMENT,
             name("username_format", "of MinIO's earlier releases"),
             name("sts_expiry", "of MinIO's earlier releases"),
-            name("tls_ca", "file with the certificates that the directory's is signed by"),
-            name("group_search_nested", "\"on\": groups of groups count too"),
-            name("check_interval", "how often it is asked whether users are still there"),
+            name("tls_ca", "file with the certificate authorities of the directory"),
+            name("group_search_nested", "\"on\": also use groups of groups"),
+            name("check_interval", "time between checks whether users still exist"),
         ],
     },
     Subsystem {
         name: "identity_tls",
         help: "users with a certificate",
         several: false,
-        names: &[ENABLE, name("skip_verify", "\"on\": whoever signed the certificate"), COMMENT],
+        names: &[ENABLE, name("skip_verify", "\"on\": accept certificates of any authority"), COMMENT],
     },
     notify::WEBHOOK,
     notify::KAFKA,

@@ -125,7 +125,7 @@ impl StartFolders {
                 told = Instant::now();
                 let silent = self.all.iter().filter(|f| f.opening && f.opened.is_none());
                 for folder in silent {
-                    tracing::warn!(drive = %folder.path.display(), "it is being opened: it recovers, or does not answer; too few others are open to start without it");
+                    tracing::warn!(drive = %folder.path.display(), "it is still being opened, for recovery or because it does not answer; too few others are open to start without it");
                 }
             }
         }

@@ -112,7 +112,7 @@ pub async fn answer(identities: &Identities, req: &AdminRequest) -> AdminResult 
     req.need(req.route.actions(), false)?;
     let iam = identities.iam()?;
     if req.route == Route::IamExport {
-        require_full(req, "Taking all identities with their secrets")?;
+        require_full(req, "Exporting all identities with their secrets")?;
         if !req.tls && !req.ip.to_canonical().is_loopback() {
             return Err(denied(
                 "Access Denied. An export holds secrets: ask over TLS, or on the server's own machine.",
@@ -228,10 +228,10 @@ impl Importer<'_> {
         let parsed = Policy::parse(Attached::Identity, document.to_string().as_bytes());
         let text = parsed.map_err(|e| Refusal::from(Error::from(e)))?.to_json();
         if self.iam.policy(name).is_some_and(|p| p.policy.to_json() == text) {
-            return Ok(Outcome::Skipped("it is here already".into()));
+            return Ok(Outcome::Skipped("it exists already".into()));
         }
         if ashlar_policy::builtin(name).is_some() {
-            let why = "it is built in here and stays as it is; give the other one another name";
+            let why = "it is built in here and stays unchanged; give the other policy another name";
             return Ok(Outcome::Skipped(why.into()));
         }
         self.request(Route::PolicyPut, name, document.clone()).await?;
@@ -260,7 +260,7 @@ impl Importer<'_> {
         }
         if key.user != self.iam.root().access_key && self.iam.user(&key.user).is_none() {
             let why = format!(
-                "there is no user \"{}\" here; keys of another system's root are made anew",
+                "there is no user \"{}\" here; keys of another system's root must be created again",
                 key.user
             );
             return Ok(Outcome::Skipped(why));

@@ -256,7 +256,7 @@ impl DriveMonitor {
                 && let Ok(next) = map.distrust(id, &why)
                 && let Err(why) = put_map(&node, &map, next).await
             {
-                tracing::warn!(%id, why, "the map does not note yet that the drive must join");
+                tracing::warn!(%id, why, "the map does not say yet that the drive must join; retrying");
             }
             running.store(false, Ordering::Release);
         });
@@ -326,7 +326,7 @@ async fn update_map(node: &Arc<Node>) {
         }
     }
     if let Err(why) = put_map(node, &before, next).await {
-        tracing::debug!(why, "the map could not be brought up to date; tried again soon");
+        tracing::debug!(why, "the map could not be updated; retrying");
     }
 }
 

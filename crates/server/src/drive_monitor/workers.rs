@@ -105,7 +105,7 @@ impl Workers {
             Answer::Formatted(
                 i,
                 if moved {
-                    Err("its file system is not mounted any more".into())
+                    Err("its file system is no longer mounted".into())
                 } else {
                     format(&path, deployment, Role::Joining).map(|_| ())
                 },
