@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_like_people() {
+    fn ranges_expand_in_counting_order() {
         assert_eq!(of(&["d{1...3}", "e"]).unwrap(), ["d1", "d2", "d3", "e"]);
         assert_eq!(of(&["n{1...2}/d{1...2}"]).unwrap(), ["n1/d1", "n1/d2", "n2/d1", "n2/d2"]);
         assert_eq!(of(&["d{08...11}"]).unwrap(), ["d08", "d09", "d10", "d11"]);

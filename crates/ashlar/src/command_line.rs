@@ -14,7 +14,7 @@ fn each(command: &Command, path: &str, see: &mut impl FnMut(&Command, &str)) {
 }
 
 #[test]
-fn every_command_has_examples_that_are_understood() {
+fn every_command_has_examples_that_parse() {
     let root = add(Cli::command());
     let (mut seen, mut wrong) = (0, Vec::new());
     each(&root, "ashlar", &mut |command, path| {
@@ -76,7 +76,7 @@ fn every_line_belongs_to_a_command() {
 }
 
 #[test]
-fn options_of_the_server_are_in_groups_and_those_of_every_command_apart() {
+fn server_options_are_grouped() {
     let mut root = Cli::command();
     root.build();
     let server = root.find_subcommand("server").expect("the server is a command");

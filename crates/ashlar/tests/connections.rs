@@ -10,7 +10,7 @@ use ashlar_client::{GetOptions, Method, Target};
 use common::*;
 
 #[test]
-fn stopping_lets_what_is_in_flight_end() {
+fn stop_waits_for_requests_in_flight() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     block_on(async {
@@ -84,7 +84,7 @@ fn idle_connections_do_not_delay_a_stop() {
 /// A request that began before the signal is completed, while another connection is idle; then its connection
 /// closes, and the server exits at once.
 #[test]
-fn an_upload_in_flight_ends_well() {
+fn upload_in_flight_completes_at_stop() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ fn an_upload_in_flight_ends_well() {
 }
 
 #[test]
-fn slow_and_silent_clients_are_cut_off() {
+fn slow_and_silent_clients_are_disconnected() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d1").run();
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();

@@ -183,7 +183,7 @@ fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
 
 /// The server warns about folders on one file system, and counts its space once.
 #[test]
-fn folders_on_one_file_system_are_told_and_counted_once() {
+fn folders_on_one_file_system_warn_and_count_once() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     let warnings = server.hello["warnings"].to_string();
@@ -201,7 +201,7 @@ fn folders_on_one_file_system_are_told_and_counted_once() {
 /// A folder that hangs when it is inspected (or is refused at once) delays nothing, and SIGTERM stops
 /// the server.
 #[test]
-fn a_drive_that_does_not_answer_holds_up_neither_start_nor_end() {
+fn unresponsive_drive_delays_neither_start_nor_stop() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...6}");
     let server = start.run();

@@ -13,7 +13,7 @@ use common::*;
 use http::Method;
 
 #[test]
-fn a_first_start_and_a_second_one() {
+fn first_and_second_start() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...4}").generated();
     let server = start.run();
@@ -55,7 +55,7 @@ fn a_first_start_and_a_second_one() {
 }
 
 #[test]
-fn what_is_refused_is_named() {
+fn refused_start_names_the_cause() {
     let root = tempfile::tempdir().unwrap();
     let path = |name: &str| root.path().join(name);
     std::fs::create_dir_all(path("f2")).unwrap();
@@ -74,7 +74,7 @@ fn what_is_refused_is_named() {
         ("MINIO_ROOT_PASSWORD".into(), "minioadmin".into()),
     ];
     weak.args[3] = "0.0.0.0:0".into();
-    assert!(weak.refused().contains("everybody tries first"));
+    assert!(weak.refused().contains("well known"));
     weak.args[3] = "127.0.0.1:0".into();
     weak.run();
     // Other machines could reach it without TLS: this is reported first.

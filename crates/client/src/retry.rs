@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_only_what_cannot_hurt() {
+    fn only_safe_requests_are_retried() {
         let broken = Error::Broken { endpoint: String::new(), reason: String::new() };
         assert!(worth_it(&broken, Repeat::Harmless));
         assert!(!worth_it(&broken, Repeat::OnlyIfRefused));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_bounded_and_heed_the_server() {
+    fn retry_delay_is_bounded_and_respects_retry_after() {
         let broken = Error::Broken { endpoint: String::new(), reason: String::new() };
         assert_eq!(pause(1, u64::MAX, &broken), FIRST);
         assert_eq!(pause(3, u64::MAX / 2, &broken), Duration::from_millis(200));

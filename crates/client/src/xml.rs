@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_must() {
+    fn invalid_xml_is_refused() {
         let deep = format!("{}{}", "<a>".repeat(100), "</a>".repeat(100));
         for bad in [
             "",
@@ -193,7 +193,7 @@ mod tests {
         }
 
         #[test]
-        fn reads_what_it_writes(text in "[\\x01-\\u{d7ff}]{0,40}") {
+        fn written_xml_parses_back(text in "[\\x01-\\u{d7ff}]{0,40}") {
             let mut writer = Writer::new("R");
             writer.leaf("K", &text);
             let document = writer.finish("R");

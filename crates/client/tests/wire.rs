@@ -134,7 +134,7 @@ async fn one_connection_serves_many_requests() {
 }
 
 #[tokio::test]
-async fn a_closed_idle_connection_is_replaced() {
+async fn closed_idle_connection_is_replaced() {
     let Act::Answer(text) = ok("x") else { unreachable!() };
     let script = Script::start(vec![Act::AnswerAndClose(text), ok("y")]).await;
     let client = script.client(|c| c.attempts = 2);
@@ -154,14 +154,14 @@ async fn unread_answers_close_their_connection() {
 }
 
 #[tokio::test]
-async fn failures_of_the_server_are_tried_again() {
+async fn server_failures_are_retried() {
     let mut script = Script::start(vec![error(503, "SlowDown", ""), Act::Close, ok("x")]).await;
     assert_eq!(get(&script.client(|_| {})).await.unwrap(), "x");
     assert_eq!(script.seen().len(), 3);
 }
 
 #[tokio::test]
-async fn errors_of_the_caller_are_not() {
+async fn client_errors_are_not_retried() {
     let mut script = Script::start(vec![error(404, "NoSuchKey", "<Key>k</Key>")]).await;
     let failed = get(&script.client(|_| {})).await.unwrap_err();
     assert!(failed.is_not_found());
@@ -171,7 +171,7 @@ async fn errors_of_the_caller_are_not() {
 }
 
 #[tokio::test]
-async fn what_may_have_happened_is_not_repeated_unless_harmless() {
+async fn only_idempotent_requests_are_repeated_after_sending() {
     let mut script = Script::start(vec![Act::Close, Act::Close, Act::Close]).await;
     let client = script.client(|_| {});
     let mut call = Call::new(Method::POST, Target::Object("b", "k"));
@@ -188,7 +188,7 @@ async fn what_may_have_happened_is_not_repeated_unless_harmless() {
 }
 
 #[tokio::test]
-async fn a_stream_is_sent_once_but_a_refused_one_says_why() {
+async fn stream_body_is_not_retried_and_refusal_is_reported() {
     let mut script = Script::start(vec![error(503, "SlowDown", "")]).await;
     let pieces = ["ab", "cd"].map(|p| Ok(Bytes::from_static(p.as_bytes())));
     let body = Body::stream(4, Box::pin(futures::stream::iter(pieces)));
@@ -202,7 +202,7 @@ async fn a_stream_is_sent_once_but_a_refused_one_says_why() {
 }
 
 #[tokio::test]
-async fn a_source_of_the_wrong_length_is_named() {
+async fn error_names_source_of_wrong_length() {
     let script = Script::start(vec![]).await;
     let short = Body::stream(4, Box::pin(futures::stream::iter([Ok(Bytes::from_static(b"ab"))])));
     let options = PutOptions { payload: Some(Payload::Unsigned), ..PutOptions::default() };
@@ -211,7 +211,7 @@ async fn a_source_of_the_wrong_length_is_named() {
 }
 
 #[tokio::test]
-async fn the_region_the_server_names_is_taken_over() {
+async fn client_adopts_region_of_server() {
     let wrong = error(400, "AuthorizationHeaderMalformed", "<Region>eu-south-1</Region>");
     let mut script = Script::start(vec![wrong, ok("x"), ok("y")]).await;
     let client = script.client(|_| {});
@@ -244,7 +244,7 @@ async fn an_error_after_200_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_lost_completion_is_recognised() {
+async fn lost_completion_answer_counts_as_success() {
     let part = ashlar_client::Part {
         number: 1,
         etag: "5d41402abc4b2a76b9719d911017c592".into(),
@@ -267,7 +267,7 @@ async fn a_lost_completion_is_recognised() {
 }
 
 #[tokio::test]
-async fn unreachable_and_not_http() {
+async fn unreachable_and_non_http_servers_are_errors() {
     let mut config = Config::new("http://127.0.0.1:1", None);
     config.attempts = 1;
     let failed = Client::new(config).unwrap().list_buckets().await.unwrap_err();
@@ -278,7 +278,7 @@ async fn unreachable_and_not_http() {
 }
 
 #[tokio::test]
-async fn payload_modes_say_what_they_are() {
+async fn payload_modes_set_content_sha256_header() {
     let mut script = Script::start(vec![]).await;
     let client = script.client(|_| {});
     for (mode, expected) in [

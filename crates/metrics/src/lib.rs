@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_is_printed_once_whoever_adds_to_it() {
+    fn family_with_several_writers_is_printed_once() {
         let mut page = Page::new("s");
         page.gauge(Group::Node, "a", "A.").add(&[("x", "1")], 1);
         page.value(Group::Cluster, "b", "B.", 2.5);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn version_3_is_asked_for_by_path() {
+    fn version_3_is_selected_by_path() {
         let mut page = Page::new("s");
         page.value(Group::V3("cluster/health"), "a", "A.", 1);
         page.value(Group::V3("cluster/usage/buckets"), "b", "B.", 1);

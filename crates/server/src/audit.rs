@@ -218,7 +218,7 @@ impl AuditEntry {
         match self.audit.note_and_wait(self.ticket, self.record).await {
             Ok(()) => response,
             Err(error) => {
-                tracing::error!(%error, "an administration call was done, and is not recorded yet");
+                tracing::error!(%error, "an administration call was carried out, but its audit record is not durable yet");
                 refused(&unrecorded())
             }
         }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn minios_names_are_understood() {
+    fn minio_audit_variables_parse() {
         let args = Cli::parse_from(["x", "--audit-webhook-full", "wait"]).args;
         let environment = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>()

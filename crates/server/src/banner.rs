@@ -129,7 +129,7 @@ mod tests {
     use ashlar_s3::Secret;
 
     #[test]
-    fn the_secret_is_shown_only_when_it_is_new() {
+    fn banner_shows_only_new_secret() {
         let root = Credential { access_key: "AKTEST".into(), secret: Secret::new("very-secret-indeed") };
         let address = ["127.0.0.1:9000".parse().unwrap()];
         for (origin, shown) in

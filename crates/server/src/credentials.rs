@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn generated_pairs_are_good_and_kept() {
+    async fn generated_credentials_are_strong_and_stored() {
         let pair = generate();
         assert_eq!((pair.access_key.len(), pair.secret.expose().len()), (20, 40));
         assert!(!is_weak(&pair) && check(&pair.access_key, pair.secret.expose()).is_ok());
@@ -408,9 +408,9 @@ mod tests {
         }
     }
 
-    /// Secrets that everybody tries first, such as 12345678 and password1.
+    /// The most frequent passwords, such as 12345678 and password1.
     #[test]
-    fn what_everybody_tries_first_is_weak() {
+    fn frequent_passwords_are_weak() {
         let weak = |key: &str, secret: &str| {
             is_weak(&Credential { access_key: key.into(), secret: Secret::new(secret) })
         };
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_read_in_order() {
+    fn environment_variables_have_precedence() {
         let env = |pairs: &'static [(&'static str, &'static str)]| {
             move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
         };

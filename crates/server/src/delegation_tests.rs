@@ -317,7 +317,7 @@ fn any_call(random: &mut Random, mine: &str) -> (Route, String, Value) {
 }
 
 #[tokio::test]
-async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
+async fn no_sequence_of_calls_escalates_privileges() {
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0x5eed_2026_1122);
     println!("SEED={seed}");
     let rounds = std::env::var("LATTICE_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(12);
@@ -370,7 +370,7 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
 
 /// A user whose token claims `maker,fence` cannot rewrite `fence`.
 #[tokio::test]
-async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_administrators_only() {
+async fn policies_of_claims_roles_and_mappings_need_full_administrators() {
     for how in ["claims", "role", "mapped user", "mapped group"] {
         let world = World::new().await;
         let caller = caller(&world, how).await.identity(&world.iam).unwrap();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_that_was_there_is_not_replaced_silently() {
+    fn existing_deployment_is_not_replaced_silently() {
         let dir = tempfile::tempdir().unwrap();
         let state = Deployments::new(Some(dir.path().join("state")), |_| None);
         let drive = dir.path().join("d1");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_go_with_their_folders() {
+    fn note_is_removed_with_its_folders() {
         let dir = tempfile::tempdir().unwrap();
         let state = Deployments::new(Some(dir.path().join("state")), |_| None);
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_folder_is_where_the_environment_says() {
+    fn state_folder_follows_environment() {
         let of = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> = set.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect();
             let get = move |name: &str| set.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_folders_are_new_only_when_all_is_new() {
+    fn missing_folders_are_created_only_at_a_first_start() {
         assert_eq!(decide(&[folder("a", Probe::Missing), folder("b", Probe::Blank)]), Ok(StartPlan::New));
         let existing = Ok(StartPlan::Existing(DeploymentId([1; 16])));
         assert_eq!(decide(&[folder("a", Probe::Missing), folder("b", ours(1, 1))]), existing);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn where_drives_are_is_told() {
+    fn drive_placement_warnings() {
         let on = |device: u64, mount: &str, root, memory, total| Facts {
             device,
             mount: mount.to_owned(),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_of_a_folder_is_found() {
+    fn mount_point_of_folder_is_found() {
         let root = facts(Path::new("/")).unwrap();
         assert_eq!((root.mount.as_str(), root.root), ("/", true));
         let dir = tempfile::tempdir().unwrap();

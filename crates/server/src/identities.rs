@@ -257,7 +257,7 @@ impl Identities {
                 // The message does not name the bucket, which the caller may not be allowed to know.
                 require_full(
                     req,
-                    "The name is one that a bucket's policy gives something; making a user of it",
+                    "Creating a user whose name appears in a bucket policy",
                 )?;
             }
         }
@@ -377,7 +377,7 @@ pub(super) fn require_full(req: &AdminRequest, what: &str) -> Result<(), Refusal
     if Delegation::of(&req.caller).is_full() {
         return Ok(());
     }
-    Err(denied(format!("Access Denied. {what}: only root, or who may everything, does that.")))
+    Err(denied(format!("Access Denied. {what} needs root or a full administrator.")))
 }
 
 fn names(all: &[String]) -> String {

@@ -829,7 +829,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_days_need_two_words() {
+    fn short_days_need_two_variables() {
         let with = |pairs: &'static [(&str, &str)]| {
             calendar(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
         };

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_kept_and_told_live() {
+    fn log_lines_are_buffered_and_streamed() {
         let subscriber = tracing_subscriber::registry().with(BufferLayer);
         tracing::subscriber::with_default(subscriber, || {
             let (_, mut live) = buffer().read(0);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn minio_settings_are_taken_where_nothing_else_is_said() {
+    fn minio_settings_apply_unless_overridden() {
         let variables = environment(&[
             ("MINIO_VOLUMES", "/mnt/disk{1...4}  /mnt/more"),
             (

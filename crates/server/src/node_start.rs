@@ -294,7 +294,7 @@ async fn root(
             // Another server was faster: its credentials are used.
             Err(ashlar_cluster::Error::Conflict(_)) => continue,
             Err(e) if origin == Origin::Stored => {
-                return Err(format!("root's credentials cannot be sealed anew: {e}"));
+                return Err(format!("root's credentials cannot be sealed again: {e}"));
             }
             Err(e) => return Err(format!("the new credentials cannot be stored: {e}")),
         }
@@ -315,7 +315,7 @@ async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), Str
         }
         Ok::<_, ashlar_cluster::Error>(())
     };
-    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))
+    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed again: {e}"))
 }
 
 /// Assembles the node; remaining work on drives goes to the drive monitor.

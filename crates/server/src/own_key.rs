@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_those_of_the_machine_and_the_user_and_on_no_drive() {
+    fn key_folders_are_in_order_and_on_no_drive() {
         let found =
             |superuser, pairs: &[(&'static str, &str)]| KeyFolders::find(None, superuser, env(pairs)).folders;
         let home = [("HOME", "/h/u"), ("XDG_STATE_HOME", "/s")];
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_made_once_and_is_its_owners_alone() {
+    fn root_key_file_is_private_and_never_replaced() {
         use std::os::unix::fs::PermissionsExt as _;
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("a/b");

@@ -194,7 +194,7 @@ impl ProviderAdmin {
             Route::ProviderDisable => drop(values.insert("enable".into(), "off".into())),
             _ => {}
         }
-        require_full(req, "Whoever configures an identity provider can become anybody")?;
+        require_full(req, "Configuring an identity provider")?;
         self.idp.check(kind, name, &values).await?;
         self.iam.put_setting(kind.name(), name, &values).await?;
         self.idp.reload();

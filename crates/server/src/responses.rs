@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reserve_says_when_to_come_again() {
+    fn busy_response_has_retry_after() {
         let busy = busy();
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(

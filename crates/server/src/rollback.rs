@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_older_image_joins() {
+    async fn older_drive_image_loses_vote_and_joins() {
         let dir = tempfile::tempdir().unwrap();
         let deployment = DeploymentId([9; 16]);
         let paths: Vec<PathBuf> = ["a", "b", "image"].iter().map(|n| dir.path().join(n)).collect();

@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_costs_its_request_only_and_says_nothing() {
+    async fn panic_fails_only_its_request_without_details() {
         let peer = "127.0.0.1:9".parse().unwrap();
         let broken = async { panic!("planted words") };
         let response = catch_panic(broken, peer).await;

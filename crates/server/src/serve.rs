@@ -294,11 +294,11 @@ fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<
     }
     match addresses.iter().find(|a| !a.ip().is_loopback()) {
         Some(address) => Err(format!(
-            "the root credentials are among those that everybody tries first, and {address} can be reached by others. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
+            "the root credentials are well known, and other machines can reach {address}. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
         )),
         None => {
             tracing::warn!(
-                "the root credentials are among those that everybody tries first: good for trying things out only"
+                "the root credentials are well known: use them for experiments only"
             );
             Ok(())
         }

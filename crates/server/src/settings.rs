@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_keeps_the_rest_and_never_stores_what_stands_for_a_secret() {
+    fn setting_change_keeps_other_values_and_redacted_secrets() {
         let s = Subsystem::find("identity_openid").unwrap();
         let before = values(&[("client_secret", "x"), ("client_id", "c"), ("vendor", "v")]);
         let change =

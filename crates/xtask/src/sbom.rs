@@ -184,7 +184,7 @@ mod tests {
 
     /// The document of this repository: what CycloneDX requires, and our own invariants.
     #[test]
-    fn the_document_is_whole() {
+    fn document_lists_all_packages_with_hashes() {
         let document = document("x86_64-unknown-linux-gnu").unwrap();
         assert_eq!((&document["bomFormat"], &document["specVersion"]), (&json!("CycloneDX"), &json!("1.6")));
         assert_eq!(document["metadata"]["component"]["name"], "ashlar");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_need_is_not_built_in() {
+    fn test_dependencies_are_left_out() {
         let kinds = |kinds: &[Value]| json!({ "dep_kinds": kinds.iter().map(|k| json!({ "kind": k })).collect::<Vec<_>>() });
         assert!(is_built_in(&kinds(&[Value::Null])) && is_built_in(&kinds(&[json!("build")])));
         assert!(!is_built_in(&kinds(&[json!("dev")])) && is_built_in(&kinds(&[json!("dev"), Value::Null])));

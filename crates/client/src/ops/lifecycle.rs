@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn lifecycle_rules_round_trip() {
         let text = r#"{"Rules":[
             {"ID":"a","Status":"Enabled","Filter":{"Prefix":"p/"},"Expiration":{"Days":3}},
             {"ID":"b","Status":"Disabled","Filter":{"And":{"Prefix":"q","Tags":[{"Key":"k","Value":"<v>"}],"ObjectSizeLessThan":5}},

@@ -39,7 +39,7 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     written?;
     node.sets.set_layout(node::layout(&next)).map_err(|e| e.to_string())?;
     node.sets.detach(old);
-    tracing::warn!(drive = %path.display(), %old, new = %id, epoch = next.epoch, "a blank drive takes the place of another");
+    tracing::warn!(drive = %path.display(), %old, new = %id, epoch = next.epoch, "a blank drive replaces another");
     put_in_service(node, i, drive);
     Ok(())
 }

@@ -45,7 +45,7 @@ fn serving(node: &Node) -> usize {
 
 /// One of six drives hangs; the server starts, serves and stops without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
+async fn drive_that_hangs_at_open_delays_neither_start_nor_stop() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path(), 6);
     let (node, task) = start(&plan).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
 
 /// A start over folders that held a deployment and are all empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
+async fn empty_folders_of_a_deployment_are_not_formatted_silently() {
     let dir = tempfile::tempdir().unwrap();
     let mut plan = plan(dir.path(), 4);
     let (node, task) = start(&plan).await.unwrap();

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn times_come_and_go() {
+    fn minio_times_round_trip() {
         assert_eq!(time(0), "1970-01-01T00:00:00Z");
         assert_eq!(parse_time("1970-01-01T00:00:00Z").unwrap(), None);
         assert_eq!(parse_time("0001-01-01T00:00:00Z").unwrap(), None);

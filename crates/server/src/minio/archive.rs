@@ -232,7 +232,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn archive_round_trips() {
         let mut all = Document::default();
         all.policies.insert("p".into(), json!({ "Statement": [] }));
         all.users.insert("u".into(), User { secret: "s".into(), enabled: false });
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_grows_is_not_unpacked() {
+    fn oversized_archive_member_is_refused() {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
         zip.start_file(format!("{FOLDER}/users.json"), options).unwrap();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_user_cannot_shut_out_others_nor_all_of_them_root() {
+    async fn one_user_cannot_starve_others_nor_root() {
         let body_cipher = Arc::new(BodyCipher::new());
         let held = body_cipher.others.turn.clone().acquire_owned().await.unwrap();
         let mut waiting = Vec::new();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_as_clients_write_them() {
+    fn setting_lines_parse() {
         let read = line(r#"identity_openid:kc client_id=ash scopes="openid,profile x" display_name=The one config_url=http://a/b?c=d enable="#).unwrap();
         assert_eq!((read.subsystem, read.target.as_str()), ("identity_openid", "kc"));
         let want = [
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn setting_lines_round_trip() {
         for value in
             ["plain", "two words", "\"quoted\"", "back\\slash and \"more\"", "", "client_id=x y", "a=b"]
         {

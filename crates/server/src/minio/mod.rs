@@ -315,7 +315,7 @@ mod tests {
     use http::Method;
 
     #[test]
-    fn other_versions_and_unknown_calls_are_told_apart() {
+    fn other_versions_get_426_and_unknown_calls_501() {
         let code =
             |path: &str| find_call(&Method::GET, path).map(|(c, _)| c).map_err(|no| no.status.as_u16());
         assert_eq!(code("/minio/admin/v3/info"), Ok(Call::Info));

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_gos() {
+    fn durations_parse_as_in_go() {
         for (text, ms) in
             [("0", 0), ("0s", 0), ("10ms", 10), ("1m0.5s", 60_500), ("1h2m3s", 3_723_000), ("1.5s", 1500)]
         {

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_what_clients_read() {
+    fn import_report_has_minio_format() {
         let r = |kind: &str, name: &str, outcome: &str| json!({ "kind": kind, "name": name, "policies": ["p"], "outcome": outcome, "why": "w" });
         let out = report(&[
             r("user", "a", "added"),

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_beside_a_library_is_not_its_root() {
+    fn main_file_beside_library_is_not_crate_root() {
         let files = [
             ("lib.rs", "mod a; pub use a::X;"),
             ("main.rs", "use name::a; fn main() { a::g() }"),
