@@ -258,7 +258,7 @@ fn usage_text(usage: &Usage) -> String {
 fn heal_text(output: &Output, heal: &Heal) -> String {
     let waiting = match (heal.queued, heal.running) {
         (0, false) => "nothing waits".to_owned(),
-        (0, true) => "a pass over everything is running".to_owned(),
+        (0, true) => "a scrub is running".to_owned(),
         (n, _) => format!("{n} wait"),
     };
     let lost = match heal.lost {

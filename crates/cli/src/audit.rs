@@ -50,11 +50,11 @@ fn text(record: &Value) -> String {
     let mut lines = vec![format!("Request  {} of {}, from {}", of("request_id"), of("time"), of("ip"))];
     let mut who = match (of("user"), of("kind")) {
         (_, "anonymous") => "nobody: the request was not signed".to_owned(),
-        ("", _) => "unknown: the signature was not believed".to_owned(),
+        ("", _) => "unknown: the signature is invalid".to_owned(),
         (user, kind) => format!("{user} ({kind}, access key {})", of("access_key")),
     };
     if !of("provider").is_empty() {
-        who.push_str(&format!(", vouched for by {}", of("provider")));
+        who.push_str(&format!(", authenticated by {}", of("provider")));
     }
     lines.push(format!("Who      {who}"));
     let resource = match (of("bucket"), of("key")) {

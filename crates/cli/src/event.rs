@@ -145,7 +145,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                 prefix: rule.prefix,
                 suffix: rule.suffix,
             };
-            let text = format!("`{}` is told of {} in `{remote}`.", new.arn, new.events.join(", "));
+            let text = format!("`{}` receives {} of `{remote}`.", new.arn, new.events.join(", "));
             let object = shown(&new);
             all.push(new);
             remote.client.set_notices(&remote.bucket, &all).await?;
@@ -170,7 +170,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                 )));
             }
             remote.client.set_notices(&remote.bucket, &rest).await?;
-            let text = format!("`{}` is told of that no longer.", rule.arn);
+            let text = format!("`{}` no longer receives these events.", rule.arn);
             context.output.done(|| json!({ "removed": gone.len() }), || text);
             Ok(())
         }

@@ -341,7 +341,7 @@ async fn user(command: UserCommand, context: &Context) -> Outcome {
             let secret = secret.map_or_else(|| read_line("Secret key: ", true), Ok)?;
             let body = json!({ "secret": secret });
             let text = format!(
-                "Added user `{name}`; without a policy it may do nothing: `ashlar admin policy attach {alias} POLICY --user {name}`."
+                "Added user `{name}`; without a policy it has no permissions: `ashlar admin policy attach {alias} POLICY --user {name}`."
             );
             return order(context, &alias, Method::PUT, &format!("users/{name}"), Some(&body), text).await;
         }
@@ -354,9 +354,9 @@ async fn user(command: UserCommand, context: &Context) -> Outcome {
             return order(context, &one.alias, Method::DELETE, &format!("users/{}", one.name), None, text)
                 .await;
         }
-        UserCommand::Enable(one) => (one, "enable", "is accepted again"),
-        UserCommand::Disable(one) => (one, "disable", "is accepted no longer"),
-        UserCommand::Revoke(one) => (one, "revoke", "has no temporary credentials any more"),
+        UserCommand::Enable(one) => (one, "enable", "is enabled"),
+        UserCommand::Disable(one) => (one, "disable", "is disabled"),
+        UserCommand::Revoke(one) => (one, "revoke", "has no temporary credentials now"),
     };
     let text = format!("`{}` {past}.", one.name);
     order(context, &one.alias, Method::POST, &format!("users/{}/{verb}", one.name), None, text).await

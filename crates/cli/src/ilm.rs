@@ -420,7 +420,7 @@ async fn test(options: &TestOptions, context: &Context) -> Outcome {
         ]);
     }
     let text = format!(
-        "{table}\n{} looked at; {} due and locked. Nothing was changed.",
+        "{table}\n{} examined; {} due and locked. Nothing was changed.",
         total["looked_at"], total["locked"]
     );
     context.output.result(|| total, || text);

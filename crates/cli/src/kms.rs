@@ -96,7 +96,7 @@ fn table(answer: &Value) -> String {
 fn rewrap_text(answer: &Value) -> String {
     let state = if answer["running"] == true { "running" } else { "ended" };
     let mut text = format!(
-        "`{}`: {state}; {} versions looked at, {} sealed anew, {} failed",
+        "`{}`: {state}; {} versions examined, {} sealed again, {} failed",
         answer["bucket"].as_str().unwrap_or_default(),
         answer["looked"],
         answer["sealed"],

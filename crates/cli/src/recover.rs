@@ -62,7 +62,7 @@ pub async fn recover(options: RecoverOptions, context: &Context) -> Outcome {
     }
     let report: Recovery = understand(&answer)?;
     if report.state != "done" {
-        let why = report.why.unwrap_or_else(|| "the server forgot about it; was it restarted?".to_owned());
+        let why = report.why.unwrap_or_else(|| "the server has no record of it; it may have been restarted".to_owned());
         return Err(Failure::new(Kind::Failed, format!("the recovery ended early: {why}")));
     }
     context.output.result(|| answer, || text(&report));
@@ -72,7 +72,7 @@ pub async fn recover(options: RecoverOptions, context: &Context) -> Outcome {
 fn text(report: &Recovery) -> String {
     let (votes, copies) = if report.dry_run { ("would vote", "would be") } else { ("vote", "were") };
     let mut lines = vec![format!(
-        "{} drives {votes} again; {} records looked at, {} copies {copies} made",
+        "{} drives {votes} again; {} records examined, {} copies {copies} made",
         report.drives.len(),
         report.registers,
         report.copied
@@ -118,7 +118,7 @@ mod tests {
         };
         let text = text(&report);
         assert!(
-            text.starts_with("3 drives vote again; 7 records looked at, 2 copies were made\n3 are uncertain")
+            text.starts_with("3 drives vote again; 7 records examined, 2 copies were made\n3 are uncertain")
         );
         assert!(
             text.contains(r#"object "a\u{1b}b" in photos: kept (/d1: what is kept, /d2: damage)"#),
