@@ -62,7 +62,9 @@ pub async fn recover(options: RecoverOptions, context: &Context) -> Outcome {
     }
     let report: Recovery = understand(&answer)?;
     if report.state != "done" {
-        let why = report.why.unwrap_or_else(|| "the server has no record of it; it may have been restarted".to_owned());
+        let why = report
+            .why
+            .unwrap_or_else(|| "the server has no record of it; it may have been restarted".to_owned());
         return Err(Failure::new(Kind::Failed, format!("the recovery ended early: {why}")));
     }
     context.output.result(|| answer, || text(&report));

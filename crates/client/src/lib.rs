@@ -1,9 +1,9 @@
 //! # ashlar-client: the S3 client that the command line, the benchmark and the tests use
 //!
-//! * [`Client`] has one endpoint, its credentials and its persistent connections; cloning it is cheap. Its methods are
-//!   the operations, one file per family in `ops`.
-//! * [`Body`] is sent, [`Answer`] is received; both are streams and are never in memory as a whole, unless the caller
-//!   collects them.
+//! * [`Client`] has one endpoint, its credentials and its persistent connections; cloning it is cheap. Its
+//!   methods are the operations, one file per family in `ops`.
+//! * [`Body`] is sent, [`Answer`] is received; both are streams and are never in memory as a whole, unless
+//!   the caller collects them.
 //! * [`Error`] says what the caller can do about it.
 //!
 //! Invariants: a request is signed over exactly the bytes of the target that is sent; a request is repeated

@@ -3,7 +3,7 @@
 //! Invariants: ETags are without quotes; keys are decoded; times are UTC; missing values are `None` or empty.
 //!
 //! Must not depend on: requests.
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::collections::BTreeMap;
 

@@ -131,12 +131,15 @@ impl From<Fault> for Refusal {
 
 /// 503: the audit log cannot take a record now; the request was not carried out.
 pub fn unrecordable() -> Refusal {
-    let why = "the audit log cannot take records now, so the request was not carried out; see the server's log".into();
+    let why =
+        "the audit log cannot take records now, so the request was not carried out; see the server's log"
+            .into();
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }
 
 /// 503: the request may have been carried out, but its audit record is not durable yet.
 pub fn unrecorded() -> Refusal {
-    let why = "the request may have been carried out, but is not in the audit log yet; see the server's log".into();
+    let why =
+        "the request may have been carried out, but is not in the audit log yet; see the server's log".into();
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }

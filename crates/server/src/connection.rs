@@ -2,10 +2,10 @@
 //!
 //! Invariants: a request head must arrive within [`HEAD`] seconds; an idle connection is closed after
 //! [`IDLE`] seconds; a client that does not read its answer is disconnected after [`STUCK`] seconds. Requests
-//! have no timers of their own: the connection checks these limits every [`CHECK_INTERVAL`]. Reading a head beyond
-//! [`FREE_HEAD`] bytes needs a permit, so that incomplete heads use little memory. While much unsent data
-//! waits in all sockets, a connection asks for the next piece of an answer only after its socket has taken
-//! the previous one.
+//! have no timers of their own: the connection checks these limits every [`CHECK_INTERVAL`]. Reading a head
+//! beyond [`FREE_HEAD`] bytes needs a permit, so that incomplete heads use little memory. While much unsent
+//! data waits in all sockets, a connection asks for the next piece of an answer only after its socket has
+//! taken the previous one.
 
 use std::io;
 use std::net::SocketAddr;

@@ -343,7 +343,7 @@ async fn no_sequence_of_calls_escalates_privileges() {
                 let Ok((_, answer)) = reply else { continue };
                 taken += 1;
                 let created = match route {
-                    // Whoever sets a secret can use the credential.
+                    // A caller that sets a secret can use the credential.
                     Route::UserPut => Some(name),
                     Route::KeyCreate => answer["access_key"].as_str().map(str::to_owned),
                     Route::IamImport => {

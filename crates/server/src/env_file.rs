@@ -1,8 +1,8 @@
 //! `--env-file`: a file of `NAME=VALUE` lines, in the format of systemd's `EnvironmentFile` and of MinIO's
 //! `MINIO_CONFIG_ENV_FILE`.
 //!
-//! The program replaces itself (`execve`) with the variables of the file in its environment, because a running
-//! program cannot change its environment safely. Variables that are set already win over the file.
+//! The program replaces itself (`execve`) with the variables of the file in its environment, because a
+//! running program cannot change its environment safely. Variables that are set already win over the file.
 //!
 //! Invariants: the file is read once per start; a restart reads it again; values never appear in messages.
 
@@ -58,8 +58,8 @@ fn own_program() -> Result<Command, String> {
     Ok(command)
 }
 
-/// Reads `NAME=VALUE` lines. Empty lines and lines that begin with `#` are skipped; `export` may stand before a
-/// name; a value may be in single or double quotes.
+/// Reads `NAME=VALUE` lines. Empty lines and lines that begin with `#` are skipped; `export` may stand before
+/// a name; a value may be in single or double quotes.
 fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut all = Vec::new();
     for (i, line) in text.lines().enumerate() {

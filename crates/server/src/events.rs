@@ -31,8 +31,8 @@ fn refusal(e: Error) -> Refusal {
 
 /// Answers a request about events. The caller has checked the permission.
 pub async fn answer(target_manager: Option<&Arc<TargetManager>>, req: &AdminRequest) -> AdminResult {
-    let target_manager =
-        target_manager.ok_or_else(|| refusal(Error::Unavailable("this server has no event targets".into())))?;
+    let target_manager = target_manager
+        .ok_or_else(|| refusal(Error::Unavailable("this server has no event targets".into())))?;
     let named = || {
         TargetId::parse(&req.name).ok_or_else(|| bad_request("name the target as ID:TYPE, such as 1:webhook"))
     };
@@ -90,9 +90,12 @@ pub fn render(target_manager: &TargetManager, page: &mut Page) {
         ("ashlar_events_sent_total", Kind::Counter, "Events that the target has acknowledged.", |s| s.sent),
         ("ashlar_events_failed_total", Kind::Counter, "Attempts to send events that failed.", |s| s.failed),
         ("ashlar_events_dead_total", Kind::Counter, "Events stored as dead letters.", |s| s.dead),
-        ("ashlar_events_lost_total", Kind::Counter, "Changes that exceeded the limit of the change feed.", |s| {
-            s.lost
-        }),
+        (
+            "ashlar_events_lost_total",
+            Kind::Counter,
+            "Changes that exceeded the limit of the change feed.",
+            |s| s.lost,
+        ),
         (
             "ashlar_events_lag",
             Kind::Gauge,

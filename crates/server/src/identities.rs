@@ -255,10 +255,7 @@ impl Identities {
                 .map_or_else(|_| text.contains(&req.name), |p| p.names_user(&req.name));
             if named {
                 // The message does not name the bucket, which the caller may not be allowed to know.
-                require_full(
-                    req,
-                    "Creating a user whose name appears in a bucket policy",
-                )?;
+                require_full(req, "Creating a user whose name appears in a bucket policy")?;
             }
         }
         Ok(())
@@ -389,9 +386,9 @@ fn check_grant(iam: &Iam, req: &AdminRequest, policies: &[String]) -> Result<(),
     let delegation = Delegation::of(&req.caller);
     let more = |n: &&String| iam.policy(n).is_some_and(|p| !delegation.covers(n, &p.policy));
     match policies.iter().find(more) {
-        Some(name) => {
-            Err(denied(format!("Access Denied. \"{name}\" allows more than you may do, so you cannot grant it.")))
-        }
+        Some(name) => Err(denied(format!(
+            "Access Denied. \"{name}\" allows more than you may do, so you cannot grant it."
+        ))),
         None => Ok(()),
     }
 }
@@ -432,7 +429,9 @@ async fn change_user(iam: &Iam, req: &AdminRequest) -> AdminResult {
         // A distinguished name has several spellings, a user's name has one.
         Route::UserRevoke if iam.user(name).is_none() => iam.revoke_sessions(&Idp::normal_dn(name)).await?,
         Route::UserRevoke => iam.revoke_sessions(name).await?,
-        _ if *name == req.caller.user => return Err(denied("Access Denied. Users cannot remove themselves.")),
+        _ if *name == req.caller.user => {
+            return Err(denied("Access Denied. Users cannot remove themselves."));
+        }
         _ => {
             iam.remove_user(name).await?;
             return done(shape::Removed { name: name.clone(), removed: true });

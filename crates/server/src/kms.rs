@@ -305,7 +305,9 @@ async fn create_default_key(kms: &Kms) {
     match kms.ensure_default().await {
         Ok(()) => {}
         Err(Error::Refused(why)) => tracing::info!(why, "KES does not let this server make keys"),
-        Err(error) => tracing::warn!(%error, "KES cannot be used now; requests that need encryption are refused"),
+        Err(error) => {
+            tracing::warn!(%error, "KES cannot be used now; requests that need encryption are refused")
+        }
     }
 }
 

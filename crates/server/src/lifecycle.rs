@@ -812,7 +812,7 @@ impl Counted {
 /// variable as confirmation. Object locks do not use this calendar.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub fn calendar(get: impl Fn(&str) -> Option<String>) -> Result<Calendar, String> {
     let Some(text) = get("ASHLAR_LIFECYCLE_DAY_SECONDS") else { return Ok(Calendar::default()) };
     if get("ASHLAR_DEBUG_SHORT_DAYS").as_deref() != Some("expire-early") {

@@ -47,7 +47,7 @@ impl Args {
     /// The limits on memory that slow clients hold while others wait.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub fn memory(&self) -> Result<MemoryLimits, String> {
         let busy_rate = size::parse(&self.busy_rate).map_err(|e| format!("--busy-rate: {e}"))?;
         Ok(MemoryLimits {

@@ -56,7 +56,7 @@ pub struct Listener {
 /// Turns `HOST:PORT`, `:PORT` or `PORT` into addresses to listen on.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, String> {
     let bad = |why: &dyn std::fmt::Display| {
         format!("--address {text}: {why}; expected HOST:PORT, for instance 127.0.0.1:9000 or :9000")
@@ -74,7 +74,7 @@ impl Listener {
     /// Binds all of `addresses`.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub fn bind(
         addresses: &[SocketAddr],
         tls: Option<Arc<rustls::ServerConfig>>,

@@ -11,10 +11,11 @@
 //! | `GET login/openid` | | `{"providers": [{"name", "display_name", "url"}]}` |
 //! | `POST login/openid/callback` | `{"code": "...", "state": "...", "duration_s": 3600}` | `{"access_key", "secret", "token", "expires_ms", "user"}` |
 //!
-//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the provider without a name. PROVIDER is `{"kind",
-//! "name", "enabled", "problem", "values", "environment", "facts"}`: `values` has `*redacted*` in place of
-//! secrets, and a change with this value keeps the secret; `environment` has the names of values that come
-//! from the environment and cannot be changed here; `facts` has derived values (`role_arn`, `issuer`).
+//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the provider without a name. PROVIDER is the object
+//! `{"kind", "name", "enabled", "problem", "values", "environment", "facts"}`: `values` has `*redacted*` in
+//! place of secrets, and a change with this value keeps the secret; `environment` has the names of values
+//! that come from the environment and cannot be changed here; `facts` has derived values (`role_arn`,
+//! `issuer`).
 //!
 //! Invariants: a change is checked with the provider before it is stored; only callers who can do everything
 //! may configure providers, because a provider can sign in as any user; secrets are never returned; the two

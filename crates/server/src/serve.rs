@@ -102,7 +102,7 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     warn_without_tls(config.is_some(), &everywhere);
-    // Before the banner: whoever reads the banner may already send a signal.
+    // Before the banner, because a reader of the banner may send a signal at once.
     let mut signals_caught = catch_signals()?;
     // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
@@ -297,9 +297,7 @@ fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<
             "the root credentials are well known, and other machines can reach {address}. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
         )),
         None => {
-            tracing::warn!(
-                "the root credentials are well known: use them for experiments only"
-            );
+            tracing::warn!("the root credentials are well known: use them for experiments only");
             Ok(())
         }
     }

@@ -148,8 +148,8 @@ fn place(tree: &Path, at: &str, from: &Path, mode: u32) -> Outcome {
     Ok(())
 }
 
-/// A Debian package: program, unit, settings, manual pages and completions. `native` is the same program for the
-/// processor of this machine.
+/// A Debian package: program, unit, settings, manual pages and completions. `native` is the same program for
+/// the processor of this machine.
 fn debian(out: &Path, processor: &Processor, binary: &Path, native: &Path) -> Outcome<PathBuf> {
     let root = root();
     let tree = out.join(format!("deb-{}", processor.debian));

@@ -88,7 +88,9 @@ pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
     let spare = node.sets.health().iter().map(|g| g.spare).min().unwrap_or(0);
     let serving = node.folders.lock().get(i).is_some_and(|s| s.drive.is_some());
     if serving && spare == 0 {
-        return Err("no drive can be taken offline now: writes would stop. Wait until the others are rebuilt".into());
+        return Err(
+            "no drive can be taken offline now: writes would stop. Wait until the others are rebuilt".into(),
+        );
     }
     send_order(node, |reply| Order::Hold(i, reply)).await
 }

@@ -128,7 +128,8 @@ impl BodyCipher {
         })
     }
 
-    /// Decrypts a body that is encrypted under the secret of `caller`. The returned key can encrypt the answer.
+    /// Decrypts a body that is encrypted under the secret of `caller`. The returned key can encrypt the
+    /// answer.
     ///
     /// # Errors
     /// The body is not encrypted under this secret; too many requests wait.
